@@ -1,0 +1,128 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+    name: "trafficd",
+    products: [
+        .executable(name: "trafficd", targets: ["trafficd"]),
+        .executable(name: "trafficctl", targets: ["trafficctl"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // The kernel side: bpf/ is compiled by the plugin and embedded in TrafficCapture.
+        .systemLibrary(name: "CLibbpf", pkgConfig: "libbpf", providers: [.apt(["libbpf-dev", "libelf-dev"])]),
+        .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
+        .target(name: "CTrafficABI"),
+        .executableTarget(name: "bpfembed", swiftSettings: strict),
+        .plugin(
+            name: "BPFBuildPlugin",
+            capability: .buildTool(),
+            dependencies: ["bpfembed"],
+            path: "Sources/BPFBuildPlugin"
+        ),
+
+        // The core: values, then the pure ledger.
+        .target(name: "TrafficModel", swiftSettings: strict),
+        .target(
+            name: "TrafficLedger",
+            dependencies: ["TrafficModel", .product(name: "Collections", package: "swift-collections")],
+            swiftSettings: strict
+        ),
+
+        // The rim: kernel in, text out.
+        .target(
+            name: "TrafficCapture",
+            dependencies: ["CLibbpf", "CTrafficABI", "TrafficModel"],
+            swiftSettings: strict,
+            plugins: ["BPFBuildPlugin"]
+        ),
+        .target(name: "TrafficExport", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(
+            name: "TrafficControl",
+            dependencies: [
+                "TrafficExport", "TrafficModel",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(name: "TrafficView", dependencies: ["TrafficModel"], swiftSettings: strict),
+
+        .executableTarget(
+            name: "trafficd",
+            dependencies: [
+                "TrafficCapture", "TrafficControl", "TrafficLedger", "TrafficModel",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "trafficctl",
+            dependencies: [
+                "CNcurses", "TrafficExport", "TrafficModel", "TrafficView",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // Makes known traffic and prints what its calls returned: the ground truth of the accuracy tests.
+        .executableTarget(name: "trafficgen", path: "Tests/trafficgen"),
+        .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficLedgerTests",
+            dependencies: ["TrafficLedger", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficCaptureTests",
+            dependencies: ["CLibbpf", "CTrafficABI", "TrafficCapture", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficExportTests",
+            dependencies: ["TrafficExport", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficControlTests",
+            dependencies: [
+                "TrafficControl", "TrafficModel",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "TrafficViewTests", dependencies: ["TrafficView", "TrafficModel"], swiftSettings: strict),
+        // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
+        .testTarget(
+            name: "SystemTests",
+            dependencies: ["TrafficModel", "trafficd", "trafficctl", "trafficgen"],
+            swiftSettings: strict
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)

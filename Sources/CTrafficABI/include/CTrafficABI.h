@@ -1,0 +1,2 @@
+#pragma once
+#include "../../../bpf/include/traffic_abi.h"

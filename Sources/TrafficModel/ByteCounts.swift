@@ -1,0 +1,128 @@
+/// Payload bytes: what crossed the socket API, both ways. Cumulative.
+public struct PayloadBytes: Hashable, Sendable, Codable {
+    /// Bytes that the socket accepted from the process: positive return values of send-type calls.
+    public var sent: UInt64
+    /// Bytes delivered to the process, once: peeking and the error queue add nothing.
+    public var received: UInt64
+
+    public init(sent: UInt64 = 0, received: UInt64 = 0) {
+        self.sent = sent
+        self.received = received
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case sent = "payload_sent_bytes"
+        case received = "payload_received_bytes"
+    }
+
+    public var total: UInt64 { self.sent + self.received }
+
+    public static func + (left: PayloadBytes, right: PayloadBytes) -> PayloadBytes {
+        PayloadBytes(sent: left.sent + right.sent, received: left.received + right.received)
+    }
+
+    public static func += (left: inout PayloadBytes, right: PayloadBytes) {
+        left = left + right
+    }
+
+    /// What was added since `earlier`; a counter that is behind (a record read late) has added nothing.
+    public func growth(since earlier: PayloadBytes) -> PayloadBytes {
+        PayloadBytes(
+            sent: self.sent > earlier.sent ? self.sent - earlier.sent : 0,
+            received: self.received > earlier.received ? self.received - earlier.received : 0
+        )
+    }
+
+    /// The larger of the two, direction by direction: cumulative counters read twice, in any order.
+    public func merged(with other: PayloadBytes) -> PayloadBytes {
+        PayloadBytes(sent: max(self.sent, other.sent), received: max(self.received, other.received))
+    }
+}
+
+/// The five byte fields that processes, sockets and totals share. `nil` is unknown, 0 is zero.
+public struct ByteCounts: Hashable, Sendable {
+    public var payload: PayloadBytes
+    /// IP packet lengths including IP and transport headers and retransmissions, without link headers.
+    public var wireSent: UInt64?
+    public var wireReceived: UInt64?
+    /// Bytes that TCP sent again (`tcp_sock.bytes_retrans`). Part of wire, never of payload.
+    public var retransmitted: UInt64?
+
+    public init(
+        payload: PayloadBytes = PayloadBytes(),
+        wireSent: UInt64? = nil,
+        wireReceived: UInt64? = nil,
+        retransmitted: UInt64? = nil
+    ) {
+        self.payload = payload
+        self.wireSent = wireSent
+        self.wireReceived = wireReceived
+        self.retransmitted = retransmitted
+    }
+
+    public static func + (left: ByteCounts, right: ByteCounts) -> ByteCounts {
+        ByteCounts(
+            payload: left.payload + right.payload,
+            wireSent: sum(left.wireSent, right.wireSent),
+            wireReceived: sum(left.wireReceived, right.wireReceived),
+            retransmitted: sum(left.retransmitted, right.retransmitted)
+        )
+    }
+
+    public static func += (left: inout ByteCounts, right: ByteCounts) {
+        left = left + right
+    }
+
+    private static func sum(_ left: UInt64?, _ right: UInt64?) -> UInt64? {
+        guard let left else { return right }
+        return left + (right ?? 0)
+    }
+}
+
+extension ByteCounts: Decodable {
+    enum CodingKeys: String, CodingKey {
+        case wireSent = "wire_sent_bytes"
+        case wireReceived = "wire_received_bytes"
+        case retransmitted = "retransmitted_bytes"
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            payload: try PayloadBytes(from: decoder),
+            wireSent: try container.decodeIfPresent(UInt64.self, forKey: .wireSent),
+            wireReceived: try container.decodeIfPresent(UInt64.self, forKey: .wireReceived),
+            retransmitted: try container.decodeIfPresent(UInt64.self, forKey: .retransmitted)
+        )
+    }
+}
+
+/// Bytes per second over the time between the last two snapshots.
+public struct PayloadRates: Hashable, Sendable, Decodable {
+    public var sent: Double
+    public var received: Double
+
+    public init(sent: Double = 0, received: Double = 0) {
+        self.sent = sent
+        self.received = received
+    }
+
+    public var total: Double { self.sent + self.received }
+
+    /// - Parameter seconds: Time between the two samples. 0 or less (a clock that stood still) gives rate 0.
+    public init(growth: PayloadBytes, seconds: Double) {
+        guard seconds > 0 else {
+            self.init()
+            return
+        }
+        self.init(
+            sent: (Double(growth.sent) / seconds).rounded(),
+            received: (Double(growth.received) / seconds).rounded()
+        )
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case sent = "payload_sent_bytes_per_second"
+        case received = "payload_received_bytes_per_second"
+    }
+}

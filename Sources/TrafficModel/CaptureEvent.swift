@@ -1,0 +1,115 @@
+/// What a capture rung tells the ledger. Totals are cumulative, so an event that comes twice, late or never delays a number
+/// and does not change it.
+public enum CaptureEvent: Sendable, Hashable, Codable {
+    case socket(SocketObservation)
+    /// A further owner of a socket, beyond those that its observation has room for.
+    case owner(SocketCookie, OwnerObservation)
+    case details(ProcessIdentity, ProcessDetails)
+    case exited(ProcessIdentity, at: Timestamp)
+    case interfaces([InterfaceUsage])
+    case loss(CaptureLoss)
+    /// Ends a round of observations: rates are taken and what is old is folded away.
+    case tick(at: Timestamp, boottimeNanoseconds: UInt64)
+}
+
+/// A socket as the kernel has it at one moment.
+public struct SocketObservation: Sendable, Hashable, Codable {
+    public var cookie: SocketCookie
+    public var transport: TransportProtocol
+    public var family: AddressFamily
+    public var local: SocketAddress
+    public var remote: SocketAddress
+    public var role: SocketRole
+    public var state: SocketState
+    /// `CLOCK_BOOTTIME`; `nil` where the socket is older than the capture.
+    public var openedBoottimeNanoseconds: UInt64?
+    /// `nil` while it is open.
+    public var closedBoottimeNanoseconds: UInt64?
+    public var preexisting: Bool
+    public var networkNamespace: UInt32
+    public var tcp: TCPCounters?
+    public var owners: [OwnerObservation]
+    /// Payload whose process could not be recorded.
+    public var unowned: PayloadBytes
+
+    public init(
+        cookie: SocketCookie,
+        transport: TransportProtocol,
+        family: AddressFamily,
+        local: SocketAddress,
+        remote: SocketAddress,
+        role: SocketRole,
+        state: SocketState,
+        openedBoottimeNanoseconds: UInt64? = nil,
+        closedBoottimeNanoseconds: UInt64? = nil,
+        preexisting: Bool = false,
+        networkNamespace: UInt32 = 0,
+        tcp: TCPCounters? = nil,
+        owners: [OwnerObservation] = [],
+        unowned: PayloadBytes = PayloadBytes()
+    ) {
+        self.cookie = cookie
+        self.transport = transport
+        self.family = family
+        self.local = local
+        self.remote = remote
+        self.role = role
+        self.state = state
+        self.openedBoottimeNanoseconds = openedBoottimeNanoseconds
+        self.closedBoottimeNanoseconds = closedBoottimeNanoseconds
+        self.preexisting = preexisting
+        self.networkNamespace = networkNamespace
+        self.tcp = tcp
+        self.owners = owners
+        self.unowned = unowned
+    }
+}
+
+/// The kernel's own counters of a TCP connection (`struct tcp_sock`), over its whole life.
+public struct TCPCounters: Sendable, Hashable, Codable {
+    public var retransmittedBytes: UInt64
+    public var retransmittedSegments: UInt64
+    public var segmentsSent: UInt64
+    public var segmentsReceived: UInt64
+    public var smoothedRoundTripMicroseconds: UInt64
+
+    public init(
+        retransmittedBytes: UInt64 = 0,
+        retransmittedSegments: UInt64 = 0,
+        segmentsSent: UInt64 = 0,
+        segmentsReceived: UInt64 = 0,
+        smoothedRoundTripMicroseconds: UInt64 = 0
+    ) {
+        self.retransmittedBytes = retransmittedBytes
+        self.retransmittedSegments = retransmittedSegments
+        self.segmentsSent = segmentsSent
+        self.segmentsReceived = segmentsReceived
+        self.smoothedRoundTripMicroseconds = smoothedRoundTripMicroseconds
+    }
+}
+
+/// One process's use of one socket, with what the kernel knew of the process when it first used it.
+public struct OwnerObservation: Sendable, Hashable, Codable {
+    public var identity: ProcessIdentity
+    public var name: String
+    public var uid: UInt32
+    public var cgroupID: UInt64
+    public var isKernelThread: Bool
+    public var payload: PayloadBytes
+
+    public init(
+        identity: ProcessIdentity,
+        name: String,
+        uid: UInt32 = 0,
+        cgroupID: UInt64 = 0,
+        isKernelThread: Bool = false,
+        payload: PayloadBytes = PayloadBytes()
+    ) {
+        self.identity = identity
+        self.name = name
+        self.uid = uid
+        self.cgroupID = cgroupID
+        self.isKernelThread = isKernelThread
+        self.payload = payload
+    }
+}

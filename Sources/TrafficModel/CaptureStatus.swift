@@ -1,0 +1,89 @@
+/// How the bytes are counted at present, and what that way of counting can't see.
+public struct CaptureStatus: Sendable, Decodable, Hashable {
+    public var rung: CaptureRung
+    /// Why this rung and not a better one. `nil` where the best one is in use or the rung was asked for.
+    public var reason: String?
+    /// Programs attached, as `type/function`.
+    public var hooks: [String]
+    /// One sentence each.
+    public var blindSpots: [String]
+    public var loss: CaptureLoss
+
+    public init(
+        rung: CaptureRung,
+        reason: String? = nil,
+        hooks: [String],
+        blindSpots: [String],
+        loss: CaptureLoss = CaptureLoss()
+    ) {
+        self.rung = rung
+        self.reason = reason
+        self.hooks = hooks
+        self.blindSpots = blindSpots
+        self.loss = loss
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case rung, reason, hooks
+        case blindSpots = "blind_spots"
+        case loss
+    }
+}
+
+/// The capture modes, best first.
+public enum CaptureRung: String, Sendable, Codable, CaseIterable {
+    /// BPF on function exits; needs BPF trampolines.
+    case fexit
+    /// BPF on tracepoints only; Linux 6.3 and later.
+    case tracepoint
+    /// `sock_diag` and `/proc`, no BPF.
+    case poll
+}
+
+/// What was not counted or came late, since the daemon started. All zero is the normal case.
+public struct CaptureLoss: Sendable, Codable, Hashable {
+    /// Records of closed sockets that found the ring full. They waited in a map instead: late, not lost.
+    public var ringFull: UInt64
+    /// Records, owners or sockets for which a kernel map had no room.
+    public var mapFull: UInt64
+    /// Records from the kernel that could not be decoded.
+    public var recordsMalformed: UInt64
+    public var reportsDropped: UInt64
+    public var reportsRejected: UInt64
+    /// Payload that could not be assigned to any socket.
+    public var lostSentBytes: UInt64
+    public var lostReceivedBytes: UInt64
+
+    public init(
+        ringFull: UInt64 = 0,
+        mapFull: UInt64 = 0,
+        recordsMalformed: UInt64 = 0,
+        reportsDropped: UInt64 = 0,
+        reportsRejected: UInt64 = 0,
+        lostSentBytes: UInt64 = 0,
+        lostReceivedBytes: UInt64 = 0
+    ) {
+        self.ringFull = ringFull
+        self.mapFull = mapFull
+        self.recordsMalformed = recordsMalformed
+        self.reportsDropped = reportsDropped
+        self.reportsRejected = reportsRejected
+        self.lostSentBytes = lostSentBytes
+        self.lostReceivedBytes = lostReceivedBytes
+    }
+
+    /// Whether any byte is missing from the totals. A full ring alone loses none.
+    public var isLossy: Bool {
+        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes > 0
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case ringFull = "ring_full"
+        case mapFull = "map_full"
+        case recordsMalformed = "records_malformed"
+        case reportsDropped = "reports_dropped"
+        case reportsRejected = "reports_rejected"
+        case lostSentBytes = "lost_sent_bytes"
+        case lostReceivedBytes = "lost_received_bytes"
+    }
+}

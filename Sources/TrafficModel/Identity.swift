@@ -1,0 +1,42 @@
+/// A process for as long as it lives: its pid alone is reused.
+///
+/// The start time is `task_struct.start_boottime` of the thread group leader, in nanoseconds since boot (suspend
+/// included), as field 22 of `/proc/PID/stat` shows it in clock ticks.
+public struct ProcessIdentity: Hashable, Sendable, Codable {
+    /// Thread group id in the initial PID namespace. 0 is the kernel itself.
+    public var pid: Int32
+    public var startBoottimeNanoseconds: UInt64
+
+    public init(pid: Int32, startBoottimeNanoseconds: UInt64) {
+        self.pid = pid
+        self.startBoottimeNanoseconds = startBoottimeNanoseconds
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case pid
+        case startBoottimeNanoseconds = "start_boottime_ns"
+    }
+
+    /// Work that the kernel does for no process: its own consumers of a socket, in softirq.
+    public static let kernel = ProcessIdentity(pid: 0, startBoottimeNanoseconds: 1)
+}
+
+/// The kernel's name of a socket: the same value from `getsockopt(SO_COOKIE)`, BPF and `inet_diag`. Never reused.
+public struct SocketCookie: Hashable, Sendable, RawRepresentable {
+    public var rawValue: UInt64
+
+    public init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+}
+
+extension SocketCookie: Codable {
+    public init(from decoder: any Decoder) throws {
+        self.init(rawValue: try decoder.singleValueContainer().decode(UInt64.self))
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(self.rawValue)
+    }
+}

@@ -1,0 +1,130 @@
+/// What is known of a process apart from its bytes. Everything but the name may be unknown: the kernel gives the name, the rest
+/// is read from `/proc` while the process lives.
+public struct ProcessDetails: Sendable, Codable, Hashable {
+    /// `comm` of the process (its first thread), at most 15 bytes; a kernel thread's has the prefix `kernel:`.
+    public var name: String
+    public var executable: String?
+    public var commandLine: [String]?
+    public var uid: UInt32
+    public var user: String?
+    public var systemdUnit: String?
+    public var containerID: String?
+    /// Path in the cgroup v2 hierarchy.
+    public var cgroup: String?
+    /// Inode number of `/proc/PID/ns/net`.
+    public var networkNamespace: UInt32?
+    public var startedAt: Timestamp?
+
+    public init(
+        name: String,
+        executable: String? = nil,
+        commandLine: [String]? = nil,
+        uid: UInt32,
+        user: String? = nil,
+        systemdUnit: String? = nil,
+        containerID: String? = nil,
+        cgroup: String? = nil,
+        networkNamespace: UInt32? = nil,
+        startedAt: Timestamp? = nil
+    ) {
+        self.name = name
+        self.executable = executable
+        self.commandLine = commandLine
+        self.uid = uid
+        self.user = user
+        self.systemdUnit = systemdUnit
+        self.containerID = containerID
+        self.cgroup = cgroup
+        self.networkNamespace = networkNamespace
+        self.startedAt = startedAt
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case name, executable
+        case commandLine = "command_line"
+        case uid, user
+        case systemdUnit = "systemd_unit"
+        case containerID = "container_id"
+        case cgroup
+        case networkNamespace = "network_namespace"
+        case startedAt = "started_at"
+    }
+}
+
+/// One process and its bytes since ``Snapshot/countingSince``.
+public struct ProcessUsage: Sendable, Decodable, Hashable {
+    public enum State: String, Sendable, Codable {
+        case running, exited
+    }
+
+    public var identity: ProcessIdentity
+    public var details: ProcessDetails
+    public var state: State
+    public var exitedAt: Timestamp?
+    public var socketsOpen: Int
+    public var bytes: ByteCounts
+    public var rates: PayloadRates
+
+    public init(
+        identity: ProcessIdentity,
+        details: ProcessDetails,
+        state: State = .running,
+        exitedAt: Timestamp? = nil,
+        socketsOpen: Int = 0,
+        bytes: ByteCounts = ByteCounts(),
+        rates: PayloadRates = PayloadRates()
+    ) {
+        self.identity = identity
+        self.details = details
+        self.state = state
+        self.exitedAt = exitedAt
+        self.socketsOpen = socketsOpen
+        self.bytes = bytes
+        self.rates = rates
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case state
+        case exitedAt = "exited_at"
+        case socketsOpen = "sockets_open"
+        case rates
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.identity = try ProcessIdentity(from: decoder)
+        self.details = try ProcessDetails(from: decoder)
+        self.state = try container.decode(State.self, forKey: .state)
+        self.exitedAt = try container.decodeIfPresent(Timestamp.self, forKey: .exitedAt)
+        self.socketsOpen = try container.decode(Int.self, forKey: .socketsOpen)
+        self.bytes = try ByteCounts(from: decoder)
+        self.rates = try container.decode(PayloadRates.self, forKey: .rates)
+    }
+}
+
+/// The bytes of all processes of one executable that are no longer listed.
+public struct ExitedUsage: Sendable, Decodable, Hashable {
+    public var name: String
+    public var executable: String?
+    public var processes: Int
+    public var bytes: ByteCounts
+
+    public init(name: String, executable: String?, processes: Int, bytes: ByteCounts) {
+        self.name = name
+        self.executable = executable
+        self.processes = processes
+        self.bytes = bytes
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case name, executable, processes
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.name = try container.decode(String.self, forKey: .name)
+        self.executable = try container.decodeIfPresent(String.self, forKey: .executable)
+        self.processes = try container.decode(Int.self, forKey: .processes)
+        self.bytes = try ByteCounts(from: decoder)
+    }
+}

@@ -1,0 +1,156 @@
+/// Everything that is known at one moment. Immutable; every reader of the daemon works from one of these.
+///
+/// Decoded from the JSON of the control API; TrafficExport is its one encoder. Field names in JSON are an interface
+/// (`schema_version` 1, see `Snapshot.schema.json` there). Integers are bytes,
+/// nanoseconds or counts since ``countingSince``; absent means unknown.
+public struct Snapshot: Sendable, Decodable, Hashable {
+    public static let currentSchemaVersion = 1
+
+    public var schemaVersion = Snapshot.currentSchemaVersion
+    public var takenAt: Timestamp
+    /// `CLOCK_BOOTTIME`.
+    public var takenBoottimeNanoseconds: UInt64
+    public var countingSince: Timestamp
+    public var host: HostDescription
+    public var daemon: DaemonDescription
+    public var capture: CaptureStatus
+    /// `nil` where the reader did not ask for this part. The same for the other lists.
+    public var processes: [ProcessUsage]?
+    public var exited: [ExitedUsage]?
+    public var sockets: [SocketUsage]?
+    public var interfaces: [InterfaceUsage]?
+    public var totals: Totals
+
+    public init(
+        takenAt: Timestamp,
+        takenBoottimeNanoseconds: UInt64,
+        countingSince: Timestamp,
+        host: HostDescription,
+        daemon: DaemonDescription,
+        capture: CaptureStatus,
+        processes: [ProcessUsage]? = nil,
+        exited: [ExitedUsage]? = nil,
+        sockets: [SocketUsage]? = nil,
+        interfaces: [InterfaceUsage]? = nil,
+        totals: Totals = Totals()
+    ) {
+        self.takenAt = takenAt
+        self.takenBoottimeNanoseconds = takenBoottimeNanoseconds
+        self.countingSince = countingSince
+        self.host = host
+        self.daemon = daemon
+        self.capture = capture
+        self.processes = processes
+        self.exited = exited
+        self.sockets = sockets
+        self.interfaces = interfaces
+        self.totals = totals
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
+        case takenAt = "taken_at"
+        case takenBoottimeNanoseconds = "taken_boottime_ns"
+        case countingSince = "counting_since"
+        case host, daemon, capture, processes, exited, sockets, interfaces, totals
+    }
+}
+
+public struct HostDescription: Sendable, Decodable, Hashable {
+    public var name: String
+    /// `/proc/sys/kernel/random/boot_id`: counters of two snapshots compare only within one boot.
+    public var bootID: String
+    /// `uname -r`.
+    public var kernel: String
+
+    public init(name: String, bootID: String, kernel: String) {
+        self.name = name
+        self.bootID = bootID
+        self.kernel = kernel
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case name
+        case bootID = "boot_id"
+        case kernel
+    }
+}
+
+public struct DaemonDescription: Sendable, Decodable, Hashable {
+    public var version: String
+    public var pid: Int32
+    public var startedAt: Timestamp
+
+    public init(version: String, pid: Int32, startedAt: Timestamp) {
+        self.version = version
+        self.pid = pid
+        self.startedAt = startedAt
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case version, pid
+        case startedAt = "started_at"
+    }
+}
+
+/// One interface's own counters (`/sys/class/net/NAME/statistics`): link-layer bytes since the interface came up.
+public struct InterfaceUsage: Sendable, Codable, Hashable {
+    public var name: String
+    public var sentBytes: UInt64
+    public var receivedBytes: UInt64
+    /// Since the snapshot before.
+    public var sentBytesPerSecond: Double?
+    public var receivedBytesPerSecond: Double?
+
+    public init(
+        name: String,
+        sentBytes: UInt64,
+        receivedBytes: UInt64,
+        sentBytesPerSecond: Double? = nil,
+        receivedBytesPerSecond: Double? = nil
+    ) {
+        self.name = name
+        self.sentBytes = sentBytes
+        self.receivedBytes = receivedBytes
+        self.sentBytesPerSecond = sentBytesPerSecond
+        self.receivedBytesPerSecond = receivedBytesPerSecond
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case name
+        case sentBytes = "sent_bytes"
+        case receivedBytes = "received_bytes"
+        case sentBytesPerSecond = "sent_bytes_per_second"
+        case receivedBytesPerSecond = "received_bytes_per_second"
+    }
+}
+
+/// The sum over all processes, running and exited, since ``Snapshot/countingSince``.
+public struct Totals: Sendable, Decodable, Hashable {
+    public var bytes: ByteCounts
+    public var rates: PayloadRates
+    /// Payload by how far the other end is. A socket without a remote address (unconnected UDP) is in none.
+    public var byScope: [String: ByteCounts]
+
+    public init(
+        bytes: ByteCounts = ByteCounts(),
+        rates: PayloadRates = PayloadRates(),
+        byScope: [String: ByteCounts] = [:]
+    ) {
+        self.bytes = bytes
+        self.rates = rates
+        self.byScope = byScope
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case byScope = "by_scope"
+        case rates
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.bytes = try ByteCounts(from: decoder)
+        self.rates = try container.decode(PayloadRates.self, forKey: .rates)
+        self.byScope = try container.decode([String: ByteCounts].self, forKey: .byScope)
+    }
+}

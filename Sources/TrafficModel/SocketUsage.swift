@@ -1,0 +1,140 @@
+/// One socket and its bytes since the later of ``Snapshot/countingSince`` and its opening.
+public struct SocketUsage: Sendable, Decodable, Hashable {
+    public enum Quality: String, Sendable, Codable {
+        case exact, estimated
+    }
+
+    /// One process's share of the payload.
+    public struct Owner: Sendable, Decodable, Hashable {
+        public var identity: ProcessIdentity
+        public var payload: PayloadBytes
+
+        public init(identity: ProcessIdentity, payload: PayloadBytes) {
+            self.identity = identity
+            self.payload = payload
+        }
+
+        public init(from decoder: any Decoder) throws {
+            self.identity = try ProcessIdentity(from: decoder)
+            self.payload = try PayloadBytes(from: decoder)
+        }
+    }
+
+    public var cookie: SocketCookie
+    public var transport: TransportProtocol
+    public var family: AddressFamily
+    public var local: SocketAddress
+    public var remote: SocketAddress
+    public var role: SocketRole
+    /// `nil` for a socket without a remote address.
+    public var scope: SocketScope?
+    public var state: SocketState
+    /// `nil` for a socket older than the daemon.
+    public var openedAt: Timestamp?
+    public var closedAt: Timestamp?
+    /// Older than the daemon: counted from a baseline on.
+    public var preexisting: Bool
+    public var networkNamespace: UInt32?
+    public var bytes: ByteCounts
+    public var rates: PayloadRates
+    /// TCP: `tcp_sock.segs_out` and `segs_in`, over the life of the connection.
+    public var segmentsSent: UInt64?
+    public var segmentsReceived: UInt64?
+    /// TCP: segments sent again (`tcp_sock.total_retrans`), over the life of the connection.
+    public var retransmittedSegments: UInt64?
+    /// TCP: smoothed round-trip time (RFC 6298), 0 before the first measurement.
+    public var smoothedRoundTripMicroseconds: UInt64?
+    /// `nil` while the wire bytes are unknown.
+    public var wireQuality: Quality?
+    public var owners: [Owner]
+
+    public init(
+        cookie: SocketCookie,
+        transport: TransportProtocol,
+        family: AddressFamily,
+        local: SocketAddress,
+        remote: SocketAddress,
+        role: SocketRole,
+        scope: SocketScope?,
+        state: SocketState,
+        openedAt: Timestamp? = nil,
+        closedAt: Timestamp? = nil,
+        preexisting: Bool = false,
+        networkNamespace: UInt32? = nil,
+        bytes: ByteCounts = ByteCounts(),
+        rates: PayloadRates = PayloadRates(),
+        segmentsSent: UInt64? = nil,
+        segmentsReceived: UInt64? = nil,
+        retransmittedSegments: UInt64? = nil,
+        smoothedRoundTripMicroseconds: UInt64? = nil,
+        wireQuality: Quality? = nil,
+        owners: [Owner] = []
+    ) {
+        self.cookie = cookie
+        self.transport = transport
+        self.family = family
+        self.local = local
+        self.remote = remote
+        self.role = role
+        self.scope = scope
+        self.state = state
+        self.openedAt = openedAt
+        self.closedAt = closedAt
+        self.preexisting = preexisting
+        self.networkNamespace = networkNamespace
+        self.bytes = bytes
+        self.rates = rates
+        self.segmentsSent = segmentsSent
+        self.segmentsReceived = segmentsReceived
+        self.retransmittedSegments = retransmittedSegments
+        self.smoothedRoundTripMicroseconds = smoothedRoundTripMicroseconds
+        self.wireQuality = wireQuality
+        self.owners = owners
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case cookie
+        case transport = "protocol"
+        case family, local, remote, role, scope, state
+        case openedAt = "opened_at"
+        case closedAt = "closed_at"
+        case preexisting
+        case networkNamespace = "network_namespace"
+        case rates
+        case segmentsSent = "segments_sent"
+        case segmentsReceived = "segments_received"
+        case retransmittedSegments = "retransmitted_segments"
+        case smoothedRoundTripMicroseconds = "smoothed_rtt_us"
+        case wireQuality = "wire_quality"
+        case owners
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            cookie: try container.decode(SocketCookie.self, forKey: .cookie),
+            transport: try container.decode(TransportProtocol.self, forKey: .transport),
+            family: try container.decode(AddressFamily.self, forKey: .family),
+            local: try container.decode(SocketAddress.self, forKey: .local),
+            remote: try container.decode(SocketAddress.self, forKey: .remote),
+            role: try container.decode(SocketRole.self, forKey: .role),
+            scope: try container.decodeIfPresent(SocketScope.self, forKey: .scope),
+            state: try container.decode(SocketState.self, forKey: .state),
+            openedAt: try container.decodeIfPresent(Timestamp.self, forKey: .openedAt),
+            closedAt: try container.decodeIfPresent(Timestamp.self, forKey: .closedAt),
+            preexisting: try container.decode(Bool.self, forKey: .preexisting),
+            networkNamespace: try container.decodeIfPresent(UInt32.self, forKey: .networkNamespace),
+            bytes: try ByteCounts(from: decoder),
+            rates: try container.decode(PayloadRates.self, forKey: .rates),
+            segmentsSent: try container.decodeIfPresent(UInt64.self, forKey: .segmentsSent),
+            segmentsReceived: try container.decodeIfPresent(UInt64.self, forKey: .segmentsReceived),
+            retransmittedSegments: try container.decodeIfPresent(UInt64.self, forKey: .retransmittedSegments),
+            smoothedRoundTripMicroseconds: try container.decodeIfPresent(
+                UInt64.self,
+                forKey: .smoothedRoundTripMicroseconds
+            ),
+            wireQuality: try container.decodeIfPresent(Quality.self, forKey: .wireQuality),
+            owners: try container.decode([Owner].self, forKey: .owners)
+        )
+    }
+}

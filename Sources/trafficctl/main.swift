@@ -1,0 +1,4 @@
+import AsyncHTTPClient
+import CNcurses
+
+print("x")

@@ -1,0 +1,5 @@
+import ArgumentParser
+import Hummingbird
+import ServiceLifecycle
+
+print("x")

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the kernel side and the Swift side agree on: fixed width, 8-aligned, explicit padding, never packed.
+ * A test compares every field's offset here with the offset in the BPF object's BTF.
+ *
+ * There is one record, struct traffic_socket. It is the value of the socket storage, the line the sweep writes,
+ * the ring-buffer record of a closed socket and the value of the `deferred` map. Its counters are cumulative, so
+ * reading one twice or late is harmless.
+ */
+#ifndef TRAFFIC_ABI_H
+#define TRAFFIC_ABI_H
+
+#ifndef __bpf__
+#include <linux/types.h>
+#endif
+
+enum traffic_limit {
+	TRAFFIC_NAME_LENGTH = 16, /* TASK_COMM_LEN */
+	TRAFFIC_ADDRESS_LENGTH = 16, /* an IPv4 address is written v4-mapped, RFC 4291 section 2.5.5.2 */
+	TRAFFIC_INLINE_OWNERS = 2, /* further owners of one socket go to the `owners` map */
+};
+
+enum traffic_role {
+	TRAFFIC_ROLE_UNKNOWN = 0,
+	TRAFFIC_ROLE_CLIENT = 1,
+	TRAFFIC_ROLE_SERVER = 2,
+	TRAFFIC_ROLE_LISTENER = 3,
+};
+
+enum traffic_socket_flag {
+	TRAFFIC_SOCKET_PREEXISTING = 1 << 0, /* older than the capture: counted from its baseline on */
+	TRAFFIC_SOCKET_SHARED = 1 << 1, /* has owners in the `owners` map */
+};
+
+enum traffic_owner_flag {
+	TRAFFIC_OWNER_KERNEL_THREAD = 1 << 0, /* PF_KTHREAD, or no process at all */
+};
+
+/* One process that used a socket. A slot is free while start_boottime_ns is 0. */
+struct traffic_owner {
+	__u64 start_boottime_ns; /* task_struct.start_boottime of the thread group leader */
+	__u64 sent_bytes;
+	__u64 received_bytes;
+	__u64 cgroup_id; /* of the cgroup v2 hierarchy */
+	__u32 tgid; /* in the initial PID namespace */
+	__u32 uid;
+	__u32 flags; /* enum traffic_owner_flag */
+	__u32 pad;
+	char name[TRAFFIC_NAME_LENGTH]; /* comm of the thread group leader when it first used the socket */
+};
+
+struct traffic_socket {
+	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
+	__u64 cookie; /* SO_COOKIE */
+	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see account.bpf.h */
+	__u64 swept_mark; /* kernel only: what the last sweep reported */
+	__u64 opened_boottime_ns; /* 0: before the capture */
+	__u64 closed_boottime_ns; /* 0: open */
+	__u64 unowned_sent_bytes; /* the process could not be recorded because the `owners` map was full */
+	__u64 unowned_received_bytes;
+	__u64 retransmitted_bytes; /* tcp_sock.bytes_retrans */
+	__u32 segments_sent; /* tcp_sock.segs_out */
+	__u32 segments_received; /* tcp_sock.segs_in */
+	__u32 smoothed_rtt_us;
+	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
+	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
+	__u32 flags; /* enum traffic_socket_flag */
+	__u16 family; /* AF_INET, AF_INET6 */
+	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
+	__u16 local_port; /* host byte order */
+	__u16 remote_port;
+	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
+	__u8 role; /* enum traffic_role */
+	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
+	__u8 pad[5];
+	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
+	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
+};
+
+/* Key of the `owners` map; its value is a struct traffic_owner. */
+struct traffic_owner_key {
+	__u64 cookie;
+	__u64 start_boottime_ns;
+	__u32 tgid;
+	__u32 pad;
+};
+
+/*
+ * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_lost, and every byte that a hook saw is in
+ * an owner, in a socket's unowned bytes, or here.
+ */
+struct traffic_loss {
+	__u64 closed_sockets;
+	__u64 closed_submitted;
+	__u64 closed_deferred; /* the ring was full: waits in the `deferred` map for the next sweep, nothing lost */
+	__u64 closed_lost; /* that map was full too; the bytes are in lost_* */
+	__u64 owners_lost; /* times a process could not be recorded */
+	__u64 sockets_lost; /* times a socket could not get storage; the bytes are in lost_* */
+	__u64 lost_sent_bytes;
+	__u64 lost_received_bytes;
+};
+
+#endif

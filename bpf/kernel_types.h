@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel structures we read. Only names matter: libbpf relocates every access to the running kernel's layout
+ * (CO-RE), so a field may stand anywhere and neighbours are left out.
+ */
+#ifndef KERNEL_TYPES_H
+#define KERNEL_TYPES_H
+
+#include <linux/types.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef unsigned long size_t;
+
+enum { AF_INET = 2, AF_INET6 = 10 };
+enum { SOCK_STREAM = 1 };
+enum { IPPROTO_TCP = 6, IPPROTO_MPTCP = 262 };
+enum { MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
+enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+	u64 id;
+};
+struct cgroup {
+	struct kernfs_node *kn;
+};
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+typedef struct {
+	unsigned int val;
+} kuid_t;
+struct cred {
+	kuid_t uid;
+};
+struct task_struct {
+	unsigned int flags;
+	u32 tgid;
+	u64 start_boottime;
+	struct task_struct *group_leader;
+	const struct cred *cred;
+	struct css_set *cgroups;
+	char comm[16];
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	unsigned long skc_flags;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+typedef struct {
+	int owned;
+} socket_lock_t;
+struct sock {
+	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
+	u16 sk_protocol;
+	u16 sk_type;
+};
+struct socket {
+	struct sock *sk;
+};
+struct file;
+struct tcp_ulp_ops;
+struct inet_connection_sock {
+	const struct tcp_ulp_ops *icsk_ulp_ops;
+};
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 rcv_nxt;
+	u32 copied_seq;
+	u32 srtt_us;
+	u32 segs_in;
+	u32 segs_out;
+	u32 total_retrans;
+	u64 bytes_received;
+	u64 bytes_retrans;
+};
+
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+};
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+	unsigned int uid;
+};
+struct bpf_map;
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * One short program per hook. User space loads the ones of its rung; all of them share the accounting of account.bpf.h.
+ *
+ * Why the socket layer's own boundary (inet_sendmsg, sock_send_length) and not tcp_sendmsg, udp_sendmsg and so on:
+ * payload is what crosses the socket API, and every protocol crosses it there exactly once. Below it, udpv6_sendmsg calls
+ * udp_sendmsg for a v4-mapped peer (counted twice), MPTCP and kTLS bring functions of their own (missed, or ciphertext),
+ * and raw, ping and SCTP would each need one more hook.
+ */
+#include "kernel_types.h"
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "include/traffic_abi.h"
+#include "account.bpf.h"
+#include "iterate.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Sends ------------------------------------------------------------------------------------------------------------ */
+
+static __always_inline int sent(struct sock *sk, long result)
+{
+	if (result > 0 && is_internet(sk))
+		count_sent(sk, result);
+	return 0;
+}
+
+/*
+ * Rung `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): in sock_sendmsg(),
+ * with the return value. Sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and splice (MSG_SPLICE_PAGES, 6.5),
+ * io_uring. Misses kernel_sendmsg_locked(), which no process calls.
+ */
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
+{
+	return sent(sk, result);
+}
+
+/* Rung `fexit`: the same boundary where the tracepoint is missing. */
+SEC("fexit/inet_sendmsg")
+int BPF_PROG(inet_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
+{
+	return sent(socket->sk, result);
+}
+
+SEC("fexit/inet6_sendmsg")
+int BPF_PROG(inet6_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
+{
+	return sent(socket->sk, result);
+}
+
+/* sendfile and splice into a socket before 6.5 (dc97391e6610 "sock: Remove ->sendpage*()"). Both families come here. */
+SEC("fexit/inet_sendpage")
+int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, size_t size, int flags, long result)
+{
+	return sent(socket->sk, result);
+}
+
+/* Receives --------------------------------------------------------------------------------------------------------- */
+
+/* Peeked bytes stay in the queue and the error queue holds no payload: neither was received. */
+static __always_inline int received(struct sock *sk, long result, int flags)
+{
+	struct tcp_sock *tcp;
+
+	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
+		return 0;
+	tcp = tcp_of(sk);
+	if (tcp && received_by_sequence(tcp))
+		return 0; /* counted in tcp_rcv_space_adjust */
+	count_received(sk, result);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
+{
+	return received(sk, result, flags);
+}
+
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(inet_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
+{
+	return received(socket->sk, result, flags);
+}
+
+SEC("fexit/inet6_recvmsg")
+int BPF_PROG(inet6_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
+{
+	return received(socket->sk, result, flags);
+}
+
+/*
+ * Both rungs. TCP calls this each time it handed over a stretch of the stream, in recv, splice, TCP_ZEROCOPY_RECEIVE and
+ * tcp_read_sock(), with the socket locked. recv's return value would miss the latter three.
+ */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(tcp_receive, struct sock *sk)
+{
+	struct tcp_sock *tcp = tcp_of(sk);
+
+	if (tcp && received_by_sequence(tcp))
+		count_sequence(sk, tcp);
+	return 0;
+}
+
+/* Lives of sockets ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Connects and listens run in the process, so its name is kept even if it never moves a byte. A connection that is
+ * established by the peer's packet has no process yet.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
+{
+	struct traffic_socket *socket;
+	struct tcp_sock *tcp;
+
+	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN)
+		return 0;
+	tcp = tcp_of(sk);
+	if (tcp && !received_by_sequence(tcp))
+		return 0; /* an MPTCP or SMC subflow: the socket above it counts */
+	if (!tcp && sk->sk_protocol != IPPROTO_MPTCP)
+		return 0;
+	socket = find_socket(sk);
+	if (!socket)
+		return 0;
+	if (socket->flags & TRAFFIC_SOCKET_PREEXISTING && new_state != TCP_ESTABLISHED)
+		socket->flags &= ~TRAFFIC_SOCKET_PREEXISTING;
+	if (!socket->opened_boottime_ns)
+		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
+	read_addresses(socket, sk);
+	socket->state = new_state;
+	switch (new_state) {
+	case TCP_SYN_SENT:
+		socket->role = TRAFFIC_ROLE_CLIENT;
+		find_owner(socket, bpf_get_current_task_btf());
+		break;
+	case TCP_LISTEN:
+		socket->role = TRAFFIC_ROLE_LISTENER;
+		find_owner(socket, bpf_get_current_task_btf());
+		break;
+	case TCP_ESTABLISHED:
+		if (old_state == TCP_SYN_RECV)
+			socket->role = TRAFFIC_ROLE_SERVER;
+		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
+		if (tcp)
+			socket->receive_mark = RECEIVE_MARK_KNOWN | tcp->copied_seq;
+		break;
+	}
+	return 0;
+}
+
+/* TCP's last word on a socket: after close(), after the last acknowledgement. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(tcp_destroy, struct sock *sk)
+{
+	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	struct tcp_sock *tcp;
+
+	if (!socket)
+		return 0;
+	tcp = tcp_of(sk);
+	if (tcp)
+		read_tcp_counters(socket, tcp);
+	socket->state = TCP_CLOSE;
+	close_socket(socket);
+	return 0;
+}
+
+/*
+ * Every other protocol: inet_release(), the last reference to the file is gone, so no call can add to it. Attached to the
+ * root of the cgroup hierarchy; the kernel ignores what it returns. TCP goes on after this and ends above.
+ */
+SEC("cgroup/sock_release")
+int socket_release(struct bpf_sock *context)
+{
+	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, context, NULL, 0);
+
+	if (socket && !(socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
+		close_socket(socket);
+	return 1;
+}
