@@ -27,6 +27,7 @@ let package = Package(
     targets: [
         // The kernel side: bpf/ is compiled by the plugin and embedded in TrafficCapture.
         .systemLibrary(name: "CLibbpf", pkgConfig: "libbpf", providers: [.apt(["libbpf-dev", "libelf-dev"])]),
+        .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         .target(name: "CTrafficABI"),
         .executableTarget(name: "bpfembed", swiftSettings: strict),
@@ -41,14 +42,14 @@ let package = Package(
         .target(name: "TrafficModel", swiftSettings: strict),
         .target(
             name: "TrafficLedger",
-            dependencies: ["TrafficModel", .product(name: "Collections", package: "swift-collections")],
+            dependencies: ["TrafficModel", .product(name: "DequeModule", package: "swift-collections")],
             swiftSettings: strict
         ),
 
         // The rim: kernel in, text out.
         .target(
             name: "TrafficCapture",
-            dependencies: ["CLibbpf", "CTrafficABI", "TrafficModel"],
+            dependencies: ["CLibbpf", "CLinux", "CTrafficABI", "TrafficModel"],
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
         ),

@@ -5,9 +5,6 @@
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
-/* By the sweep: write sockets whether or not they changed. */
-volatile u32 sweep_everything = 0;
-
 /* A number that changes when anything of the socket did. */
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {
@@ -39,7 +36,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	if (tcp)
 		read_tcp_counters(socket, tcp);
 	mark = activity(socket);
-	if (mark == socket->swept_mark && !sweep_everything)
+	if (mark == socket->swept_mark)
 		return 0;
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
 	if (bpf_seq_write(context->meta->seq, socket, sizeof(*socket)) == 0)

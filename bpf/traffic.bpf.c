@@ -132,7 +132,7 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 	socket = find_socket(sk);
 	if (!socket)
 		return 0;
-	if (socket->flags & TRAFFIC_SOCKET_PREEXISTING && new_state != TCP_ESTABLISHED)
+	if (!socket->receive_mark) /* its first connection: not older than the capture, even while the baseline is taken */
 		socket->flags &= ~TRAFFIC_SOCKET_PREEXISTING;
 	if (!socket->opened_boottime_ns)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();

@@ -31,6 +31,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var owners: [OwnerObservation]
     /// Payload whose process could not be recorded.
     public var unowned: PayloadBytes
+    /// Further owners come in events of their own.
+    public var isShared: Bool
 
     public init(
         cookie: SocketCookie,
@@ -46,7 +48,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         networkNamespace: UInt32 = 0,
         tcp: TCPCounters? = nil,
         owners: [OwnerObservation] = [],
-        unowned: PayloadBytes = PayloadBytes()
+        unowned: PayloadBytes = PayloadBytes(),
+        isShared: Bool = false
     ) {
         self.cookie = cookie
         self.transport = transport
@@ -62,6 +65,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.tcp = tcp
         self.owners = owners
         self.unowned = unowned
+        self.isShared = isShared
     }
 }
 
@@ -111,5 +115,14 @@ public struct OwnerObservation: Sendable, Hashable, Codable {
         self.cgroupID = cgroupID
         self.isKernelThread = isKernelThread
         self.payload = payload
+    }
+}
+
+extension OwnerObservation {
+    /// The process's name as it is shown. Kernel threads that do the same work on other processors are one: `kworker/0:1`
+    /// and `kworker/u4:2` are `kernel:kworker`.
+    public var displayName: String {
+        guard self.isKernelThread else { return self.name }
+        return self.identity == .kernel ? "kernel" : "kernel:\(self.name.prefix { $0 != "/" })"
     }
 }

@@ -1,1 +1,79 @@
-print("x")
+// bpfembed SOURCE.bpf.c OUTPUT.swift
+//
+// Compiles a BPF program and writes it as Swift source: one hexadecimal StaticString, because that compiles in a tenth of a
+// second where an array literal of 64 KiB takes seven.
+
+import Foundation
+
+func fail(_ message: String) -> Never {
+    FileHandle.standardError.write(Data("error: \(message)\n".utf8))
+    exit(1)
+}
+
+/// A tool of the toolchain that runs this build: beside `swift` on PATH, or on PATH by its own name.
+func toolPath(_ name: String) -> String {
+    let directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
+    let files = FileManager.default
+    let beside = directories.filter { files.isExecutableFile(atPath: "\($0)/swift") }.map { directory in
+        URL(fileURLWithPath: "\(directory)/swift").resolvingSymlinksInPath().deletingLastPathComponent().path
+    }
+    for directory in beside + directories where files.isExecutableFile(atPath: "\(directory)/\(name)") {
+        return "\(directory)/\(name)"
+    }
+    fail("\(name) not found; it comes with the Swift toolchain: add the toolchain's usr/bin to PATH")
+}
+
+func run(_ tool: String, _ arguments: [String]) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: toolPath(tool))
+    process.arguments = arguments
+    do {
+        try process.run()
+    } catch {
+        fail("could not start \(tool): \(error)")
+    }
+    process.waitUntilExit()
+    guard process.terminationStatus == 0 else { fail("\(tool) exited with \(process.terminationStatus)") }
+}
+
+guard CommandLine.arguments.count == 3 else { fail("usage: bpfembed SOURCE.bpf.c OUTPUT.swift") }
+let source = URL(fileURLWithPath: CommandLine.arguments[1])
+let output = URL(fileURLWithPath: CommandLine.arguments[2])
+let object = output.deletingPathExtension().appendingPathExtension("o")
+
+#if arch(x86_64)
+let (architecture, multiarch) = ("x86", "x86_64-linux-gnu")
+#elseif arch(arm64)
+let (architecture, multiarch) = ("arm64", "aarch64-linux-gnu")
+#else
+#error("name the BPF target architecture of this processor here")
+#endif
+
+run(
+    "clang",
+    [
+        "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+        "-D__TARGET_ARCH_\(architecture)", "-I/usr/include/\(multiarch)",
+        // Paths of the building machine stay out of the debug information.
+        "-ffile-prefix-map=\(source.deletingLastPathComponent().path)/=", "-fdebug-compilation-dir=.",
+        "-c", source.path, "-o", object.path,
+    ]
+)
+// Drops DWARF and keeps BTF.
+run("llvm-objcopy", ["--strip-debug", object.path])
+
+do {
+    let bytes = try Data(contentsOf: object)
+    let hexadecimal = bytes.map { byte in
+        let digits = String(byte, radix: 16)
+        return byte < 16 ? "0\(digits)" : digits
+    }.joined()
+    let text = """
+        // Made by bpfembed from \(source.lastPathComponent).
+        let embeddedTrafficObject: StaticString = "\(hexadecimal)"
+
+        """
+    try Data(text.utf8).write(to: output, options: .atomic)
+} catch {
+    fail("\(error)")
+}

@@ -1,0 +1,52 @@
+// Linux calls and structures that Swift's Glibc module leaves out, or that Swift can't call because they are variadic.
+#pragma once
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int linux_fsopen(const char *type) { return (int)syscall(SYS_fsopen, type, 1 /* FSOPEN_CLOEXEC */); }
+
+static inline int linux_fsconfig_create(int context)
+{
+	return (int)syscall(SYS_fsconfig, context, 6 /* FSCONFIG_CMD_CREATE */, 0, 0, 0);
+}
+
+static inline int linux_fsmount(int context) { return (int)syscall(SYS_fsmount, context, 1 /* FSMOUNT_CLOEXEC */, 0); }
+
+/* struct file_handle of fcntl.h for a kernfs node: its id is its handle. */
+struct linux_kernfs_handle {
+	uint32_t handle_bytes;
+	int32_t handle_type;
+	uint64_t id;
+};
+
+static inline int linux_open_kernfs(int mount, uint64_t id)
+{
+	struct linux_kernfs_handle handle = { sizeof(handle.id), 0xfe /* FILEID_KERNFS */, id };
+
+	return (int)syscall(SYS_open_by_handle_at, mount, &handle, 010000000 /* O_PATH */ | 02000000 /* O_CLOEXEC */);
+}
+
+static inline int linux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+static inline int linux_setns_network(int namespace) { return (int)syscall(SYS_setns, namespace, 0x40000000 /* CLONE_NEWNET */); }
+
+/* Offsets in struct tcp_info of linux/tcp.h, which can't be included beside the C library's netinet/tcp.h. */
+enum linux_tcp_info_offset {
+	LINUX_TCP_INFO_RTT = 68,
+	LINUX_TCP_INFO_TOTAL_RETRANS = 100,
+	LINUX_TCP_INFO_BYTES_ACKED = 120,
+	LINUX_TCP_INFO_BYTES_RECEIVED = 128,
+	LINUX_TCP_INFO_SEGS_OUT = 136,
+	LINUX_TCP_INFO_SEGS_IN = 140,
+	LINUX_TCP_INFO_NOTSENT_BYTES = 144,
+	LINUX_TCP_INFO_BYTES_SENT = 200,
+	LINUX_TCP_INFO_BYTES_RETRANS = 208,
+};

@@ -1,0 +1,200 @@
+import CLibbpf
+import CTrafficABI
+import Glibc
+public import TrafficModel
+
+/// The `fexit` and `tracepoint` rungs: counters in the kernel's socket storage, swept once per tick, and a ring buffer with the
+/// final totals of closed sockets.
+public final class BPFCapture: CaptureSource {
+    public private(set) var status: CaptureStatus
+
+    private let object: BPFObject
+    private let links: BPFLinks
+    private let sweepLink: BPFLink
+    private let adoptLink: BPFLink
+    private let ring: RingReader
+    private let ringDescriptor: Int32
+    private let owners: BPFMap
+    private let deferred: BPFMap
+    private let loss: BPFMap
+    private var malformed: UInt64 = 0
+    private var lastLoss = CaptureLoss()
+    private var sawUnowned = false
+    /// Sockets whose last word came while the `owners` map still had something of them.
+    private var closedSockets: Set<SocketCookie> = []
+
+    /// Loads, attaches, and gives every existing socket its baseline.
+    ///
+    /// - Parameter reason: Why no better rung is in use.
+    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where this kernel refuses a program of the rung.
+    public init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
+        LibbpfLog.install()
+        let programs = BPFPrograms.of(rung)
+        var blindSpots = BPFPrograms.blindSpots
+        var hooks: [BPFPrograms.Hook] = []
+        for hook in programs.hooks {
+            if hook.isKnownToKernel {
+                hooks.append(hook)
+            } else if !hook.isOptional {
+                throw .unsupported(feature: "rung \(rung.rawValue)", reason: "the kernel has no \(hook.target)")
+            }
+        }
+        let object = try BPFObject(elf: EmbeddedObject.elf())
+        object.select(
+            programs: Set(hooks.map(\.program)).union(BPFPrograms.iterators).union([BPFPrograms.socketRelease])
+        )
+        try object.load()
+
+        var links = BPFLinks()
+        for hook in hooks { try links.attach(try object.program(hook.program)) }
+        do {
+            try links.attach(try object.program(BPFPrograms.socketRelease), toCgroup: try CgroupRoot.open())
+        } catch {
+            blindSpots.append(
+                "the last bytes, up to one refresh, of UDP and other sockets without a connection (\(error))"
+            )
+        }
+        let sweepLink = try object.program("sweep_sockets").attachIterator(over: try object.map("sockets"))
+        let adoptLink = try object.program("adopt_held_sockets").attachIterator()
+        try adoptLink.iterate("adopt_held_sockets") { _ in }
+        let adoptTCP = try object.program("adopt_tcp_sockets").attachIterator()
+        try NetworkNamespaces.forEach { () throws(CaptureError) in
+            try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
+        }
+        try object.map(".bss").setGlobals(UInt32(1))  // baseline_done, the only variable there
+
+        let closed = try object.map("closed")
+        self.ring = try RingReader(map: closed)
+        self.ringDescriptor = closed.descriptor
+        self.owners = try object.map("owners")
+        self.deferred = try object.map("deferred")
+        self.loss = try object.map("loss")
+        self.status = CaptureStatus(rung: rung, reason: reason, hooks: links.hooks, blindSpots: blindSpots)
+        self.sweepLink = sweepLink
+        self.adoptLink = adoptLink
+        self.links = links
+        self.object = object
+    }
+
+    public var wakeDescriptor: Int32? { self.ringDescriptor }
+
+    public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        try self.ring.drain { record in self.decode(record, emit) }
+    }
+
+    public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        if self.sawUnowned {
+            // A connection that was accepted and is idle: its process shows by holding it.
+            self.sawUnowned = false
+            try self.adoptLink.iterate("adopt_held_sockets") { _ in }
+        }
+        // A record may be split over two reads of the iterator.
+        var partial: [UInt8] = []
+        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
+            self.split(piece, &partial) { record in self.decode(record, emit) }
+        }
+        // After the sweep: a socket that closed in between has its larger, final totals here.
+        try self.drain(emit)
+        try self.takeDeferred(emit)
+        try self.takeOwners(emit)
+        try self.takeLoss(emit)
+    }
+
+    private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
+        do {
+            let observation = try TrafficRecord.decode(record)
+            if observation.owners.isEmpty && observation.state == .established { self.sawUnowned = true }
+            if observation.closedBoottimeNanoseconds != nil && observation.isShared {
+                self.closedSockets.insert(observation.cookie)
+            }
+            emit(.socket(observation))
+        } catch {
+            self.malformed += 1
+        }
+    }
+
+    /// Cuts a stretch of the iterator's output into records.
+    private func split(_ piece: RawSpan, _ partial: inout [UInt8], _ body: (RawSpan) -> Void) {
+        var offset = 0
+        if !partial.isEmpty {
+            offset = min(TrafficRecord.size - partial.count, piece.byteCount)
+            piece.extracting(0..<offset).withUnsafeBytes { partial.append(contentsOf: $0) }
+            guard partial.count == TrafficRecord.size else { return }
+            body(partial.span.bytes)
+            partial.removeAll()
+        }
+        while piece.byteCount - offset >= TrafficRecord.size {
+            body(piece.extracting(offset..<offset + TrafficRecord.size))
+            offset += TrafficRecord.size
+        }
+        piece.extracting(offset..<piece.byteCount).withUnsafeBytes { partial.append(contentsOf: $0) }
+    }
+
+    /// Closed sockets that found the ring full. Nobody updates them any more, so reading and then removing loses nothing.
+    private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var cookies: [UInt64] = []
+        try self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
+            cookies.append(key.unsafeLoadUnaligned(as: UInt64.self))
+            self.decode(value, emit)
+        }
+        for cookie in cookies { self.deferred.remove(cookie) }
+    }
+
+    /// Owners beyond those in a socket's own record. They go when the socket has closed: until then the kernel may add to them.
+    private func takeOwners(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var finished: [traffic_owner_key] = []
+        try self.owners.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: MemoryLayout<traffic_owner>.size
+        ) { key, value in
+            do {
+                let (cookie, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
+                emit(.owner(cookie, owner))
+                if self.closedSockets.contains(cookie) {
+                    finished.append(key.unsafeLoadUnaligned(as: traffic_owner_key.self))
+                }
+            } catch {
+                self.malformed += 1
+            }
+        }
+        for key in finished { self.owners.remove(key) }
+        self.closedSockets.removeAll()
+    }
+
+    private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var loss = CaptureLoss(recordsMalformed: self.malformed)
+        for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
+            loss.ringFull += cpu.closed_deferred + cpu.closed_lost
+            loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost
+            loss.lostSentBytes += cpu.lost_sent_bytes
+            loss.lostReceivedBytes += cpu.lost_received_bytes
+        }
+        if loss != self.lastLoss {
+            self.lastLoss = loss
+            self.status.loss = loss
+            emit(.loss(loss))
+        }
+    }
+}
+
+/// The attached programs of a rung.
+private struct BPFLinks: ~Copyable {
+    private var links: [Box] = []
+    private(set) var hooks: [String] = []
+
+    /// Arrays hold no noncopyable values yet.
+    private final class Box {
+        let link: BPFLink
+        init(_ link: consuming BPFLink) { self.link = link }
+    }
+
+    mutating func attach(_ program: BPFProgram) throws(CaptureError) {
+        self.links.append(Box(try program.attach()))
+        self.hooks.append(program.section)
+    }
+
+    mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing FileHandle) throws(CaptureError) {
+        self.links.append(Box(try program.attach(toCgroup: directory)))
+        self.hooks.append(program.section)
+    }
+}

@@ -1,0 +1,180 @@
+import CLibbpf
+import Glibc
+
+/// A BPF object: opened from memory, its programs chosen, loaded into the kernel. Unloaded when it goes away, and with the
+/// process at the latest: nothing is pinned.
+struct BPFObject: ~Copyable {
+    private let object: OpaquePointer
+
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` where libbpf does not accept the ELF file.
+    init(elf: [UInt8]) throws(CaptureError) {
+        // The name is what bpftool shows of our maps.
+        let opened = "traffic".withCString { name in
+            var options = bpf_object_open_opts()
+            options.sz = MemoryLayout<bpf_object_open_opts>.size
+            options.object_name = name
+            return elf.withUnsafeBytes { bpf_object__open_mem($0.baseAddress, $0.count, &options) }
+        }
+        guard let opened else {
+            throw .system(call: "bpf_object__open_mem", object: "traffic", errno: errno)
+        }
+        self.object = opened
+    }
+
+    deinit {
+        bpf_object__close(self.object)
+    }
+
+    /// Loads only the programs in `names`. Comes before ``load()``.
+    borrowing func select(programs names: Set<String>) {
+        var program = bpf_object__next_program(self.object, nil)
+        while let current = program {
+            bpf_program__set_autoload(current, names.contains(String(cString: bpf_program__name(current))))
+            program = bpf_object__next_program(self.object, current)
+        }
+    }
+
+    /// Verifies and loads the selected programs, all or none.
+    ///
+    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` with libbpf's own last words.
+    borrowing func load() throws(CaptureError) {
+        _ = LibbpfLog.take()
+        let result = bpf_object__load(self.object)
+        guard result < 0 else { return }
+        let log = LibbpfLog.take()
+        let reason = log.last { $0.contains("failed to load") && $0.contains("prog") } ?? log.last ?? ""
+        throw .unsupported(
+            feature: "loading BPF programs",
+            reason: "\(CaptureError.text(ofErrno: -result)) (\(reason))"
+        )
+    }
+
+    borrowing func program(_ name: String) throws(CaptureError) -> BPFProgram {
+        guard let program = bpf_object__find_program_by_name(self.object, name) else {
+            throw .malformed("no BPF program named \(name)")
+        }
+        return BPFProgram(program: program)
+    }
+
+    borrowing func map(_ name: String) throws(CaptureError) -> BPFMap {
+        guard let map = bpf_object__find_map_by_name(self.object, name) else {
+            throw .malformed("no BPF map named \(name)")
+        }
+        return BPFMap(map: map)
+    }
+}
+
+/// A program of a ``BPFObject``; must not outlive it.
+struct BPFProgram {
+    fileprivate let program: OpaquePointer
+
+    var name: String { String(cString: bpf_program__name(self.program)) }
+    /// `type/hook`, as in `fexit/inet_sendmsg`.
+    var section: String { String(cString: bpf_program__section_name(self.program)) }
+
+    /// Attaches to the hook that the section names.
+    func attach() throws(CaptureError) -> BPFLink {
+        try self.link("attach", bpf_program__attach(self.program))
+    }
+
+    func attach(toCgroup directory: borrowing FileHandle) throws(CaptureError) -> BPFLink {
+        try self.link("attach to cgroup", bpf_program__attach_cgroup(self.program, directory.descriptor))
+    }
+
+    /// - Parameter map: The map whose elements an `iter/bpf_sk_storage_map` program walks.
+    func attachIterator(over map: BPFMap? = nil) throws(CaptureError) -> BPFLink {
+        guard let map else { return try self.link("attach", bpf_program__attach_iter(self.program, nil)) }
+        var info = bpf_iter_link_info()
+        info.map.map_fd = UInt32(map.descriptor)
+        var options = bpf_iter_attach_opts()
+        options.sz = MemoryLayout<bpf_iter_attach_opts>.size
+        return try withUnsafeMutablePointer(to: &info) { info throws(CaptureError) in
+            options.link_info = info
+            options.link_info_len = UInt32(MemoryLayout<bpf_iter_link_info>.size)
+            return try self.link("attach", bpf_program__attach_iter(self.program, &options))
+        }
+    }
+
+    private func link(_ call: String, _ link: OpaquePointer?) throws(CaptureError) -> BPFLink {
+        guard let link else {
+            throw .unsupported(feature: self.section, reason: "\(call): \(CaptureError.text(ofErrno: errno))")
+        }
+        return BPFLink(owning: link)
+    }
+}
+
+/// A map of a ``BPFObject``; must not outlive it.
+struct BPFMap {
+    fileprivate let map: OpaquePointer
+
+    var descriptor: Int32 { bpf_map__fd(self.map) }
+    var name: String { String(cString: bpf_map__name(self.map)) }
+
+    /// Every element, as key and value bytes.
+    func forEach(
+        keySize: Int,
+        valueSize: Int,
+        _ body: (_ key: RawSpan, _ value: RawSpan) throws(CaptureError) -> Void
+    ) throws(CaptureError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * keySize + valueSize, alignment: 8)
+        defer { buffer.deallocate() }
+        let key = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<keySize])
+        let next = UnsafeMutableRawBufferPointer(rebasing: buffer[keySize..<2 * keySize])
+        let value = UnsafeMutableRawBufferPointer(rebasing: buffer[(2 * keySize)...])
+        var previous: UnsafeMutableRawPointer?
+        while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
+            key.copyMemory(from: UnsafeRawBufferPointer(next))
+            previous = key.baseAddress
+            guard bpf_map_lookup_elem(self.descriptor, key.baseAddress, value.baseAddress) == 0 else { continue }
+            try body(
+                RawSpan(_unsafeBytes: UnsafeRawBufferPointer(key)),
+                RawSpan(_unsafeBytes: UnsafeRawBufferPointer(value))
+            )
+        }
+    }
+
+    /// Absence is no error: another thread, or the kernel, was first.
+    func remove<Key: BitwiseCopyable>(_ key: Key) {
+        _ = withUnsafeBytes(of: key) { bpf_map_delete_elem(self.descriptor, $0.baseAddress) }
+    }
+
+    /// The values of element 0 of a per-CPU array, one per possible CPU.
+    func perCPUValues<Value: BitwiseCopyable>(as type: Value.Type) throws(CaptureError) -> [Value] {
+        let count = Int(libbpf_num_possible_cpus())
+        let stride = (MemoryLayout<Value>.size + 7) & ~7
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, count) * stride, alignment: 8)
+        defer { buffer.deallocate() }
+        var zero: UInt32 = 0
+        try check("bpf_map_lookup_elem", self.name) {
+            bpf_map_lookup_elem(self.descriptor, &zero, buffer.baseAddress)
+        }
+        return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
+    }
+
+    /// Overwrites the one element of a global-variable section (`.bss`).
+    func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) {
+        var zero: UInt32 = 0
+        try check("bpf_map_update_elem", self.name) {
+            withUnsafeBytes(of: value) { bpf_map_update_elem(self.descriptor, &zero, $0.baseAddress, 0) }
+        }
+    }
+}
+
+/// An attached program; detached when it goes away.
+struct BPFLink: ~Copyable {
+    private let link: OpaquePointer
+
+    init(owning link: OpaquePointer) {
+        self.link = link
+    }
+
+    deinit {
+        bpf_link__destroy(self.link)
+    }
+
+    /// For an iterator's link: runs the program over everything once and hands its output to `body` piece by piece.
+    borrowing func iterate(_ name: String, _ body: (RawSpan) throws(CaptureError) -> Void) throws(CaptureError) {
+        let descriptor = try check("bpf_iter_create", name) { bpf_iter_create(bpf_link__fd(self.link)) }
+        try FileHandle(owning: descriptor).readAll(chunk: 64 << 10, name: name, body)
+    }
+}

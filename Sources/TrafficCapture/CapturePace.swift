@@ -1,0 +1,85 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Says when to do what: drain when the kernel asks for it, sweep once per interval, stop when told.
+public final class CapturePace {
+    public enum Step: Hashable, Sendable {
+        case drain, sweep, stop
+    }
+
+    private let epoll: FileHandle
+    private let stopper: Stopper
+    private let intervalNanoseconds: UInt64
+    private var nextSweep: UInt64
+
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` from epoll(7).
+    public init(wakeDescriptor: Int32?, stopper: Stopper, interval: Duration) throws(CaptureError) {
+        self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
+        self.stopper = stopper
+        let (seconds, attoseconds) = interval.components
+        self.intervalNanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
+        self.nextSweep = MonotonicClock.nanoseconds() + self.intervalNanoseconds
+        try self.watch(stopper.descriptor, events: EPOLLIN.rawValue)
+        if let wakeDescriptor {
+            // Edge-triggered: the ring is readable whenever it holds a record, but worth a wake-up only when the kernel says so.
+            try self.watch(wakeDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue)
+        }
+    }
+
+    private func watch(_ descriptor: Int32, events: UInt32) throws(CaptureError) {
+        var event = epoll_event()
+        event.events = events
+        event.data.fd = descriptor
+        try check("epoll_ctl", "add") { epoll_ctl(self.epoll.descriptor, EPOLL_CTL_ADD, descriptor, &event) }
+    }
+
+    /// Sleeps until there is something to do.
+    public func next() -> Step {
+        var events = [epoll_event](repeating: epoll_event(), count: 4)
+        while true {
+            let now = MonotonicClock.nanoseconds()
+            if now >= self.nextSweep {
+                // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
+                self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
+                return .sweep
+            }
+            let milliseconds = Int32(clamping: (self.nextSweep - now + 999_999) / 1_000_000)
+            let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
+            if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
+            return events.prefix(Int(count)).contains { $0.data.fd == self.stopper.descriptor } ? .stop : .drain
+        }
+    }
+}
+
+/// Ends a ``CapturePace`` from any thread, once and for all.
+public final class Stopper: Sendable {
+    private let event: FileHandle
+
+    public init() throws(CaptureError) {
+        self.event = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
+    }
+
+    var descriptor: Int32 { self.event.descriptor }
+
+    public func stop() {
+        _ = eventfd_write(self.event.descriptor, 1)
+    }
+}
+
+package enum MonotonicClock {
+    /// `CLOCK_MONOTONIC`: for waiting.
+    package static func nanoseconds() -> UInt64 { read(CLOCK_MONOTONIC) }
+
+    /// `CLOCK_BOOTTIME`: goes on in suspend; what the kernel stamps processes and sockets with.
+    package static func boottimeNanoseconds() -> UInt64 { read(CLOCK_BOOTTIME) }
+
+    /// `CLOCK_REALTIME`: may jump; for showing.
+    package static func wallNanoseconds() -> Int64 { Int64(read(CLOCK_REALTIME)) }
+
+    private static func read(_ clock: clockid_t) -> UInt64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+}

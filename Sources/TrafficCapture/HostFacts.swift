@@ -1,0 +1,29 @@
+import Glibc
+public import TrafficModel
+
+/// What the machine says of itself and of the time.
+public enum HostFacts {
+    public static func description() -> HostDescription {
+        var name = utsname()
+        uname(&name)
+        let text = { (path: String) in TrafficCapture.text(ofFile: path)?.trimmed ?? "" }
+        return HostDescription(
+            name: withUnsafeBytes(of: name.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) },
+            bootID: text("/proc/sys/kernel/random/boot_id"),
+            kernel: withUnsafeBytes(of: name.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        )
+    }
+
+    public static func daemon(version: String) -> DaemonDescription {
+        DaemonDescription(version: version, pid: getpid(), startedAt: .now)
+    }
+
+    /// The end of a round of observations.
+    public static func tick() -> CaptureEvent {
+        .tick(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
+    }
+
+    public static func interfaces() -> CaptureEvent {
+        .interfaces(NetworkInterfaces.read())
+    }
+}

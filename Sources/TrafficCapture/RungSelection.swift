@@ -1,0 +1,44 @@
+public import TrafficModel
+
+/// Finds the best rung that this machine offers: by loading and attaching, never by version number.
+public struct RungSelection {
+    /// A better rung that was tried first, and why it is not the one.
+    public struct Refusal: Sendable, Hashable {
+        public var rung: CaptureRung
+        public var reason: String
+    }
+
+    public let source: any CaptureSource
+    public let refusals: [Refusal]
+
+    /// - Parameter wanted: The only rung to accept; `nil` for the best one.
+    /// - Throws: ``CaptureError/permission(needs:)`` where the process may not load BPF programs at all, otherwise what the
+    ///   wanted rung, or the last one, failed with.
+    public init(wanted: CaptureRung? = nil) throws(CaptureError) {
+        if wanted != .poll { try Privileges.checkBPF() }
+        var refusals: [Refusal] = []
+        for rung in CaptureRung.allCases where wanted == nil || wanted == rung {
+            do {
+                self.source =
+                    switch rung {
+                    case .fexit, .tracepoint:
+                        try BPFCapture(rung: rung, reason: refusals.reason)
+                    case .poll:
+                        try PollCapture(reason: refusals.reason)
+                    }
+                self.refusals = refusals
+                return
+            } catch {
+                if wanted != nil || rung == .poll { throw error }
+                refusals.append(Refusal(rung: rung, reason: "\(error)"))
+            }
+        }
+        throw .malformed("no capture rung")
+    }
+}
+
+extension [RungSelection.Refusal] {
+    fileprivate var reason: String? {
+        self.isEmpty ? nil : self.map { "\($0.rung.rawValue): \($0.reason)" }.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,195 @@
+import CLinux
+import Glibc
+package import TrafficModel
+
+/// The TCP sockets of one network namespace as `sock_diag` shows them (sock_diag(7)).
+package struct SocketDiagnostics: ~Copyable {
+    /// One socket and the kernel's counters of it, over its whole life.
+    package struct Entry: Sendable, Hashable {
+        package var cookie: SocketCookie
+        package var family: AddressFamily
+        package var local: SocketAddress
+        package var remote: SocketAddress
+        package var state: SocketState
+        package var uid: UInt32
+        package var inode: UInt32
+        package var payload: PayloadBytes
+        package var tcp: TCPCounters
+    }
+
+    private let netlink: FileHandle
+
+    /// Opens a netlink socket in the calling thread's network namespace; it stays there.
+    package init() throws(CaptureError) {
+        self.netlink = FileHandle(
+            owning: try check("socket", "NETLINK_SOCK_DIAG") {
+                socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), NETLINK_SOCK_DIAG)
+            }
+        )
+    }
+
+    /// All TCP sockets, IPv4 and IPv6, in any state but TIME-WAIT and closed.
+    package func tcpSockets() throws(CaptureError) -> [Entry] {
+        try self.dump(family: AF_INET) + self.dump(family: AF_INET6)
+    }
+
+    private struct Request: BitwiseCopyable {
+        var header = nlmsghdr()
+        var diag = inet_diag_req_v2()
+    }
+
+    private func dump(family: Int32) throws(CaptureError) -> [Entry] {
+        var request = Request()
+        request.header.nlmsg_len = UInt32(MemoryLayout<Request>.size)
+        request.header.nlmsg_type = UInt16(SOCK_DIAG_BY_FAMILY)
+        request.header.nlmsg_flags = UInt16(NLM_F_REQUEST | NLM_F_DUMP)
+        request.diag.sdiag_family = UInt8(family)
+        request.diag.sdiag_protocol = UInt8(IPPROTO_TCP)
+        request.diag.idiag_ext = 1 << (UInt8(INET_DIAG_INFO) - 1)
+        request.diag.idiag_states = ~(1 << 6 | 1 << 7)  // TCP_TIME_WAIT, TCP_CLOSE
+        try check("send", "sock_diag") {
+            withUnsafeBytes(of: request) { send(self.netlink.descriptor, $0.baseAddress, $0.count, 0) }
+        }
+        var entries: [Entry] = []
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 8)
+        defer { buffer.deallocate() }
+        while true {
+            let count = try check("recv", "sock_diag") {
+                recv(self.netlink.descriptor, buffer.baseAddress, buffer.count, 0)
+            }
+            let bytes = RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[0..<count]))
+            if try SocketDiagnostics.parse(bytes, into: &entries) { return entries }
+        }
+    }
+
+    /// - Parameter bytes: What one `recv` gave: any number of netlink messages.
+    /// - Returns: Whether the dump is complete.
+    package static func parse(_ bytes: RawSpan, into entries: inout [Entry]) throws(CaptureError) -> Bool {
+        let headerSize = MemoryLayout<nlmsghdr>.size
+        var offset = 0
+        while bytes.byteCount - offset >= headerSize {
+            let header = bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: nlmsghdr.self)
+            let length = Int(header.nlmsg_len)
+            guard length >= headerSize, length <= bytes.byteCount - offset else {
+                throw .malformed("netlink message of \(length) bytes in \(bytes.byteCount - offset)")
+            }
+            let payload = bytes.extracting(offset + headerSize..<offset + length)
+            switch Int32(header.nlmsg_type) {
+            case NLMSG_DONE:
+                return true
+            case NLMSG_ERROR:
+                let number = payload.byteCount >= 4 ? payload.unsafeLoadUnaligned(as: Int32.self) : -EPROTO
+                throw .system(call: "dump", object: "sock_diag", errno: -number)
+            default:
+                if let entry = try Entry(payload) { entries.append(entry) }
+            }
+            offset += (length + 3) & ~3
+        }
+        return false
+    }
+}
+
+extension SocketDiagnostics.Entry {
+    /// - Returns: `nil` for a socket in a state that has no name.
+    fileprivate init?(_ payload: RawSpan) throws(CaptureError) {
+        let size = MemoryLayout<inet_diag_msg>.size
+        guard payload.byteCount >= size else { throw .malformed("inet_diag_msg of \(payload.byteCount) bytes") }
+        let message = payload.unsafeLoadUnaligned(as: inet_diag_msg.self)
+        guard let state = SocketState(number: message.idiag_state, connectionless: false) else { return nil }
+        let isIPv6 = Int32(message.idiag_family) == AF_INET6
+        let cookie = UInt64(message.id.idiag_cookie.1) << 32 | UInt64(message.id.idiag_cookie.0)
+        self.cookie = SocketCookie(rawValue: cookie)
+        self.family = isIPv6 ? .ipv6 : .ipv4
+        self.local = SocketAddress(
+            address: InternetAddress(words: message.id.idiag_src, isIPv6: isIPv6),
+            port: UInt16(bigEndian: message.id.idiag_sport)
+        )
+        self.remote = SocketAddress(
+            address: InternetAddress(words: message.id.idiag_dst, isIPv6: isIPv6),
+            port: UInt16(bigEndian: message.id.idiag_dport)
+        )
+        self.state = state
+        self.uid = message.idiag_uid
+        self.inode = message.idiag_inode
+        self.payload = PayloadBytes()
+        self.tcp = TCPCounters()
+        // A listener's queues are counts of connections.
+        guard state != .listen,
+            let info = try SocketDiagnostics.Entry.attribute(INET_DIAG_INFO, in: payload, from: size)
+        else {
+            return
+        }
+        self.takeCounters(payload.extracting(info), unread: UInt64(message.idiag_rqueue))
+    }
+
+    /// Payload from the kernel's sequence counters, without the SYN and FIN that they count too.
+    ///
+    /// - Sent: every byte transmitted (`bytes_sent`) but those that were sent again, and those accepted and not yet sent. A FIN
+    ///   that waits behind unsent data counts there.
+    /// - Received: bytes that came in order (`bytes_received`) but those unread. A FIN that was read is in it.
+    private mutating func takeCounters(_ info: RawSpan, unread: UInt64) {
+        let retransmitted = info.counter64(LINUX_TCP_INFO_BYTES_RETRANS)
+        let finQueued: Bool
+        let finReceived: Bool
+        switch self.state {
+        case .finWait1: (finQueued, finReceived) = (true, false)
+        case .closing, .lastAck: (finQueued, finReceived) = (true, true)
+        case .closeWait, .timeWait: (finQueued, finReceived) = (false, true)
+        default: (finQueued, finReceived) = (false, false)
+        }
+        let notSent = info.counter32(LINUX_TCP_INFO_NOTSENT_BYTES)
+        let sent = info.counter64(LINUX_TCP_INFO_BYTES_SENT) + notSent - (finQueued && notSent > 0 ? 1 : 0)
+        let received = info.counter64(LINUX_TCP_INFO_BYTES_RECEIVED)
+        let handedOver = received > unread ? received - unread : 0
+        self.payload = PayloadBytes(
+            sent: sent > retransmitted ? sent - retransmitted : 0,
+            received: finReceived && unread == 0 && handedOver > 0 ? handedOver - 1 : handedOver
+        )
+        self.tcp = TCPCounters(
+            retransmittedBytes: retransmitted,
+            retransmittedSegments: info.counter32(LINUX_TCP_INFO_TOTAL_RETRANS),
+            segmentsSent: info.counter32(LINUX_TCP_INFO_SEGS_OUT),
+            segmentsReceived: info.counter32(LINUX_TCP_INFO_SEGS_IN),
+            smoothedRoundTripMicroseconds: info.counter32(LINUX_TCP_INFO_RTT)
+        )
+    }
+
+    /// Where the netlink attribute of that type stands (rtnetlink(3)), or `nil`.
+    private static func attribute(_ type: Int, in message: RawSpan, from start: Int) throws(CaptureError) -> Range<Int>?
+    {
+        var offset = start
+        while message.byteCount - offset >= 4 {
+            let length = Int(message.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt16.self))
+            guard length >= 4, length <= message.byteCount - offset else {
+                throw .malformed("netlink attribute of \(length) bytes in \(message.byteCount - offset)")
+            }
+            if Int(message.unsafeLoadUnaligned(fromByteOffset: offset + 2, as: UInt16.self)) == type {
+                return offset + 4..<offset + length
+            }
+            offset += (length + 3) & ~3
+        }
+        return nil
+    }
+}
+
+extension RawSpan {
+    /// A field of `struct tcp_info`; 0 where the kernel's is too old to have it.
+    fileprivate func counter32(_ offset: linux_tcp_info_offset) -> UInt64 {
+        let start = Int(offset.rawValue)
+        return start + 4 <= self.byteCount
+            ? UInt64(self.unsafeLoadUnaligned(fromByteOffset: start, as: UInt32.self)) : 0
+    }
+
+    fileprivate func counter64(_ offset: linux_tcp_info_offset) -> UInt64 {
+        let start = Int(offset.rawValue)
+        return start + 8 <= self.byteCount ? self.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self) : 0
+    }
+}
+
+extension InternetAddress {
+    /// - Parameter words: As in `inet_diag_sockid`, network byte order; IPv4 uses the first.
+    fileprivate init(words: (UInt32, UInt32, UInt32, UInt32), isIPv6: Bool) {
+        let all = isIPv6 ? [words.0, words.1, words.2, words.3] : [0, 0, UInt32(0xffff).bigEndian, words.0]
+        self = all.withUnsafeBytes { InternetAddress(bytes: $0.loadUnaligned(as: InlineArray<16, UInt8>.self)) }
+    }
+}

@@ -1,0 +1,122 @@
+import CTrafficABI
+package import TrafficModel
+
+/// Decodes `struct traffic_socket` and `struct traffic_owner` of `bpf/include/traffic_abi.h`.
+package enum TrafficRecord {
+    package static let size = MemoryLayout<traffic_socket>.size
+
+    /// - Parameter bytes: One record, exactly.
+    /// - Throws: ``CaptureError/malformed(_:)`` for any other size or for values that no kernel writes.
+    package static func decode(_ bytes: RawSpan) throws(CaptureError) -> SocketObservation {
+        guard bytes.byteCount == self.size else {
+            throw .malformed("socket record of \(bytes.byteCount) bytes instead of \(self.size)")
+        }
+        // Any bit pattern is a valid struct of integers, and the size was checked.
+        let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
+        let transport = TransportProtocol(number: record.protocol, type: record.type)
+        let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp
+        guard record.cookie != 0, let family = AddressFamily(record.family),
+            let state = SocketState(number: record.state, connectionless: connectionless)
+        else {
+            throw .malformed(
+                "socket record with cookie \(record.cookie), family \(record.family), state \(record.state)"
+            )
+        }
+        let owners = [record.owners.0, record.owners.1].compactMap(OwnerObservation.init(slot:))
+        return SocketObservation(
+            cookie: SocketCookie(rawValue: record.cookie),
+            transport: transport,
+            family: family,
+            local: SocketAddress(address: address(record.local_address), port: record.local_port),
+            remote: SocketAddress(address: address(record.remote_address), port: record.remote_port),
+            role: role(record.role),
+            state: state,
+            openedBoottimeNanoseconds: record.opened_boottime_ns == 0 ? nil : record.opened_boottime_ns,
+            closedBoottimeNanoseconds: record.closed_boottime_ns == 0 ? nil : record.closed_boottime_ns,
+            preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
+            networkNamespace: record.network_namespace,
+            tcp: transport == .tcp ? TCPCounters(record) : nil,
+            owners: owners,
+            unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
+            isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
+        )
+    }
+
+    /// - Parameters:
+    ///   - key: A `struct traffic_owner_key`.
+    ///   - value: A `struct traffic_owner`.
+    package static func decodeOwner(
+        key: RawSpan,
+        value: RawSpan
+    ) throws(CaptureError) -> (SocketCookie, OwnerObservation) {
+        guard key.byteCount == MemoryLayout<traffic_owner_key>.size,
+            value.byteCount == MemoryLayout<traffic_owner>.size
+        else {
+            throw .malformed("owner record of \(key.byteCount) + \(value.byteCount) bytes")
+        }
+        let cookie = key.unsafeLoadUnaligned(as: traffic_owner_key.self).cookie
+        guard let owner = OwnerObservation(slot: value.unsafeLoadUnaligned(as: traffic_owner.self)), cookie != 0 else {
+            throw .malformed("owner record without a process")
+        }
+        return (SocketCookie(rawValue: cookie), owner)
+    }
+
+    private static func role(_ number: UInt8) -> SocketRole {
+        switch UInt32(number) {
+        case TRAFFIC_ROLE_CLIENT.rawValue: .client
+        case TRAFFIC_ROLE_SERVER.rawValue: .server
+        case TRAFFIC_ROLE_LISTENER.rawValue: .listener
+        default: .peer
+        }
+    }
+
+    private typealias Bytes16 = (
+        UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
+    )
+
+    private static func address(_ bytes: Bytes16) -> InternetAddress {
+        withUnsafeBytes(of: bytes) { InternetAddress(bytes: $0.loadUnaligned(as: InlineArray<16, UInt8>.self)) }
+    }
+}
+
+extension AddressFamily {
+    fileprivate init?(_ number: UInt16) {
+        switch number {
+        case 2: self = .ipv4
+        case 10: self = .ipv6
+        default: return nil
+        }
+    }
+}
+
+extension OwnerObservation {
+    /// - Returns: `nil` for a free slot.
+    fileprivate init?(slot: traffic_owner) {
+        guard slot.start_boottime_ns != 0 else { return nil }
+        let isKernelThread = slot.flags & TRAFFIC_OWNER_KERNEL_THREAD.rawValue != 0
+        let comm = withUnsafeBytes(of: slot.name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        self.init(
+            identity: ProcessIdentity(
+                pid: Int32(bitPattern: slot.tgid),
+                startBoottimeNanoseconds: slot.start_boottime_ns
+            ),
+            name: comm,
+            uid: slot.uid,
+            cgroupID: slot.cgroup_id,
+            isKernelThread: isKernelThread,
+            payload: PayloadBytes(sent: slot.sent_bytes, received: slot.received_bytes)
+        )
+    }
+}
+
+extension TCPCounters {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(
+            retransmittedBytes: record.retransmitted_bytes,
+            retransmittedSegments: UInt64(record.retransmitted_segments),
+            segmentsSent: UInt64(record.segments_sent),
+            segmentsReceived: UInt64(record.segments_received),
+            smoothedRoundTripMicroseconds: UInt64(record.smoothed_rtt_us)
+        )
+    }
+}

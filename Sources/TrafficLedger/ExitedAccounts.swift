@@ -1,0 +1,60 @@
+import TrafficModel
+
+/// The bytes of processes that are no longer listed, per executable.
+struct ExitedAccounts {
+    private struct Group: Hashable {
+        var name: String
+        var executable: String?
+    }
+
+    private let limit: Int
+    private var accounts: [Group: ExitedUsage] = [:]
+
+    /// - Parameter limit: How many executables; the rest add up in one row named `_other`.
+    init(limit: Int = 2_000) {
+        self.limit = limit
+    }
+
+    mutating func fold(_ process: ProcessAccount) {
+        var group = Group(name: process.details.name, executable: process.details.executable)
+        // One executable under several names (busybox) is still told apart; a name alone stands for processes that were gone
+        // before /proc could be read.
+        if self.accounts[group] == nil && self.accounts.count >= self.limit { group = Group(name: "_other") }
+        var usage =
+            self.accounts[group]
+            ?? ExitedUsage(name: group.name, executable: group.executable, processes: 0, bytes: ByteCounts())
+        usage.processes += 1
+        usage.bytes += process.bytes
+        self.accounts[group] = usage
+    }
+
+    var usages: [ExitedUsage] {
+        self.accounts.values.sorted { ($0.name, $0.executable ?? "") < ($1.name, $1.executable ?? "") }
+    }
+}
+
+/// The interfaces' own counters and their rates.
+struct InterfaceAccounts {
+    private var current: [InterfaceUsage] = []
+    private var atLastTick: [String: InterfaceUsage] = [:]
+
+    mutating func absorb(_ usages: [InterfaceUsage]) {
+        self.current = usages
+    }
+
+    mutating func tick(seconds: Double) {
+        for index in self.current.indices {
+            let now = self.current[index]
+            // A counter that fell is a new interface of the same name: no rate until the next tick.
+            guard seconds > 0, let before = self.atLastTick[now.name], before.sentBytes <= now.sentBytes,
+                before.receivedBytes <= now.receivedBytes
+            else { continue }
+            self.current[index].sentBytesPerSecond = (Double(now.sentBytes - before.sentBytes) / seconds).rounded()
+            self.current[index].receivedBytesPerSecond =
+                (Double(now.receivedBytes - before.receivedBytes) / seconds).rounded()
+        }
+        self.atLastTick = Dictionary(self.current.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    var usages: [InterfaceUsage] { self.current }
+}

@@ -1,0 +1,210 @@
+import DequeModule
+public import TrafficModel
+
+/// Events in, totals out.
+///
+/// Pure: no clock, no I/O. The same events give the same totals, whichever rung or file they come from. Counters in events are
+/// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
+/// to the process, the scope and the total in one place, ``credit(_:of:)``, and nothing is ever subtracted.
+public struct Ledger: Sendable {
+    /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
+    public struct Retention: Sendable, Hashable {
+        public var exitedProcesses: Duration
+        public var exitedProcessLimit: Int
+        public var closedSockets: Duration
+        public var closedSocketLimit: Int
+        public var exitedGroupLimit: Int
+
+        public init(
+            exitedProcesses: Duration = .seconds(300),
+            exitedProcessLimit: Int = 10_000,
+            closedSockets: Duration = .seconds(5),
+            closedSocketLimit: Int = 4_096,
+            exitedGroupLimit: Int = 2_000
+        ) {
+            self.exitedProcesses = exitedProcesses
+            self.exitedProcessLimit = exitedProcessLimit
+            self.closedSockets = closedSockets
+            self.closedSocketLimit = closedSocketLimit
+            self.exitedGroupLimit = exitedGroupLimit
+        }
+    }
+
+    private let retention: Retention
+    private var sockets: [SocketCookie: SocketAccount] = [:]
+    private var processes: [ProcessIdentity: ProcessAccount] = [:]
+    private var unresolved: [OwnerObservation] = []
+    private var exited = ExitedAccounts()
+    private var interfaces = InterfaceAccounts()
+    private var loss = CaptureLoss()
+    private var totals = ByteCounts(retransmitted: 0)
+    private var totalAtLastTick = PayloadBytes()
+    private var totalRates = PayloadRates()
+    private var scopes: [SocketScope: PayloadBytes] = [:]
+    private var lastTick: (wall: Timestamp, boottime: UInt64)?
+    /// Closed sockets that are still listed, oldest first.
+    private var closedOrder: Deque<SocketCookie> = []
+
+    public init(retention: Retention = Retention()) {
+        self.retention = retention
+        self.exited = ExitedAccounts(limit: retention.exitedGroupLimit)
+    }
+
+    public mutating func absorb(_ event: CaptureEvent) {
+        switch event {
+        case .socket(let observation):
+            self.absorb(observation)
+        case .owner(let cookie, let owner):
+            // Owners are read after their socket was; one whose socket is no longer listed has been counted.
+            guard var account = self.sockets[cookie] else { return }
+            let growth = account.absorb(owner)
+            self.sockets[cookie] = account
+            self.credit(growth, of: account)
+        case .details(let process, let details):
+            // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
+            guard var account = self.processes[process] else { return }
+            account.resolve(details)
+            self.processes[process] = account
+        case .exited(let process, let time):
+            guard self.processes[process]?.exitedAt == nil else { return }
+            self.processes[process]?.exitedAt = time
+        case .interfaces(let usages):
+            self.interfaces.absorb(usages)
+        case .loss(let loss):
+            self.loss = loss
+        case .tick(let wall, let boottime):
+            self.tick(wall: wall, boottime: boottime)
+        }
+    }
+
+    /// Processes seen for the first time, or under a new name, since the last call: whoever feeds the ledger should look up their
+    /// details and absorb them as ``CaptureEvent/details(_:_:)``.
+    public mutating func takeUnresolved() -> [OwnerObservation] {
+        defer { self.unresolved = [] }
+        return self.unresolved
+    }
+
+    private mutating func absorb(_ observation: SocketObservation) {
+        let isNew = self.sockets[observation.cookie] == nil
+        var account = self.sockets.removeValue(forKey: observation.cookie) ?? SocketAccount(observation)
+        let wasClosed = !isNew && account.isClosed
+        let growth = account.absorb(observation)
+        if account.isClosed && !wasClosed {
+            self.closedOrder.append(observation.cookie)
+        }
+        self.sockets[observation.cookie] = account
+        self.credit(growth, of: account)
+    }
+
+    /// The one place where bytes become part of a total.
+    private mutating func credit(_ growth: SocketAccount.Growth, of socket: SocketAccount) {
+        for (owner, payload) in growth.owners {
+            var account = self.processes.removeValue(forKey: owner.identity) ?? ProcessAccount(owner)
+            account.add(payload)
+            if account.learn(name: owner.name) { self.unresolved.append(owner) }
+            self.processes[owner.identity] = account
+        }
+        if growth.retransmitted > 0 {
+            // The socket owns its retransmissions; of several processes the one that sends most caused them.
+            let sender = growth.owners.max { $0.payload.sent < $1.payload.sent }?.owner.identity
+            if let sender { self.processes[sender]?.add(retransmitted: growth.retransmitted) }
+            self.totals.retransmitted = (self.totals.retransmitted ?? 0) + growth.retransmitted
+        }
+        let payload = growth.payload
+        self.totals.payload += payload
+        if payload.total > 0, let scope = socket.scope {
+            self.scopes[scope, default: PayloadBytes()] += payload
+        }
+    }
+
+    private mutating func tick(wall: Timestamp, boottime: UInt64) {
+        // A clock that did not move on gives no rate: the next tick covers both stretches.
+        if let last = self.lastTick, boottime <= last.boottime { return }
+        let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
+        self.lastTick = (wall, boottime)
+        for cookie in self.sockets.keys { self.sockets[cookie]?.tick(seconds: seconds) }
+        for process in self.processes.keys { self.processes[process]?.tick(seconds: seconds) }
+        self.totalRates = PayloadRates(
+            growth: self.totals.payload.growth(since: self.totalAtLastTick),
+            seconds: seconds
+        )
+        self.totalAtLastTick = self.totals.payload
+        self.interfaces.tick(seconds: seconds)
+        self.forgetClosedSockets(boottime: boottime)
+        self.countOpenSockets()
+        self.foldExitedProcesses(wall: wall)
+    }
+
+    private mutating func forgetClosedSockets(boottime: UInt64) {
+        let age = self.retention.closedSockets.nanoseconds
+        while let oldest = self.closedOrder.first {
+            let closedAt = self.sockets[oldest]?.observation.closedBoottimeNanoseconds ?? 0
+            guard self.closedOrder.count > self.retention.closedSocketLimit || closedAt + age < boottime else { return }
+            self.sockets[oldest] = nil
+            self.closedOrder.removeFirst()
+        }
+    }
+
+    private mutating func countOpenSockets() {
+        for process in self.processes.keys { self.processes[process]?.socketsOpen = 0 }
+        for socket in self.sockets.values where !socket.isClosed {
+            for owner in socket.owners { self.processes[owner]?.socketsOpen += 1 }
+        }
+    }
+
+    private mutating func foldExitedProcesses(wall: Timestamp) {
+        let age = Int64(self.retention.exitedProcesses.nanoseconds)
+        let gone = self.processes.values.filter { $0.exitedAt != nil }.sorted {
+            ($0.exitedAt ?? wall) < ($1.exitedAt ?? wall)
+        }
+        let surplus = gone.count - self.retention.exitedProcessLimit
+        for (index, process) in gone.enumerated() {
+            let exitedAt = process.exitedAt?.nanosecondsSinceEpoch ?? 0
+            guard index < surplus || exitedAt + age < wall.nanosecondsSinceEpoch else { continue }
+            self.processes[process.identity] = nil
+            self.exited.fold(process)
+        }
+    }
+
+    /// Everything as of the last tick.
+    public func snapshot(
+        countingSince: Timestamp,
+        host: HostDescription,
+        daemon: DaemonDescription,
+        capture: CaptureStatus
+    ) -> Snapshot {
+        let (wall, boottime) = self.lastTick ?? (countingSince, 0)
+        let bootedAt = wall.nanosecondsSinceEpoch - Int64(clamping: boottime)
+        var capture = capture
+        capture.loss = self.loss
+        return Snapshot(
+            takenAt: wall,
+            takenBoottimeNanoseconds: boottime,
+            countingSince: countingSince,
+            host: host,
+            daemon: daemon,
+            capture: capture,
+            processes: self.processes.values.map(\.usage).sorted { $0.identity.pid < $1.identity.pid },
+            exited: self.exited.usages,
+            sockets: self.sockets.values.map { $0.usage(bootedAt: bootedAt) }.sorted {
+                $0.cookie.rawValue < $1.cookie.rawValue
+            },
+            interfaces: self.interfaces.usages,
+            totals: Totals(
+                bytes: self.totals,
+                rates: self.totalRates,
+                byScope: Dictionary(
+                    uniqueKeysWithValues: self.scopes.map { ($0.key.rawValue, ByteCounts(payload: $0.value)) }
+                )
+            )
+        )
+    }
+}
+
+extension Duration {
+    /// Clamped: negative durations are 0.
+    fileprivate var nanoseconds: UInt64 {
+        let (seconds, attoseconds) = self.components
+        return seconds < 0 ? 0 : UInt64(seconds) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
+    }
+}

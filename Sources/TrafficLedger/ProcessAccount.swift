@@ -1,0 +1,56 @@
+import TrafficModel
+
+/// One process as the ledger knows it.
+struct ProcessAccount {
+    let identity: ProcessIdentity
+    private(set) var details: ProcessDetails
+    /// The names by which the kernel has known it; a new one means that it has executed something else.
+    private var names: Set<String> = []
+    var exitedAt: Timestamp?
+    var socketsOpen = 0
+
+    private(set) var bytes = ByteCounts()
+    private var payloadAtLastTick = PayloadBytes()
+    private(set) var rates = PayloadRates()
+
+    /// - Parameter owner: The kernel's first word of it.
+    init(_ owner: OwnerObservation) {
+        self.identity = owner.identity
+        self.details = ProcessDetails(name: owner.displayName, uid: owner.uid)
+    }
+
+    /// - Returns: Whether its details should be looked up (again).
+    mutating func learn(name: String) -> Bool {
+        self.exitedAt == nil && self.names.insert(name).inserted
+    }
+
+    /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.
+    mutating func resolve(_ details: ProcessDetails) {
+        if details.executable != nil || self.details.executable == nil { self.details = details }
+    }
+
+    mutating func add(_ payload: PayloadBytes) {
+        self.bytes.payload += payload
+    }
+
+    mutating func add(retransmitted: UInt64) {
+        self.bytes.retransmitted = (self.bytes.retransmitted ?? 0) + retransmitted
+    }
+
+    mutating func tick(seconds: Double) {
+        self.rates = PayloadRates(growth: self.bytes.payload.growth(since: self.payloadAtLastTick), seconds: seconds)
+        self.payloadAtLastTick = self.bytes.payload
+    }
+
+    var usage: ProcessUsage {
+        ProcessUsage(
+            identity: self.identity,
+            details: self.details,
+            state: self.exitedAt == nil ? .running : .exited,
+            exitedAt: self.exitedAt,
+            socketsOpen: self.socketsOpen,
+            bytes: self.bytes,
+            rates: self.rates
+        )
+    }
+}

@@ -1,0 +1,62 @@
+import TrafficCapture
+import TrafficLedger
+import TrafficModel
+
+/// The way of a byte in user space: capture → ledger → snapshot, on one thread that owns all three.
+final class Accountant {
+    private let source: any CaptureSource
+    private let resolver: ProcessResolver
+    private let host = HostFacts.description()
+    private let daemon: DaemonDescription
+    private let publish: (Snapshot) -> Void
+    private var ledger: Ledger
+
+    init(
+        source: any CaptureSource,
+        resolver: ProcessResolver,
+        retention: Ledger.Retention,
+        daemon: DaemonDescription,
+        publish: @escaping (Snapshot) -> Void
+    ) {
+        self.source = source
+        self.resolver = resolver
+        self.daemon = daemon
+        self.publish = publish
+        self.ledger = Ledger(retention: retention)
+    }
+
+    /// Counts until `stopper` stops it. A last round of counting comes before the return.
+    ///
+    /// - Throws: ``CaptureError`` where the kernel's side fails for good.
+    func run(interval: Duration, stopper: Stopper) throws(CaptureError) {
+        let pace = try CapturePace(wakeDescriptor: self.source.wakeDescriptor, stopper: stopper, interval: interval)
+        var step = CapturePace.Step.sweep
+        while true {
+            switch step {
+            case .drain:
+                try self.source.drain { self.ledger.absorb($0) }
+            case .sweep:
+                try self.sweep()
+            case .stop:
+                return try self.sweep()
+            }
+            for owner in self.ledger.takeUnresolved() { self.resolver.resolve(owner) }
+            step = pace.next()
+        }
+    }
+
+    private func sweep() throws(CaptureError) {
+        for event in self.resolver.takeResults() { self.ledger.absorb(event) }
+        try self.source.sweep { self.ledger.absorb($0) }
+        self.ledger.absorb(HostFacts.interfaces())
+        self.ledger.absorb(HostFacts.tick())
+        self.publish(
+            self.ledger.snapshot(
+                countingSince: self.daemon.startedAt,
+                host: self.host,
+                daemon: self.daemon,
+                capture: self.source.status
+            )
+        )
+    }
+}
