@@ -74,12 +74,6 @@ static __always_inline bool is_internet(const struct sock *sk)
 	return family == AF_INET || family == AF_INET6;
 }
 
-/* A raw socket of protocol 6 is no TCP socket, and bpf_skc_to_tcp_sock() before 6.12 would take it for one. */
-static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
-{
-	return sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM ? bpf_skc_to_tcp_sock(sk) : NULL;
-}
-
 /*
  * The addresses as the socket has them now. An unconnected UDP socket has no remote address; an IPv4 address is stored
  * v4-mapped whichever family the socket has, so that a v4 client of a server on :: is the same address on both ends.
@@ -254,20 +248,17 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 	__sync_fetch_and_add(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes, bytes);
 }
 
-static __always_inline void add_received(struct traffic_socket *socket, struct traffic_owner *owner, u64 bytes)
-{
-	__sync_fetch_and_add(owner ? &owner->received_bytes : &socket->unowned_received_bytes, bytes);
-}
-
 static __always_inline void count_received(struct sock *sk, u64 bytes)
 {
 	struct traffic_socket *socket = find_socket(sk);
+	struct traffic_owner *owner;
 
 	if (!socket) {
 		COUNT_LOSS(lost_received_bytes, bytes);
 		return;
 	}
-	add_received(socket, find_owner(socket, bpf_get_current_task_btf()), bytes);
+	owner = find_owner(socket, bpf_get_current_task_btf());
+	__sync_fetch_and_add(owner ? &owner->received_bytes : &socket->unowned_received_bytes, bytes);
 }
 
 /*
@@ -304,18 +295,18 @@ static __always_inline void start_receive(struct traffic_socket *socket, u32 seq
 	__sync_val_compare_and_swap(&socket->receive_mark, 0, RECEIVE_MARK_KNOWN | sequence);
 }
 
-/* Runs under the socket lock, so the mark needs no atomics here. */
+/* Runs under the socket lock, and nothing else counts receives of such a socket: no atomics here. */
 static __always_inline void count_sequence(struct sock *sk, const struct tcp_sock *tcp)
 {
 	struct traffic_socket *socket = find_socket(sk);
 	u32 sequence = delivered_sequence(sk, tcp);
+	struct traffic_owner *owner;
 	struct task_struct *task;
 	u32 grown;
 
-	if (!socket) {
-		/* What this call read cannot be told from earlier reads: counted as a lost socket, its bytes unknown. */
+	/* Without storage nothing is known of earlier reads either, so what this call read can't be told: a lost socket. */
+	if (!socket)
 		return;
-	}
 	/*
 	 * First seen here: before the baseline is done, counting starts now. After it, the socket waited unaccepted in
 	 * a listener's queue and nothing of it had been read: start at its first byte.
@@ -328,10 +319,11 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
 	task = bpf_get_current_task_btf();
 	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */
-	if (!sk->sk_lock.owned)
-		add_received(socket, claim_owner(socket, task, 1), grown);
+	owner = sk->sk_lock.owned ? find_owner(socket, task) : claim_owner(socket, task, 1);
+	if (owner)
+		owner->received_bytes += grown;
 	else
-		add_received(socket, find_owner(socket, task), grown);
+		socket->unowned_received_bytes += grown;
 }
 
 /* The final totals, before the storage goes away. */

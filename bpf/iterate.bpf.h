@@ -26,7 +26,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 {
 	struct sock *sk = context->sk;
 	struct traffic_socket *socket = context->value;
-	struct tcp_sock *tcp;
+	const struct tcp_sock *tcp;
 	u64 mark;
 
 	if (!sk || !socket || !socket->cookie || socket->closed_boottime_ns)
@@ -55,7 +55,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	struct file *file = context->file;
 	struct traffic_socket *storage;
 	struct socket *socket;
-	struct tcp_sock *tcp;
+	const struct tcp_sock *tcp;
 	struct sock *sk;
 
 	if (!task || !file)

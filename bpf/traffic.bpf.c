@@ -16,6 +16,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "compat.bpf.h"
 #include "include/traffic_abi.h"
 #include "account.bpf.h"
 #include "iterate.bpf.h"
@@ -67,7 +68,7 @@ int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, 
 /* Peeked bytes stay in the queue and the error queue holds no payload: neither was received. */
 static __always_inline int received(struct sock *sk, long result, int flags)
 {
-	struct tcp_sock *tcp;
+	const struct tcp_sock *tcp;
 
 	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
 		return 0;
@@ -103,7 +104,7 @@ int BPF_PROG(inet6_recvmsg_exit, struct socket *socket, void *message, size_t si
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tcp_receive, struct sock *sk)
 {
-	struct tcp_sock *tcp = tcp_of(sk);
+	const struct tcp_sock *tcp = read_as_tcp(sk);
 
 	if (tcp && received_by_sequence(tcp))
 		count_sequence(sk, tcp);
@@ -120,7 +121,7 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 {
 	struct traffic_socket *socket;
-	struct tcp_sock *tcp;
+	const struct tcp_sock *tcp;
 
 	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN)
 		return 0;
@@ -163,7 +164,7 @@ SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy, struct sock *sk)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
-	struct tcp_sock *tcp;
+	const struct tcp_sock *tcp;
 
 	if (!socket)
 		return 0;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Differences between kernels, each with the commit that made it.
+ */
+#ifndef COMPAT_BPF_H
+#define COMPAT_BPF_H
+
+/* Linux 6.2, a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). Costs nothing: the verifier only notes the type. */
+extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
+
+/* The tcp_sock that `sk` is, for reading, where the caller knows that it is one. Before 6.2 a helper does it, a call. */
+static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
+{
+	if (bpf_rdonly_cast)
+		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
+	return bpf_skc_to_tcp_sock(sk);
+}
+
+/*
+ * The same where it may be another protocol's: then NULL. A raw socket of protocol 6 is no TCP socket, though
+ * bpf_skc_to_tcp_sock() took it for one before 6.12.
+ */
+static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
+{
+	return sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM ? read_as_tcp(sk) : NULL;
+}
+
+#endif
