@@ -7,7 +7,8 @@ struct BPFBuildPlugin: BuildToolPlugin {
         let bpf = context.package.directoryURL.appending(path: "bpf")
         let output = context.pluginWorkDirectoryURL.appending(path: "EmbeddedTrafficObject.swift")
         let sources = [
-            "traffic.bpf.c", "account.bpf.h", "compat.bpf.h", "iterate.bpf.h", "kernel_types.h", "include/traffic_abi.h",
+            "traffic.bpf.c", "account.bpf.h", "compat.bpf.h", "iterate.bpf.h", "kernel_types.h",
+            "include/traffic_abi.h",
         ].map { bpf.appending(path: $0) }
         return [
             .buildCommand(

@@ -1,0 +1,93 @@
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+@Suite("Texts of /proc")
+struct ProcTextTests {
+    @Test(
+        "the start time is found behind a name with blanks and parentheses",
+        arguments: [
+            "1 (init) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9",
+            "1 (a) b (c) S) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9",
+        ]
+    )
+    func startTicks(stat: String) {
+        #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == 4242)
+    }
+
+    @Test("a cut or foreign stat gives nothing", arguments: ["", "1 (x", "1 (x) S 0 1", "garbage"])
+    func badStat(stat: String) {
+        #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == nil)
+    }
+
+    @Test("this process is alive, and one with another start time is not")
+    func alive() throws {
+        let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
+        let tick = 1_000_000_000 / ProcessDirectory.ticksPerSecond
+        #expect(ProcessDirectory.isAlive(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: ticks * tick + 5)))
+        #expect(!ProcessDirectory.isAlive(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: (ticks + 1) * tick)))
+    }
+
+    @Test("cgroup v2 and a systemd v1 hierarchy are told apart")
+    func cgroups() {
+        let hybrid = ProcessDirectory.cgroups("4:memory:/m\n1:name=systemd:/system.slice/a.service\n0::/unified\n")
+        #expect(hybrid.unified == "/unified")
+        #expect(hybrid.systemd == "/system.slice/a.service")
+        #expect(ProcessDirectory.cgroups("0::/x:y\n").unified == "/x:y")
+        #expect(ProcessDirectory.cgroups("").unified == nil)
+    }
+
+    static let id = String(repeating: "0123456789abcdef", count: 4)
+
+    @Test(
+        "units and containers are read from cgroup paths",
+        arguments: [
+            ("/system.slice/nginx.service", "nginx.service", nil),
+            ("/user.slice/user-0.slice/session-3.scope", "session-3.scope", nil),
+            ("/system.slice", nil, nil),
+            ("/", nil, nil),
+            ("/docker/\(id)", nil, id),
+            ("/system.slice/docker-\(id).scope", "docker-\(id).scope", id),
+            ("/kubepods.slice/kubepods-burstable.slice/cri-containerd-\(id).scope", "cri-containerd-\(id).scope", id),
+            ("/machine.slice/libpod-\(id).scope/container", "libpod-\(id).scope", id),
+        ] as [(String, String?, String?)]
+    )
+    func naming(path: String, unit: String?, container: String?) {
+        #expect(CgroupNaming.systemdUnit(path) == unit)
+        #expect(CgroupNaming.containerID(path) == container)
+    }
+
+    @Test("interfaces are read whatever their name")
+    func interfaces() {
+        let text = """
+            Inter-|   Receive                                                |  Transmit
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+                lo: 100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0
+            eth0:1:7 1 0 0 0 0 0 0 8 2 0 0 0 0 0 0
+            short: 1 2
+            """
+        let usages = NetworkInterfaces.parse(text)
+        #expect(usages.map(\.name) == ["lo", "eth0:1"])
+        #expect(usages.map(\.receivedBytes) == [100, 7])
+        #expect(usages.map(\.sentBytes) == [200, 8])
+    }
+
+    @Test("only a mount of the whole cgroup v2 hierarchy counts as its root")
+    func mounts() {
+        let text = """
+            30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+            31 25 0:27 /child /mnt/part rw - cgroup2 cgroup2 rw
+            32 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw
+            """
+        #expect(CgroupRoot.mountPoint(mountinfo: text) == "/sys/fs/cgroup/unified")
+        #expect(CgroupRoot.mountPoint(mountinfo: "") == nil)
+    }
+
+    @Test("capabilities are read from status")
+    func capabilities() {
+        #expect(Privileges.effectiveCapabilities(status: "Name:\tx\nCapEff:\t000001ffffffffff\n") == 0x1ff_ffff_ffff)
+        #expect(Privileges.effectiveCapabilities(status: "") == 0)
+    }
+}

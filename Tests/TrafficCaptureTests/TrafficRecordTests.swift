@@ -1,0 +1,131 @@
+import CTrafficABI
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+@Suite("Kernel records")
+struct TrafficRecordTests {
+    /// A record as the kernel writes it.
+    static func record(_ change: (inout traffic_socket) -> Void = { _ in }) -> [UInt8] {
+        var record = traffic_socket()
+        record.cookie = 42
+        record.family = 2
+        record.protocol = 6
+        record.type = 1
+        record.state = 1
+        record.local_port = 80
+        record.remote_port = 4711
+        record.local_address = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1)
+        record.remote_address = (0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+        record.owners.0 = owner(tgid: 7, start: 1000, name: "nginx", sent: 10, received: 20)
+        change(&record)
+        return withUnsafeBytes(of: record) { Array($0) }
+    }
+
+    static func owner(tgid: UInt32, start: UInt64, name: String, sent: UInt64, received: UInt64) -> traffic_owner {
+        var owner = traffic_owner()
+        owner.tgid = tgid
+        owner.start_boottime_ns = start
+        owner.sent_bytes = sent
+        owner.received_bytes = received
+        withUnsafeMutableBytes(of: &owner.name) { $0.copyBytes(from: Array(name.utf8).prefix(16)) }
+        return owner
+    }
+
+    @Test("a TCP record becomes an observation")
+    func tcp() throws {
+        let seen = try TrafficRecord.decode(Self.record().span.bytes)
+        #expect(seen.cookie.rawValue == 42)
+        #expect(seen.transport == .tcp)
+        #expect(seen.local.description == "127.0.0.1:80")
+        #expect(seen.remote.description == "[2001:db8::1]:4711")
+        #expect(seen.state == .established)
+        #expect(
+            seen.owners == [
+                OwnerObservation(
+                    identity: ProcessIdentity(pid: 7, startBoottimeNanoseconds: 1000),
+                    name: "nginx",
+                    payload: PayloadBytes(sent: 10, received: 20)
+                )
+            ]
+        )
+        #expect(seen.tcp != nil)
+        #expect(seen.closedBoottimeNanoseconds == nil)
+    }
+
+    @Test(
+        "protocol and type name the transport",
+        arguments: [
+            (UInt16(6), UInt8(1), TransportProtocol.tcp), (17, 2, .udp), (262, 1, .mptcp), (1, 2, .icmp), (1, 3, .raw),
+            (6, 3, .raw), (58, 2, .icmpv6), (132, 1, .sctp), (99, 2, .other),
+        ]
+    )
+    func transports(number: UInt16, type: UInt8, expected: TransportProtocol) throws {
+        let bytes = Self.record {
+            $0.protocol = number
+            $0.type = type
+        }
+        #expect(try TrafficRecord.decode(bytes.span.bytes).transport == expected)
+    }
+
+    @Test("a name that fills its field has no terminator and is whole")
+    func longName() throws {
+        let bytes = Self.record {
+            $0.owners.0 = Self.owner(tgid: 1, start: 1, name: "abcdefghijklmnop", sent: 0, received: 0)
+        }
+        #expect(try TrafficRecord.decode(bytes.span.bytes).owners.first?.name == "abcdefghijklmnop")
+    }
+
+    @Test("a name that is not UTF-8 is repaired, not refused")
+    func invalidName() throws {
+        let bytes = Self.record {
+            withUnsafeMutableBytes(of: &$0.owners.0.name) { $0.copyBytes(from: [0xff, 0x41, 0]) }
+        }
+        #expect(try TrafficRecord.decode(bytes.span.bytes).owners.first?.name.hasPrefix("\u{fffd}A") == true)
+    }
+
+    @Test("any other size is refused", arguments: [0, 1, 8, TrafficRecord.size - 1, TrafficRecord.size + 1])
+    func sizes(size: Int) {
+        let bytes = [UInt8](repeating: 1, count: size)
+        #expect(throws: CaptureError.self) { try TrafficRecord.decode(bytes.span.bytes) }
+    }
+
+    @Test(
+        "random and mutated records give an observation or a typed error, never a trap",
+        arguments: 0..<8 as Range<UInt64>
+    )
+    func mutated(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        var decoded = 0
+        for _ in 0..<2_000 {
+            var bytes = Self.record()
+            for _ in 0..<Int.random(in: 1...64, using: &random) {
+                bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            do {
+                _ = try TrafficRecord.decode(bytes.span.bytes)
+                decoded += 1
+            } catch {
+                guard case .malformed = error else {
+                    Issue.record("unexpected \(error)")
+                    return
+                }
+            }
+        }
+        #expect(decoded > 0)
+    }
+}
+
+/// Sebastiano Vigna's generator (public domain): seeded, so that a failure can be run again.
+struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9e37_79b9_7f4a_7c15
+        var z = self.state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+}

@@ -1,0 +1,337 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficLedger
+
+/// Events in the order in which a capture could have sent them, in short form.
+struct LedgerFixture {
+    var ledger: Ledger
+    private var seconds: UInt64 = 1_000
+
+    init(retention: Ledger.Retention = Ledger.Retention()) {
+        self.ledger = Ledger(retention: retention)
+        self.tick(after: 0)
+    }
+
+    static func process(_ pid: Int32, start: UInt64 = 5) -> ProcessIdentity {
+        ProcessIdentity(pid: pid, startBoottimeNanoseconds: start)
+    }
+
+    static func owner(
+        _ identity: ProcessIdentity,
+        sent: UInt64 = 0,
+        received: UInt64 = 0,
+        name: String = "app"
+    ) -> OwnerObservation {
+        OwnerObservation(identity: identity, name: name, payload: PayloadBytes(sent: sent, received: received))
+    }
+
+    static func socket(
+        _ cookie: UInt64,
+        _ owners: [OwnerObservation],
+        remote: String = "127.0.0.1",
+        closed: UInt64? = nil,
+        preexisting: Bool = false,
+        retransmitted: UInt64 = 0,
+        unowned: PayloadBytes = PayloadBytes()
+    ) -> CaptureEvent {
+        .socket(
+            SocketObservation(
+                cookie: SocketCookie(rawValue: cookie),
+                transport: .tcp,
+                family: .ipv4,
+                local: SocketAddress(address: InternetAddress("127.0.0.1") ?? .unspecified, port: 80),
+                remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: 4711),
+                role: .server,
+                state: closed == nil ? .established : .closed,
+                closedBoottimeNanoseconds: closed,
+                preexisting: preexisting,
+                tcp: TCPCounters(retransmittedBytes: retransmitted),
+                owners: owners,
+                unowned: unowned
+            )
+        )
+    }
+
+    mutating func absorb(_ events: CaptureEvent...) {
+        for event in events { self.ledger.absorb(event) }
+    }
+
+    mutating func tick(after step: UInt64 = 1) {
+        self.seconds += step
+        self.ledger.absorb(
+            .tick(
+                at: Timestamp(nanosecondsSinceEpoch: Int64(1_700_000_000 + self.seconds) * 1_000_000_000),
+                boottimeNanoseconds: self.seconds * 1_000_000_000
+            )
+        )
+    }
+
+    var now: UInt64 { self.seconds * 1_000_000_000 }
+
+    var snapshot: Snapshot {
+        self.ledger.snapshot(
+            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+            host: HostDescription(name: "host", bootID: "boot", kernel: "6"),
+            daemon: DaemonDescription(version: "0", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
+            capture: CaptureStatus(rung: .tracepoint, hooks: [], blindSpots: [])
+        )
+    }
+
+    func process(_ pid: Int32, start: UInt64 = 5) -> ProcessUsage? {
+        self.snapshot.processes?.first { $0.identity == Self.process(pid, start: start) }
+    }
+
+    func socket(_ cookie: UInt64) -> SocketUsage? {
+        self.snapshot.sockets?.first { $0.cookie.rawValue == cookie }
+    }
+}
+
+extension InternetAddress {
+    static let unspecified = InternetAddress(bytes: InlineArray(repeating: 0))
+}
+
+@Suite("Ledger")
+struct LedgerTests {
+    typealias F = LedgerFixture
+    let one = F.process(1)
+    let two = F.process(2)
+
+    @Test("what a counter grew by is credited once to process, socket, scope and total")
+    func credit() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10, received: 20)]))
+        f.absorb(F.socket(9, [F.owner(one, sent: 15, received: 20)]))
+        f.tick()
+        #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 15, received: 20))
+        #expect(f.socket(9)?.bytes.payload == PayloadBytes(sent: 15, received: 20))
+        #expect(f.snapshot.totals.bytes.payload == PayloadBytes(sent: 15, received: 20))
+        #expect(f.snapshot.totals.byScope["loopback"]?.payload == PayloadBytes(sent: 15, received: 20))
+    }
+
+    @Test("an observation that comes twice or late changes nothing")
+    func idempotent() {
+        var f = F()
+        let early = F.socket(9, [F.owner(one, sent: 10, received: 20)])
+        let late = F.socket(9, [F.owner(one, sent: 30, received: 20)], closed: f.now)
+        f.absorb(early, late, early, late, early)
+        f.tick()
+        #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 30, received: 20))
+        #expect(f.socket(9)?.closedAt != nil)
+        #expect(f.socket(9)?.state == .closed)
+    }
+
+    @Test("the order of observations does not matter", arguments: 0..<20 as Range<UInt64>)
+    func anyOrder(seed: UInt64) {
+        var random = LinearGenerator(state: seed)
+        var events: [CaptureEvent] = []
+        for step in 1...20 as ClosedRange<UInt64> {
+            for cookie in 1...3 as ClosedRange<UInt64> {
+                events.append(F.socket(cookie, [F.owner(one, sent: step * cookie), F.owner(two, received: step)]))
+            }
+        }
+        events.shuffle(using: &random)
+        var f = F()
+        for event in events { f.absorb(event) }
+        f.tick()
+        #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 20 * (1 + 2 + 3)))
+        #expect(f.process(2)?.bytes.payload == PayloadBytes(received: 60))
+    }
+
+    @Test("owners of a shared socket keep their own bytes and the socket has the sum")
+    func shared() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 5)], unowned: PayloadBytes(sent: 1)))
+        f.absorb(.owner(SocketCookie(rawValue: 9), F.owner(F.process(3), sent: 7)))
+        f.absorb(.owner(SocketCookie(rawValue: 9), F.owner(F.process(3), sent: 7)))
+        f.tick()
+        #expect(f.process(1)?.bytes.payload.sent == 10)
+        #expect(f.process(2)?.bytes.payload.sent == 5)
+        #expect(f.process(3)?.bytes.payload.sent == 7)
+        #expect(f.socket(9)?.bytes.payload.sent == 23)
+        #expect(f.socket(9)?.owners.count == 3)
+        #expect(f.snapshot.totals.bytes.payload.sent == 23)
+    }
+
+    @Test("two slots of one process, and one more in the map, add up")
+    func doubleSlot() {
+        var f = F()
+        let event = F.socket(9, [F.owner(one, sent: 10), F.owner(one, sent: 4)])
+        f.absorb(event, .owner(SocketCookie(rawValue: 9), F.owner(one, sent: 3)), event)
+        f.tick()
+        #expect(f.process(1)?.bytes.payload.sent == 17)
+        #expect(f.socket(9)?.owners.count == 1)
+    }
+
+    @Test("pid reuse starts a new row")
+    func pidReuse() {
+        var f = F()
+        f.absorb(F.socket(1, [F.owner(F.process(7, start: 100), sent: 10)]))
+        f.absorb(F.socket(2, [F.owner(F.process(7, start: 200), sent: 3)]))
+        f.tick()
+        #expect(f.process(7, start: 100)?.bytes.payload.sent == 10)
+        #expect(f.process(7, start: 200)?.bytes.payload.sent == 3)
+    }
+
+    @Test("rates cover the time between two ticks and fall to 0 when traffic ends")
+    func rates() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 1_000)]))
+        f.tick(after: 2)
+        #expect(f.process(1)?.rates == PayloadRates(sent: 500, received: 0))
+        #expect(f.socket(9)?.rates == PayloadRates(sent: 500, received: 0))
+        #expect(f.snapshot.totals.rates == PayloadRates(sent: 500, received: 0))
+        f.tick()
+        #expect(f.process(1)?.rates == PayloadRates())
+        #expect(f.snapshot.totals.rates == PayloadRates())
+    }
+
+    @Test("a clock that stands still or goes back gives no rate and loses nothing")
+    func clock() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 1_000)]))
+        f.tick(after: 0)
+        #expect(f.process(1)?.rates == PayloadRates())
+        f.tick(after: 1)
+        #expect(f.process(1)?.rates.sent == 1_000)
+        #expect(f.process(1)?.bytes.payload.sent == 1_000)
+    }
+
+    @Test("retransmissions of a socket older than the daemon count from its baseline on")
+    func retransmissions() {
+        var f = F()
+        f.absorb(F.socket(1, [F.owner(one, sent: 1)], preexisting: true, retransmitted: 500))
+        f.absorb(F.socket(1, [F.owner(one, sent: 2)], preexisting: true, retransmitted: 520))
+        f.absorb(F.socket(2, [F.owner(one, sent: 1)], retransmitted: 7))
+        f.tick()
+        #expect(f.socket(1)?.bytes.retransmitted == 20)
+        #expect(f.socket(2)?.bytes.retransmitted == 7)
+        #expect(f.process(1)?.bytes.retransmitted == 27)
+        #expect(f.snapshot.totals.bytes.retransmitted == 27)
+    }
+
+    @Test("closed sockets are listed for a while, and their bytes for ever")
+    func closedSockets() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
+        f.tick()
+        #expect(f.socket(9) != nil)
+        #expect(f.process(1)?.socketsOpen == 0)
+        f.tick(after: 10)
+        #expect(f.socket(9) == nil)
+        #expect(f.process(1)?.bytes.payload.sent == 10)
+    }
+
+    @Test("more closed sockets than fit push the oldest out")
+    func closedLimit() {
+        var f = F(retention: Ledger.Retention(closedSocketLimit: 10))
+        for cookie in 1...100 as ClosedRange<UInt64> {
+            f.absorb(F.socket(cookie, [F.owner(one, sent: 1)], closed: f.now))
+        }
+        f.tick()
+        #expect(f.snapshot.sockets?.map(\.cookie.rawValue) == Array(91...100))
+        #expect(f.process(1)?.bytes.payload.sent == 100)
+    }
+
+    @Test("an exited process is listed five minutes, then its bytes move to its executable's row")
+    func exited() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
+        f.absorb(.details(one, ProcessDetails(name: "app", executable: "/bin/app", uid: 0)))
+        f.absorb(.exited(one, at: f.snapshot.takenAt))
+        f.tick(after: 299)
+        #expect(f.process(1)?.state == .exited)
+        #expect(f.snapshot.exited == [])
+        f.tick(after: 2)
+        #expect(f.process(1) == nil)
+        let row = try #require(f.snapshot.exited?.first)
+        #expect(row.executable == "/bin/app")
+        #expect(row.processes == 1)
+        #expect(row.bytes.payload.sent == 10)
+        #expect(f.snapshot.totals.bytes.payload.sent == 10)
+    }
+
+    @Test(
+        "bytes are conserved: totals = processes + exited + unowned, whatever happens",
+        arguments: 0..<10 as Range<UInt64>
+    )
+    func conservation(seed: UInt64) {
+        var random = LinearGenerator(state: seed)
+        var f = F(
+            retention: Ledger.Retention(
+                exitedProcesses: .seconds(3),
+                exitedProcessLimit: 5,
+                closedSocketLimit: 8,
+                exitedGroupLimit: 3
+            )
+        )
+        var sent: [UInt64: [Int32: UInt64]] = [:]
+        var closed: Set<UInt64> = []
+        var truth: UInt64 = 0
+        for _ in 0..<2_000 {
+            let cookie = UInt64.random(in: 1...60, using: &random)
+            let pid = Int32.random(in: 1...30, using: &random)
+            guard !closed.contains(cookie) else { continue }
+            let more = UInt64.random(in: 0...1_000, using: &random)
+            truth += more
+            sent[cookie, default: [:]][pid, default: 0] += more
+            let owners = sent[cookie, default: [:]].map {
+                F.owner(F.process($0.key), sent: $0.value, name: "p\($0.key)")
+            }
+            let isClosing = Int.random(in: 0..<30, using: &random) == 0
+            if isClosing { closed.insert(cookie) }
+            f.absorb(F.socket(cookie, owners, closed: isClosing ? f.now : nil))
+            if Int.random(in: 0..<10, using: &random) == 0 { f.absorb(.exited(F.process(pid), at: f.snapshot.takenAt)) }
+            if Int.random(in: 0..<5, using: &random) == 0 { f.tick() }
+        }
+        f.tick()
+        let snapshot = f.snapshot
+        let listed = (snapshot.processes ?? []).reduce(0) { $0 + $1.bytes.payload.sent }
+        let folded = (snapshot.exited ?? []).reduce(0) { $0 + $1.bytes.payload.sent }
+        #expect(listed + folded == truth)
+        #expect(snapshot.totals.bytes.payload.sent == truth)
+        #expect((snapshot.exited ?? []).count <= 4)
+    }
+
+    @Test("a process is asked for once, and again under a new name")
+    func unresolved() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 1, name: "sh")]), F.socket(9, [F.owner(one, sent: 2, name: "sh")]))
+        #expect(f.ledger.takeUnresolved().map(\.name) == ["sh"])
+        f.absorb(F.socket(10, [F.owner(one, sent: 2, name: "curl")]), F.socket(9, [F.owner(one, sent: 3, name: "sh")]))
+        #expect(f.ledger.takeUnresolved().map(\.name) == ["curl"])
+    }
+
+    @Test("details of a process that is gone do not replace what is known of it")
+    func details() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 1)]))
+        f.absorb(.details(one, ProcessDetails(name: "app", executable: "/bin/app", uid: 3)))
+        f.absorb(.details(one, ProcessDetails(name: "app", uid: 3)))
+        f.tick()
+        #expect(f.process(1)?.details.executable == "/bin/app")
+    }
+
+    @Test("an interface that starts over gives no rate")
+    func interfaces() {
+        var f = F()
+        f.absorb(.interfaces([InterfaceUsage(name: "lo", sentBytes: 100, receivedBytes: 100)]))
+        f.tick()
+        f.absorb(.interfaces([InterfaceUsage(name: "lo", sentBytes: 300, receivedBytes: 200)]))
+        f.tick()
+        #expect(f.snapshot.interfaces?.first?.sentBytesPerSecond == 200)
+        f.absorb(.interfaces([InterfaceUsage(name: "lo", sentBytes: 5, receivedBytes: 5)]))
+        f.tick()
+        #expect(f.snapshot.interfaces?.first?.sentBytesPerSecond == nil)
+    }
+}
+
+/// A seeded generator, so that a failure can be run again.
+struct LinearGenerator: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        self.state = self.state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return self.state ^ (self.state >> 29)
+    }
+}
