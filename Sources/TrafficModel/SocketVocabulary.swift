@@ -84,7 +84,7 @@ public enum SocketState: String, Sendable, Codable, CaseIterable {
     }
 }
 
-public enum SocketRole: String, Sendable, Codable {
+public enum SocketRole: String, Sendable, Codable, CaseIterable {
     case client, server, listener
     /// Neither end opened a connection: UDP, raw, or a connection older than the daemon.
     case peer

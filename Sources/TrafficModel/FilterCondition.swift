@@ -1,0 +1,165 @@
+extension Filter {
+    /// Text that another text has to contain, without regard to case. Compared as lower-case UTF-8.
+    struct Needle: Sendable, Hashable {
+        private let utf8: [UInt8]
+
+        init(_ text: String) {
+            self.utf8 = Array(text.lowercased().utf8)
+        }
+
+        func isPart(of text: String?) -> Bool {
+            guard let text else { return false }
+            let hay = Array(text.lowercased().utf8)
+            guard hay.count >= self.utf8.count else { return false }
+            return (0...hay.count - self.utf8.count).contains { start in
+                self.utf8.indices.allSatisfy { hay[start + $0] == self.utf8[$0] }
+            }
+        }
+
+        func isBeginning(of text: String) -> Bool {
+            text.lowercased().utf8.starts(with: self.utf8)
+        }
+    }
+
+    enum ProcessCondition: Sendable, Hashable {
+        case process(Needle)
+        case pid(Int32)
+        case user(name: String, uid: UInt32?)
+        case unit(Needle)
+        case container(Needle)
+        case cgroup(Needle)
+
+        func matches(_ process: ProcessUsage) -> Bool {
+            let details = process.details
+            switch self {
+            case .process(let needle): return needle.isPart(of: details.name) || needle.isPart(of: details.executable)
+            case .pid(let pid): return process.identity.pid == pid
+            case .user(let name, let uid): return details.user == name || details.uid == uid
+            case .unit(let needle): return needle.isPart(of: details.systemdUnit)
+            case .container(let needle): return needle.isPart(of: details.containerID)
+            case .cgroup(let needle): return needle.isPart(of: details.cgroup)
+            }
+        }
+
+        func matches(_ exited: ExitedUsage) -> Bool {
+            guard case .process(let needle) = self else { return false }
+            return needle.isPart(of: exited.name) || needle.isPart(of: exited.executable)
+        }
+    }
+
+    enum SocketCondition: Sendable, Hashable {
+        case port(ClosedRange<UInt16>)
+        case localPort(ClosedRange<UInt16>)
+        case remotePort(ClosedRange<UInt16>)
+        case remote(AddressPattern)
+        case local(AddressPattern)
+        case transport(TransportProtocol)
+        case state(SocketState)
+        case scope(SocketScope)
+        case role(SocketRole)
+
+        func matches(_ socket: SocketUsage) -> Bool {
+            switch self {
+            case .port(let range): range.contains(socket.local.port) || range.contains(socket.remote.port)
+            case .localPort(let range): range.contains(socket.local.port)
+            case .remotePort(let range): range.contains(socket.remote.port)
+            case .remote(let pattern): pattern.matches(socket.remote.address)
+            case .local(let pattern): pattern.matches(socket.local.address)
+            case .transport(let transport): socket.transport == transport
+            case .state(let state): socket.state == state
+            case .scope(let scope): socket.scope == scope
+            case .role(let role): socket.role == role
+            }
+        }
+    }
+
+    enum AddressPattern: Sendable, Hashable {
+        case exactly(InternetAddress)
+        /// - Parameter length: In bits of the 16 bytes, so 96 more than an IPv4 prefix is written with.
+        case network(InternetAddress, length: Int)
+        case beginning(Needle)
+
+        /// An unspecified address (`::`, no other end) matches where it is asked for itself, and no network.
+        func matches(_ address: InternetAddress) -> Bool {
+            switch self {
+            case .exactly(let wanted): address == wanted
+            case .network(let network, let length): Self.contains(network, length: length, address)
+            case .beginning(let needle): !address.isUnspecified && needle.isBeginning(of: address.description)
+            }
+        }
+
+        private static func contains(_ network: InternetAddress, length: Int, _ address: InternetAddress) -> Bool {
+            // 0.0.0.0/0 is all of IPv4 and ::/0 all of IPv6, though the bytes of one lie within the other.
+            guard network.isIPv4 == address.isIPv4, !address.isUnspecified else { return false }
+            return (0..<16).allSatisfy { index in
+                let bits = max(0, min(8, length - index * 8))
+                let mask = UInt8(truncatingIfNeeded: 0xff00 >> bits)
+                return network.bytes[index] & mask == address.bytes[index] & mask
+            }
+        }
+    }
+
+    struct AmountCondition: Sendable, Hashable {
+        enum Quantity: Sendable, Hashable {
+            case received, sent, total, receivedRate, sentRate, rate
+        }
+
+        enum Comparison: String, Sendable, Hashable {
+            case greaterOrEqual = ">="
+            case lessOrEqual = "<="
+            case greater = ">"
+            case less = "<"
+            case equal = "="
+        }
+
+        var quantity: Quantity
+        var comparison: Comparison
+        var threshold: Double
+
+        /// - Parameter rates: `nil` for what is gone and moves nothing.
+        func matches(_ bytes: ByteCounts, _ rates: PayloadRates?) -> Bool {
+            let value =
+                switch self.quantity {
+                case .received: Double(bytes.payload.received)
+                case .sent: Double(bytes.payload.sent)
+                case .total: Double(bytes.payload.total)
+                case .receivedRate: rates?.received ?? 0
+                case .sentRate: rates?.sent ?? 0
+                case .rate: rates?.total ?? 0
+                }
+            return switch self.comparison {
+            case .greaterOrEqual: value >= self.threshold
+            case .lessOrEqual: value <= self.threshold
+            case .greater: value > self.threshold
+            case .less: value < self.threshold
+            case .equal: value == self.threshold
+            }
+        }
+    }
+
+    /// A word without a key.
+    struct WordCondition: Sendable, Hashable {
+        private var needle: Needle
+        /// `nil` for a word that no address begins with, so that none is printed for the comparison.
+        private var address: AddressPattern?
+
+        init(_ text: String) {
+            self.needle = Needle(text)
+            if FilterParser.isBeginningOfAddress(text) { self.address = .beginning(self.needle) }
+        }
+
+        func matches(_ process: ProcessUsage) -> Bool {
+            let details = process.details
+            return self.needle.isPart(of: details.name) || self.needle.isPart(of: details.executable)
+                || self.needle.isPart(of: details.user) || self.needle.isPart(of: details.systemdUnit)
+        }
+
+        func matches(_ exited: ExitedUsage) -> Bool {
+            self.needle.isPart(of: exited.name) || self.needle.isPart(of: exited.executable)
+        }
+
+        func matchesRemote(of socket: SocketUsage) -> Bool {
+            self.address?.matches(socket.remote.address) ?? false
+        }
+    }
+}

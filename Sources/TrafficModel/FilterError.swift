@@ -1,0 +1,91 @@
+/// What is wrong with the text of a ``Filter``, and where.
+public struct FilterError: Error, Sendable, Hashable {
+    public enum Reason: Sendable, Hashable {
+        /// - Parameter suggestion: The key that was likely meant.
+        case unknownKey(String, suggestion: FilterKey?)
+        /// A key, `-` or `!` with nothing after it.
+        case missingValue(after: String)
+        /// - Parameter expected: What the key takes, in words.
+        case invalidValue(String, key: FilterKey, expected: String)
+        /// `rx:1M` or `port>80`.
+        case wrongOperator(String, key: FilterKey, expected: String)
+        case unterminatedQuote
+    }
+
+    public var reason: Reason
+    /// In characters from the beginning of the text, where the faulty part begins.
+    public var offset: Int
+
+    public init(reason: Reason, offset: Int) {
+        self.reason = reason
+        self.offset = offset
+    }
+
+    /// All keys, in the order of the documentation.
+    public static var knownKeys: [FilterKey] { FilterKey.allCases }
+}
+
+extension FilterError: CustomStringConvertible {
+    /// One line: the place, what is wrong, and what was likely meant.
+    public var description: String {
+        let place = "at character \(self.offset + 1)"
+        switch self.reason {
+        case .unknownKey(let key, let suggestion):
+            let hint =
+                suggestion.map { "did you mean '\($0.rawValue)'?" } ?? "quote the word to search for it as it is."
+            let keys = Self.knownKeys.map(\.rawValue).joined(separator: ", ")
+            return "unknown key '\(key)' \(place); \(hint) Keys: \(keys)"
+        case .missingValue(let after):
+            return "nothing after '\(after)' \(place)"
+        case .invalidValue(let value, let key, let expected):
+            return "'\(value)' \(place) is not what '\(key.rawValue)' takes: \(expected)"
+        case .wrongOperator(let written, let key, let expected):
+            return "'\(key.rawValue)' \(place) takes \(expected), not '\(written)'"
+        case .unterminatedQuote:
+            return "the quote that begins \(place) has no end"
+        }
+    }
+}
+
+/// The keys of a ``Filter``'s terms.
+public enum FilterKey: String, Sendable, Hashable, CaseIterable {
+    case process, pid, user, unit, container, cgroup
+    case port
+    case localPort = "lport"
+    case remotePort = "rport"
+    case remote, local
+    case transport = "proto"
+    case state, scope, role
+    case received = "rx"
+    case sent = "tx"
+    case total
+    case receivedRate = "rxrate"
+    case sentRate = "txrate"
+    case rate
+
+    /// The key nearest to a misspelt one.
+    ///
+    /// - Returns: `nil` where none is within two changes, or within one of a text of up to three characters.
+    static func nearest(to text: String) -> FilterKey? {
+        FilterKey.allCases
+            .map { (key: $0, distance: Self.distance(from: Array(text.utf8), to: Array($0.rawValue.utf8))) }
+            .filter { $0.distance <= (text.utf8.count <= 3 ? 1 : 2) }
+            .min { $0.distance < $1.distance }?
+            .key
+    }
+
+    /// Levenshtein's distance: how many bytes to insert, delete or replace.
+    private static func distance(from left: [UInt8], to right: [UInt8]) -> Int {
+        var row = Array(0...right.count)
+        for (line, byte) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = line + 1
+            for column in right.indices {
+                let replaced = diagonal + (byte == right[column] ? 0 : 1)
+                diagonal = row[column + 1]
+                row[column + 1] = min(replaced, row[column] + 1, diagonal + 1)
+            }
+        }
+        return row[right.count]
+    }
+}

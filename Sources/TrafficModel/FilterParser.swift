@@ -1,0 +1,219 @@
+/// Reads the text of a ``Filter`` from left to right, one character at a time.
+struct FilterParser {
+    private let characters: [Character]
+    private var position = 0
+
+    init(_ text: String) {
+        self.characters = Array(text)
+    }
+
+    mutating func parse() throws(FilterError) -> [Filter.Term] {
+        var terms: [Filter.Term] = []
+        self.skipBlanks()
+        while self.position < self.characters.count {
+            terms.append(try self.term())
+            self.skipBlanks()
+        }
+        return terms
+    }
+
+    private mutating func skipBlanks() {
+        while self.position < self.characters.count, self.characters[self.position].isWhitespace { self.position += 1 }
+    }
+
+    private mutating func term() throws(FilterError) -> Filter.Term {
+        let start = self.position
+        let isNegated = self.characters[start] == "-" || self.characters[start] == "!"
+        if isNegated { self.position += 1 }
+        let condition = try self.condition()
+        guard let condition else {
+            throw FilterError(reason: .missingValue(after: String(self.characters[start])), offset: start)
+        }
+        return Filter.Term(condition: condition, isNegated: isNegated)
+    }
+
+    /// - Returns: `nil` where there is nothing.
+    private mutating func condition() throws(FilterError) -> Filter.Condition? {
+        let start = self.position
+        guard let (name, sign) = self.keyAndOperator() else {
+            let word = try self.value()
+            return word.isEmpty ? nil : .word(Filter.WordCondition(word))
+        }
+        guard let key = FilterKey(rawValue: name.lowercased()) else {
+            throw FilterError(
+                reason: .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
+                offset: start
+            )
+        }
+        let valueStart = self.position
+        let value = try self.value()
+        guard !value.isEmpty else { throw FilterError(reason: .missingValue(after: name + sign), offset: start) }
+        do throws(FilterKey.Mismatch) {
+            return try key.condition(sign: sign, value: value)
+        } catch {
+            switch error {
+            case .sign(let expected):
+                throw FilterError(reason: .wrongOperator(sign, key: key, expected: expected), offset: start)
+            case .value(let expected):
+                throw FilterError(reason: .invalidValue(value, key: key, expected: expected), offset: valueStart)
+            }
+        }
+    }
+
+    /// Letters and an operator, not quoted. Nothing is consumed where the term is a word alone, such as an address.
+    private mutating func keyAndOperator() -> (key: String, sign: String)? {
+        let rest = self.characters[self.position...]
+        let name = rest.prefix { $0.isASCII && $0.isLetter }
+        guard !name.isEmpty, let first = rest.dropFirst(name.count).first, ":<>=".contains(first) else { return nil }
+        if FilterKey(rawValue: String(name).lowercased()) == nil,
+            Self.isBeginningOfAddress(String(rest.prefix { !$0.isWhitespace }))
+        {
+            return nil
+        }
+        var sign = String(first)
+        if first == "<" || first == ">", rest.dropFirst(name.count + 1).first == "=" { sign += "=" }
+        self.position += name.count + sign.count
+        return (String(name), sign)
+    }
+
+    /// Up to the next blank outside quotes. Within quotes a backslash takes the meaning from the character after it.
+    private mutating func value() throws(FilterError) -> String {
+        var value = ""
+        var quote: Int?
+        while self.position < self.characters.count {
+            let character = self.characters[self.position]
+            if character == "\"" {
+                quote = quote == nil ? self.position : nil
+            } else if quote != nil, character == "\\", self.position + 1 < self.characters.count {
+                self.position += 1
+                value.append(self.characters[self.position])
+            } else if quote == nil, character.isWhitespace {
+                break
+            } else {
+                value.append(character)
+            }
+            self.position += 1
+        }
+        if let quote { throw FilterError(reason: .unterminatedQuote, offset: quote) }
+        return value
+    }
+
+    /// Whether an address, as it is printed, could begin so.
+    static func isBeginningOfAddress(_ text: String) -> Bool {
+        text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                UInt8(ascii: "A")...UInt8(ascii: "F"), UInt8(ascii: "."), UInt8(ascii: ":"):
+                true
+            default: false
+            }
+        }
+    }
+}
+
+extension FilterKey {
+    /// Why a key does not take what is written after it; the text says what it takes.
+    enum Mismatch: Error {
+        case sign(expected: String)
+        case value(expected: String)
+    }
+
+    fileprivate func condition(sign: String, value: String) throws(Mismatch) -> Filter.Condition {
+        if let quantity = self.quantity {
+            guard let comparison = Filter.AmountCondition.Comparison(rawValue: sign) else {
+                throw .sign(expected: "one of > >= < <= =")
+            }
+            let threshold = try Self.number(value)
+            return .amount(.init(quantity: quantity, comparison: comparison, threshold: threshold))
+        }
+        guard sign == ":" else { throw .sign(expected: "':'") }
+        return switch self {
+        case .process: .process(.process(.init(value)))
+        case .pid: .process(.pid(try Self.parsed(value, Int32.init, expected: "a process id")))
+        case .user: .process(.user(name: value, uid: UInt32(value)))
+        case .unit: .process(.unit(.init(value)))
+        case .container: .process(.container(.init(value)))
+        case .cgroup: .process(.cgroup(.init(value)))
+        case .port: .socket(.port(try Self.ports(value)))
+        case .localPort: .socket(.localPort(try Self.ports(value)))
+        case .remotePort: .socket(.remotePort(try Self.ports(value)))
+        case .remote: .socket(.remote(try Self.addresses(value)))
+        case .local: .socket(.local(try Self.addresses(value)))
+        case .transport: .socket(.transport(try Self.word(value)))
+        case .state: .socket(.state(try Self.state(value)))
+        case .scope: .socket(.scope(try Self.word(value)))
+        case .role: .socket(.role(try Self.word(value)))
+        case .received, .sent, .total, .receivedRate, .sentRate, .rate: throw .sign(expected: "a comparison")
+        }
+    }
+
+    private var quantity: Filter.AmountCondition.Quantity? {
+        switch self {
+        case .received: .received
+        case .sent: .sent
+        case .total: .total
+        case .receivedRate: .receivedRate
+        case .sentRate: .sentRate
+        case .rate: .rate
+        default: nil
+        }
+    }
+
+    private static func parsed<Value>(
+        _ text: String,
+        _ parse: (String) -> Value?,
+        expected: String
+    ) throws(Mismatch) -> Value {
+        guard let value = parse(text) else { throw .value(expected: expected) }
+        return value
+    }
+
+    private static func word<Value>(_ text: String) throws(Mismatch) -> Value
+    where Value: RawRepresentable<String> & CaseIterable {
+        let words = Value.allCases.map(\.rawValue).joined(separator: ", ")
+        return try Self.parsed(text.lowercased(), Value.init(rawValue:), expected: "one of \(words)")
+    }
+
+    /// As JSON has it or as `ss` prints it: `established`, `ESTAB`.
+    private static func state(_ text: String) throws(Mismatch) -> SocketState {
+        if let state = SocketState.allCases.first(where: { $0.shortName == text.uppercased() }) { return state }
+        return try Self.word(text)
+    }
+
+    private static func ports(_ text: String) throws(Mismatch) -> ClosedRange<UInt16> {
+        let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { UInt16($0) }
+        guard ends.count <= 2, let first = ends.first ?? nil, let last = ends.last ?? nil, first <= last else {
+            throw .value(expected: "a port or a range of ports, 8000-8100")
+        }
+        return first...last
+    }
+
+    private static func addresses(_ text: String) throws(Mismatch) -> Filter.AddressPattern {
+        if let address = InternetAddress(text) { return .exactly(address) }
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        if parts.count == 2, let network = InternetAddress(String(parts[0])), let length = UInt8(parts[1]) {
+            // An IPv4 prefix counts from the address's own first bit, which is the 97th of the 16 bytes.
+            let isDotted = network.isIPv4 && !parts[0].contains(":")
+            let bits = Int(length) + (isDotted ? 96 : 0)
+            if bits <= 128 { return .network(network, length: bits) }
+        } else if parts.count == 1, FilterParser.isBeginningOfAddress(text) {
+            return .beginning(.init(text))
+        }
+        throw .value(expected: "an address, a prefix such as 10.0.0.0/8, or the beginning of an address")
+    }
+
+    /// A decimal number, with a fraction if it likes, and a unit: k, M, G, T, Ki, Mi, Gi, Ti in any case, and `B` if it likes.
+    private static func number(_ text: String) throws(Mismatch) -> Double {
+        let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+        var unit = text.dropFirst(digits.count).lowercased()
+        if unit.hasSuffix("b") { unit.removeLast() }
+        let powers: [String: (base: Double, exponent: Int)] = [
+            "": (1, 0), "k": (1000, 1), "m": (1000, 2), "g": (1000, 3), "t": (1000, 4),
+            "ki": (1024, 1), "mi": (1024, 2), "gi": (1024, 3), "ti": (1024, 4),
+        ]
+        guard let number = Double(digits), let power = powers[unit] else {
+            throw .value(expected: "a number of bytes such as 1500, 10k, 1.5M or 2Gi")
+        }
+        return (0..<power.exponent).reduce(number) { number, _ in number * power.base }
+    }
+}
