@@ -53,7 +53,12 @@ let package = Package(
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
         ),
-        .target(name: "TrafficExport", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(
+            name: "TrafficExport",
+            dependencies: ["TrafficModel"],
+            resources: [.embedInCode("Snapshot.schema.json"), .embedInCode("DoctorReport.schema.json")],
+            swiftSettings: strict
+        ),
         .target(
             name: "TrafficControl",
             dependencies: [

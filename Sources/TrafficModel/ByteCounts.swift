@@ -10,7 +10,7 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
         self.received = received
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case sent = "payload_sent_bytes"
         case received = "payload_received_bytes"
     }
@@ -80,7 +80,7 @@ public struct ByteCounts: Hashable, Sendable {
 }
 
 extension ByteCounts: Decodable {
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case wireSent = "wire_sent_bytes"
         case wireReceived = "wire_received_bytes"
         case retransmitted = "retransmitted_bytes"
@@ -121,7 +121,7 @@ public struct PayloadRates: Hashable, Sendable, Decodable {
         )
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case sent = "payload_sent_bytes_per_second"
         case received = "payload_received_bytes_per_second"
     }

@@ -23,7 +23,7 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
         self.loss = loss
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case rung, reason, hooks
         case blindSpots = "blind_spots"
         case loss
@@ -77,7 +77,7 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes > 0
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case ringFull = "ring_full"
         case mapFull = "map_full"
         case recordsMalformed = "records_malformed"

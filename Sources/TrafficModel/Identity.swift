@@ -12,7 +12,7 @@ public struct ProcessIdentity: Hashable, Sendable, Codable {
         self.startBoottimeNanoseconds = startBoottimeNanoseconds
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case pid
         case startBoottimeNanoseconds = "start_boottime_ns"
     }

@@ -121,6 +121,10 @@ public struct SocketAddress: Hashable, Sendable, Codable, CustomStringConvertibl
         self.port = port
     }
 
+    package enum CodingKeys: String, CodingKey {
+        case address, port
+    }
+
     /// `127.0.0.1:80`, `[::1]:80`; a port of 0 prints as `*`.
     public var description: String {
         let port = self.port == 0 ? "*" : String(self.port)

@@ -39,7 +39,7 @@ public struct ProcessDetails: Sendable, Codable, Hashable {
         self.startedAt = startedAt
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case name, executable
         case commandLine = "command_line"
         case uid, user
@@ -83,7 +83,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.rates = rates
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case state
         case exitedAt = "exited_at"
         case socketsOpen = "sockets_open"
@@ -116,7 +116,7 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
         self.bytes = bytes
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case name, executable, processes
     }
 

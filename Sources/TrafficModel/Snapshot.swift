@@ -47,7 +47,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         self.totals = totals
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case schemaVersion = "schema_version"
         case takenAt = "taken_at"
         case takenBoottimeNanoseconds = "taken_boottime_ns"
@@ -69,7 +69,7 @@ public struct HostDescription: Sendable, Decodable, Hashable {
         self.kernel = kernel
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case name
         case bootID = "boot_id"
         case kernel
@@ -87,7 +87,7 @@ public struct DaemonDescription: Sendable, Decodable, Hashable {
         self.startedAt = startedAt
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case version, pid
         case startedAt = "started_at"
     }
@@ -116,7 +116,7 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         self.receivedBytesPerSecond = receivedBytesPerSecond
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case name
         case sentBytes = "sent_bytes"
         case receivedBytes = "received_bytes"
@@ -142,7 +142,7 @@ public struct Totals: Sendable, Decodable, Hashable {
         self.byScope = byScope
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case byScope = "by_scope"
         case rates
     }

@@ -92,7 +92,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         self.owners = owners
     }
 
-    enum CodingKeys: String, CodingKey {
+    package enum CodingKeys: String, CodingKey {
         case cookie
         case transport = "protocol"
         case family, local, remote, role, scope, state

@@ -1,0 +1,29 @@
+import TrafficModel
+
+/// Takes the fields of a row one by one, named and in order: JSON, CSV and the header of CSV are sinks of the same rows, so a field
+/// is named and computed in one place.
+///
+/// A field that is `nil` is unknown: absent in JSON, an empty cell in CSV. A row names all its fields at every call, in the same
+/// order, so that columns are stable.
+protocol FieldSink {
+    /// Any text at all, such as a name that a process gave itself.
+    mutating func text(_ key: some CodingKey, _ value: String?)
+    /// A word of ours: ASCII letters, digits, `_`.
+    mutating func word(_ key: some CodingKey, _ value: (some RawRepresentable<String>)?)
+    mutating func time(_ key: some CodingKey, _ value: Timestamp?)
+    mutating func address(_ key: some CodingKey, _ value: InternetAddress)
+    mutating func number(_ key: some CodingKey, _ value: (some FixedWidthInteger)?)
+    mutating func number(_ key: some CodingKey, _ value: Double?)
+    mutating func flag(_ key: some CodingKey, _ value: Bool)
+    /// Texts of any kind. One cell in CSV, with blanks between.
+    mutating func texts(_ key: some CodingKey, _ values: [String]?)
+    /// Fields of an object inside; in CSV columns of their own with the key as prefix.
+    mutating func nested(_ key: some CodingKey, _ fields: some Row)
+    /// Objects inside. One cell in CSV: each element's `label`, with blanks between.
+    mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String)
+}
+
+/// A value that is a row of fields.
+protocol Row {
+    func write(to sink: inout some FieldSink)
+}

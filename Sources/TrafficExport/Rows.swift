@@ -1,0 +1,165 @@
+import TrafficModel
+
+// The fields of every value, in the order of 04-interfaces: the one place that says which number goes under which name.
+
+extension ProcessIdentity: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.pid, self.pid)
+        sink.number(CodingKeys.startBoottimeNanoseconds, self.startBoottimeNanoseconds)
+    }
+}
+
+extension PayloadBytes: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.sent, self.sent)
+        sink.number(CodingKeys.received, self.received)
+    }
+}
+
+extension ByteCounts: Row {
+    func write(to sink: inout some FieldSink) {
+        self.payload.write(to: &sink)
+        sink.number(CodingKeys.wireSent, self.wireSent)
+        sink.number(CodingKeys.wireReceived, self.wireReceived)
+        sink.number(CodingKeys.retransmitted, self.retransmitted)
+    }
+}
+
+extension PayloadRates: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.sent, self.sent)
+        sink.number(CodingKeys.received, self.received)
+    }
+}
+
+extension ProcessDetails: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.time(CodingKeys.startedAt, self.startedAt)
+        sink.text(CodingKeys.name, self.name)
+        sink.text(CodingKeys.executable, self.executable)
+        sink.texts(CodingKeys.commandLine, self.commandLine)
+        sink.number(CodingKeys.uid, self.uid)
+        sink.text(CodingKeys.user, self.user)
+        sink.text(CodingKeys.systemdUnit, self.systemdUnit)
+        sink.text(CodingKeys.containerID, self.containerID)
+        sink.text(CodingKeys.cgroup, self.cgroup)
+        sink.number(CodingKeys.networkNamespace, self.networkNamespace)
+    }
+}
+
+extension ProcessUsage: Row {
+    func write(to sink: inout some FieldSink) {
+        self.identity.write(to: &sink)
+        self.details.write(to: &sink)
+        sink.word(CodingKeys.state, self.state)
+        sink.time(CodingKeys.exitedAt, self.exitedAt)
+        sink.number(CodingKeys.socketsOpen, self.socketsOpen)
+        self.bytes.write(to: &sink)
+        sink.nested(CodingKeys.rates, self.rates)
+    }
+}
+
+extension ExitedUsage: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.name, self.name)
+        sink.text(CodingKeys.executable, self.executable)
+        sink.number(CodingKeys.processes, self.processes)
+        self.bytes.write(to: &sink)
+    }
+}
+
+extension SocketAddress: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.address(CodingKeys.address, self.address)
+        sink.number(CodingKeys.port, self.port)
+    }
+}
+
+extension SocketUsage.Owner: Row {
+    func write(to sink: inout some FieldSink) {
+        self.identity.write(to: &sink)
+        self.payload.write(to: &sink)
+    }
+}
+
+extension SocketUsage: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.cookie, self.cookie.rawValue)
+        sink.word(CodingKeys.transport, self.transport)
+        sink.word(CodingKeys.family, self.family)
+        sink.nested(CodingKeys.local, self.local)
+        sink.nested(CodingKeys.remote, self.remote)
+        sink.word(CodingKeys.role, self.role)
+        sink.word(CodingKeys.scope, self.scope)
+        sink.word(CodingKeys.state, self.state)
+        sink.time(CodingKeys.openedAt, self.openedAt)
+        sink.time(CodingKeys.closedAt, self.closedAt)
+        sink.flag(CodingKeys.preexisting, self.preexisting)
+        sink.number(CodingKeys.networkNamespace, self.networkNamespace)
+        self.bytes.write(to: &sink)
+        sink.nested(CodingKeys.rates, self.rates)
+        sink.number(CodingKeys.segmentsSent, self.segmentsSent)
+        sink.number(CodingKeys.segmentsReceived, self.segmentsReceived)
+        sink.number(CodingKeys.retransmittedSegments, self.retransmittedSegments)
+        sink.number(CodingKeys.smoothedRoundTripMicroseconds, self.smoothedRoundTripMicroseconds)
+        sink.word(CodingKeys.wireQuality, self.wireQuality)
+        sink.list(CodingKeys.owners, self.owners) { String($0.identity.pid) }
+    }
+}
+
+extension InterfaceUsage: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.name, self.name)
+        sink.number(CodingKeys.sentBytes, self.sentBytes)
+        sink.number(CodingKeys.receivedBytes, self.receivedBytes)
+        sink.number(CodingKeys.sentBytesPerSecond, self.sentBytesPerSecond)
+        sink.number(CodingKeys.receivedBytesPerSecond, self.receivedBytesPerSecond)
+    }
+}
+
+extension HostDescription: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.name, self.name)
+        sink.text(CodingKeys.bootID, self.bootID)
+        sink.text(CodingKeys.kernel, self.kernel)
+    }
+}
+
+extension DaemonDescription: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.version, self.version)
+        sink.number(CodingKeys.pid, self.pid)
+        sink.time(CodingKeys.startedAt, self.startedAt)
+    }
+}
+
+extension CaptureStatus: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.word(CodingKeys.rung, self.rung)
+        sink.text(CodingKeys.reason, self.reason)
+        sink.texts(CodingKeys.hooks, self.hooks)
+        sink.texts(CodingKeys.blindSpots, self.blindSpots)
+        sink.nested(CodingKeys.loss, self.loss)
+    }
+}
+
+extension CaptureLoss: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.ringFull, self.ringFull)
+        sink.number(CodingKeys.mapFull, self.mapFull)
+        sink.number(CodingKeys.recordsMalformed, self.recordsMalformed)
+        sink.number(CodingKeys.reportsDropped, self.reportsDropped)
+        sink.number(CodingKeys.reportsRejected, self.reportsRejected)
+        sink.number(CodingKeys.lostSentBytes, self.lostSentBytes)
+        sink.number(CodingKeys.lostReceivedBytes, self.lostReceivedBytes)
+    }
+}
+
+extension DoctorReport.Check: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.name, self.name)
+        sink.word(CodingKeys.status, self.status)
+        sink.text(CodingKeys.detail, self.detail)
+        sink.text(CodingKeys.remedy, self.remedy)
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import Testing
+import TrafficExport
+import TrafficModel
+
+@Suite("Snapshots as CSV")
+struct CSVTests {
+    @Test("The columns of processes are these")
+    func processColumns() {
+        var random = RandomSnapshot(seed: 1)
+        var snapshot = random.snapshot()
+        snapshot.processes = nil
+        #expect(
+            String(decoding: snapshot.csv(.processes), as: UTF8.self) == """
+                taken_at,host,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
+                container_id,cgroup,network_namespace,state,exited_at,sockets_open,payload_sent_bytes,\
+                payload_received_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,\
+                rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second\r\n
+                """
+        )
+    }
+
+    @Test("The columns of sockets are these")
+    func socketColumns() {
+        var random = RandomSnapshot(seed: 1)
+        var snapshot = random.snapshot()
+        snapshot.sockets = []
+        #expect(
+            String(decoding: snapshot.csv(.sockets), as: UTF8.self) == """
+                taken_at,host,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,state,\
+                opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
+                wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
+                rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
+                smoothed_rtt_us,wire_quality,owners\r\n
+                """
+        )
+    }
+
+    @Test(
+        "A text that begins a formula gets an apostrophe, a number does not",
+        arguments: [
+            ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"), ("\t=1", "'\t=1"), ("\r=1", "\"'\r=1\""),
+            ("a=1", "a=1"), ("a,b", "\"a,b\""), ("say \"hi\"", "\"say \"\"hi\"\"\""), ("a\nb", "\"a\nb\""), ("", ""),
+            ("=a,b", "\"'=a,b\""), ("日本", "日本"),
+        ]
+    )
+    func cells(text: String, cell: String) {
+        var random = RandomSnapshot(seed: 2)
+        var snapshot = random.snapshot()
+        snapshot.host.name = "h"
+        var process = random.process()
+        process.details = ProcessDetails(name: text, uid: 0)
+        snapshot.processes = [process]
+        let csv = String(decoding: snapshot.csv(.processes), as: UTF8.self)
+        #expect(csv.contains("\(process.identity.startBoottimeNanoseconds),,\(cell),,,0,,"))
+    }
+
+    @Test("Python's csv module reads as many rows and columns as there are", arguments: 0..<20 as Range<UInt64>)
+    func python(seed: UInt64) throws {
+        var random = RandomSnapshot(seed: seed)
+        var snapshot = random.snapshot()
+        snapshot.processes = (0..<5).map { _ in random.process() }
+        let program = """
+            import csv, io, sys
+            rows = list(csv.reader(io.StringIO(sys.stdin.buffer.read().decode(), newline=''), strict=True))
+            print(len(rows), len(set(map(len, rows))), rows[0].index('name'))
+            """
+        let python = try Python.run(program, input: snapshot.csv(.processes))
+        #expect(python == Python.Result(status: 0, output: "6 1 5\n"))
+    }
+}

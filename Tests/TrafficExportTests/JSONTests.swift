@@ -1,0 +1,101 @@
+import Foundation
+import Testing
+import TrafficExport
+import TrafficModel
+
+@Suite("Snapshots as JSON")
+struct JSONTests {
+    @Test("A snapshot decodes to itself", arguments: 0..<200 as Range<UInt64>)
+    func roundTrip(seed: UInt64) throws {
+        var random = RandomSnapshot(seed: seed)
+        let snapshot = random.snapshot()
+        let json = Data(snapshot.json())
+        #expect(try JSONDecoder().decode(Snapshot.self, from: json) == snapshot)
+        #expect(try JSONSerialization.jsonObject(with: json) is [String: Any])
+        #expect(!json.contains(0x0a), "one line")
+    }
+
+    @Test("A doctor report decodes to itself", arguments: 0..<50 as Range<UInt64>)
+    func report(seed: UInt64) throws {
+        var random = RandomSnapshot(seed: seed)
+        let report = random.report()
+        #expect(try JSONDecoder().decode(DoctorReport.self, from: Data(report.json())) == report)
+    }
+
+    @Test("The status of a report is the worst of its checks")
+    func worst() {
+        var random = RandomSnapshot(seed: 1)
+        var report = random.report()
+        report.checks = []
+        #expect(report.status == .ok)
+        report.checks = [.degraded, .failed, .ok].map { DoctorReport.Check(name: "", status: $0, detail: "") }
+        #expect(report.status == .failed)
+    }
+
+    @Test("Field names are those of the interface, and what is unknown is absent")
+    func names() throws {
+        var random = RandomSnapshot(seed: 3)
+        var snapshot = random.snapshot()
+        var process = random.process()
+        process.details = ProcessDetails(name: "x", uid: 0)
+        process.exitedAt = nil
+        process.bytes = ByteCounts()
+        snapshot.processes = [process]
+        let document = try #require(try JSONSerialization.jsonObject(with: Data(snapshot.json())) as? [String: Any])
+        let row = try #require((document["processes"] as? [[String: Any]])?.first)
+        #expect(
+            Set(row.keys) == [
+                "pid", "start_boottime_ns", "name", "uid", "state", "sockets_open", "payload_sent_bytes",
+                "payload_received_bytes", "rates",
+            ]
+        )
+        #expect(document["schema_version"] as? Int == 1)
+    }
+
+    @Test("Rates that JSON has no number for stay finite", arguments: [Double.nan, .infinity, -.infinity])
+    func finite(rate: Double) throws {
+        var random = RandomSnapshot(seed: 4)
+        var snapshot = random.snapshot()
+        snapshot.totals.rates = PayloadRates(sent: rate, received: rate)
+        let read = try JSONDecoder().decode(Snapshot.self, from: Data(snapshot.json()))
+        #expect(read.totals.rates.sent.isFinite)
+    }
+
+    @Test("Control characters and line separators are escaped, other text is not")
+    func escapes() {
+        var random = RandomSnapshot(seed: 5)
+        var report = random.report()
+        report.checks = [.init(name: "\u{1b}\u{9b}\u{2028}\n\"\\é€👍/", status: .ok, detail: "")]
+        let json = String(decoding: report.json(), as: UTF8.self)
+        #expect(json.contains(#""name":"\u001b\u009b\u2028\n\"\\é€👍/""#))
+    }
+
+    @Test("NDJSON has a line for every row that says of what, when and where")
+    func ndjson() throws {
+        var random = RandomSnapshot(seed: 9)
+        var snapshot = random.snapshot()
+        snapshot.processes = [random.process(), random.process()]
+        snapshot.exited = [ExitedUsage(name: "a", executable: nil, processes: 1, bytes: ByteCounts())]
+        snapshot.sockets = [random.socket()]
+        snapshot.interfaces = [InterfaceUsage(name: "lo", sentBytes: 1, receivedBytes: 1)]
+        let lines = snapshot.ndjson().split(separator: UInt8(ascii: "\n"))
+        #expect(snapshot.ndjson().last == UInt8(ascii: "\n"))
+        let rows = try lines.map { try #require(try JSONSerialization.jsonObject(with: Data($0)) as? [String: Any]) }
+        #expect(rows.map { $0["type"] as? String } == ["process", "process", "exited", "socket", "interface"])
+        for row in rows {
+            #expect(row["taken_at"] as? String == snapshot.takenAt.description)
+            #expect(row["host"] as? String == snapshot.host.name)
+        }
+        let decoder = JSONDecoder()
+        #expect(try decoder.decode(ProcessUsage.self, from: Data(lines[0])) == snapshot.processes?.first)
+        #expect(try decoder.decode(SocketUsage.self, from: Data(lines[3])) == snapshot.sockets?.first)
+    }
+
+    @Test("Every format ends its last line", arguments: ExportFormat.allCases)
+    func lastLine(format: ExportFormat) {
+        var random = RandomSnapshot(seed: 11)
+        var snapshot = random.snapshot()
+        snapshot.processes = [random.process()]
+        #expect(snapshot.encoded(as: format, table: .processes).last == UInt8(ascii: "\n"))
+    }
+}

@@ -1,0 +1,212 @@
+import TrafficModel
+
+/// Seeded snapshots with every field present, absent, extreme and hostile.
+struct RandomSnapshot {
+    var generator: SplitMix
+
+    init(seed: UInt64) {
+        self.generator = SplitMix(state: seed)
+    }
+
+    static let hostileTexts = [
+        "", "nginx", "a\"b\\c", "\u{0}\u{1}\u{1f}\u{7f}", "tab\tline\nreturn\r", "\u{2028}\u{2029}\u{85}\u{9b}31m",
+        "👩‍👩‍👧‍👦 é e\u{301} \u{202e}", "=1+1", "@SUM(A1)", "-2", "+3", "a,b;c", "'", "\u{feff}", "\u{10ffff}\u{d7ff}\u{e000}",
+        "</script>", "null", "%s%n", "\u{1b}[2J", "\t=1", "\r", "\"",
+    ]
+
+    mutating func chance() -> Bool { Bool.random(using: &self.generator) }
+
+    mutating func maybe<Value>(_ make: (inout Self) -> Value) -> Value? {
+        self.chance() ? make(&self) : nil
+    }
+
+    mutating func pick<Value>(_ values: [Value]) -> Value {
+        values[Int.random(in: 0..<values.count, using: &self.generator)]
+    }
+
+    mutating func text() -> String {
+        self.pick(Self.hostileTexts) + (self.chance() ? self.pick(Self.hostileTexts) : "")
+    }
+
+    mutating func count() -> UInt64 {
+        self.pick([
+            0, 1, 9, 10, 65_535, 1 << 32, 1 << 53 + 1, .max, UInt64.random(in: 0...(.max), using: &self.generator),
+        ])
+    }
+
+    mutating func rate() -> Double {
+        self.pick([
+            0, 1, 0.1, 1e15, 1e16, 1e300, .leastNonzeroMagnitude, Double.random(in: 0...1e9, using: &self.generator),
+        ])
+    }
+
+    mutating func time() -> Timestamp {
+        Timestamp(
+            nanosecondsSinceEpoch: Int64.random(in: -1_000_000_000...4_000_000_000_000, using: &self.generator)
+                * 1_000_000
+        )
+    }
+
+    mutating func payload() -> PayloadBytes { PayloadBytes(sent: self.count(), received: self.count()) }
+
+    mutating func bytes() -> ByteCounts {
+        ByteCounts(
+            payload: self.payload(),
+            wireSent: self.maybe { $0.count() },
+            wireReceived: self.maybe { $0.count() },
+            retransmitted: self.maybe { $0.count() }
+        )
+    }
+
+    mutating func rates() -> PayloadRates { PayloadRates(sent: self.rate(), received: self.rate()) }
+
+    mutating func identity() -> ProcessIdentity {
+        ProcessIdentity(pid: self.pick([0, 1, 4242, .max]), startBoottimeNanoseconds: self.count())
+    }
+
+    mutating func address() -> SocketAddress {
+        let texts = [
+            "0.0.0.0", "::", "127.0.0.1", "::1", "255.255.255.255", "2001:db8::1:0:0:1", "fe80::1", "::ffff:10.0.0.1",
+        ]
+        return SocketAddress(
+            address: InternetAddress(self.pick(texts)) ?? InternetAddress(bytes: .init(repeating: 1)),
+            port: self.pick([0, 80, 65_535])
+        )
+    }
+
+    mutating func process() -> ProcessUsage {
+        ProcessUsage(
+            identity: self.identity(),
+            details: ProcessDetails(
+                name: self.text(),
+                executable: self.maybe { $0.text() },
+                commandLine: self.maybe { random in (0..<random.pick([0, 1, 3])).map { _ in random.text() } },
+                uid: self.pick([0, 1000, .max]),
+                user: self.maybe { $0.text() },
+                systemdUnit: self.maybe { $0.text() },
+                containerID: self.maybe { $0.text() },
+                cgroup: self.maybe { $0.text() },
+                networkNamespace: self.maybe { $0.pick([0, .max]) },
+                startedAt: self.maybe { $0.time() }
+            ),
+            state: self.pick([.running, .exited]),
+            exitedAt: self.maybe { $0.time() },
+            socketsOpen: self.pick([0, 7]),
+            bytes: self.bytes(),
+            rates: self.rates()
+        )
+    }
+
+    mutating func socket() -> SocketUsage {
+        SocketUsage(
+            cookie: SocketCookie(rawValue: self.count()),
+            transport: self.pick(TransportProtocol.allCases),
+            family: self.pick([.ipv4, .ipv6]),
+            local: self.address(),
+            remote: self.address(),
+            role: self.pick(SocketRole.allCases),
+            scope: self.maybe { $0.pick(SocketScope.allCases) },
+            state: self.pick(SocketState.allCases),
+            openedAt: self.maybe { $0.time() },
+            closedAt: self.maybe { $0.time() },
+            preexisting: self.chance(),
+            networkNamespace: self.maybe { $0.pick([0, .max]) },
+            bytes: self.bytes(),
+            rates: self.rates(),
+            segmentsSent: self.maybe { $0.count() },
+            segmentsReceived: self.maybe { $0.count() },
+            retransmittedSegments: self.maybe { $0.count() },
+            smoothedRoundTripMicroseconds: self.maybe { $0.count() },
+            wireQuality: self.maybe { $0.pick([.exact, .estimated]) },
+            owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
+        )
+    }
+
+    mutating func list<Element>(_ make: (inout Self) -> Element) -> [Element] {
+        (0..<self.pick([0, 1, 4])).map { _ in make(&self) }
+    }
+
+    mutating func capture() -> CaptureStatus {
+        CaptureStatus(
+            rung: self.pick(CaptureRung.allCases),
+            reason: self.maybe { $0.text() },
+            hooks: self.list { $0.text() },
+            blindSpots: self.list { $0.text() },
+            loss: CaptureLoss(ringFull: self.count(), mapFull: self.count(), lostReceivedBytes: self.count())
+        )
+    }
+
+    mutating func host() -> HostDescription {
+        HostDescription(name: self.text(), bootID: self.text(), kernel: self.text())
+    }
+
+    mutating func daemon() -> DaemonDescription {
+        DaemonDescription(version: self.text(), pid: 17, startedAt: self.time())
+    }
+
+    mutating func snapshot() -> Snapshot {
+        Snapshot(
+            takenAt: self.time(),
+            takenBoottimeNanoseconds: self.count(),
+            countingSince: self.time(),
+            host: self.host(),
+            daemon: self.daemon(),
+            capture: self.capture(),
+            processes: self.maybe { $0.list { $0.process() } },
+            exited: self.maybe {
+                $0.list {
+                    ExitedUsage(name: $0.text(), executable: $0.maybe { $0.text() }, processes: 3, bytes: $0.bytes())
+                }
+            },
+            sockets: self.maybe { $0.list { $0.socket() } },
+            interfaces: self.maybe {
+                $0.list {
+                    InterfaceUsage(
+                        name: $0.text(),
+                        sentBytes: $0.count(),
+                        receivedBytes: $0.count(),
+                        sentBytesPerSecond: $0.maybe { $0.rate() },
+                        receivedBytesPerSecond: $0.maybe { $0.rate() }
+                    )
+                }
+            },
+            totals: Totals(
+                bytes: self.bytes(),
+                rates: self.rates(),
+                byScope: Dictionary(
+                    self.list { ($0.pick(SocketScope.allCases).rawValue, $0.bytes()) },
+                    uniquingKeysWith: { first, _ in first }
+                )
+            )
+        )
+    }
+
+    mutating func report() -> DoctorReport {
+        DoctorReport(
+            capture: self.capture(),
+            daemon: self.daemon(),
+            host: self.host(),
+            checks: self.list {
+                DoctorReport.Check(
+                    name: $0.text(),
+                    status: $0.pick(DoctorReport.Status.allCases),
+                    detail: $0.text(),
+                    remedy: $0.maybe { $0.text() }
+                )
+            }
+        )
+    }
+}
+
+/// Seeded, so that a failure comes again.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = self.state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
