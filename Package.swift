@@ -105,7 +105,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficCaptureTests",
-            dependencies: ["CLibbpf", "CTrafficABI", "TrafficCapture", "TrafficModel"],
+            dependencies: ["CLibbpf", "CTrafficABI", "TrafficCapture", "TrafficLedger", "TrafficModel"],
             swiftSettings: strict
         ),
         .testTarget(

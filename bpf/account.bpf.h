@@ -155,12 +155,16 @@ struct caller {
 	u32 tgid;
 };
 
+/* init may have started at 0, before the clock ran; 0 marks a free slot. */
 static __always_inline struct caller caller_of(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
 
 	return (struct caller){
-		.leader = leader, .task = task, .start_boottime_ns = leader->start_boottime, .tgid = task->tgid,
+		.leader = leader,
+		.task = task,
+		.start_boottime_ns = leader->start_boottime ?: 1,
+		.tgid = task->tgid,
 	};
 }
 

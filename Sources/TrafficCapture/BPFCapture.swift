@@ -27,7 +27,12 @@ public final class BPFCapture: CaptureSource {
     ///
     /// - Parameter reason: Why no better rung is in use.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where this kernel refuses a program of the rung.
-    public init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
+    public convenience init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
+        try self.init(rung: rung, reason: reason, ringBytes: 1 << 20)
+    }
+
+    /// - Parameter ringBytes: Size of the ring of closed sockets, a power of two and at least a page.
+    package init(rung: CaptureRung, reason: String? = nil, ringBytes: UInt32) throws(CaptureError) {
         LibbpfLog.install()
         let programs = BPFPrograms.of(rung)
         var blindSpots = BPFPrograms.blindSpots
@@ -43,6 +48,7 @@ public final class BPFCapture: CaptureSource {
         object.select(
             programs: Set(hooks.map(\.program)).union(BPFPrograms.iterators).union([BPFPrograms.socketRelease])
         )
+        try object.map("closed").setCapacity(ringBytes)
         try object.load()
 
         var links = BPFLinks()

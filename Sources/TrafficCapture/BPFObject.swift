@@ -110,6 +110,12 @@ struct BPFMap {
     var descriptor: Int32 { bpf_map__fd(self.map) }
     var name: String { String(cString: bpf_map__name(self.map)) }
 
+    /// Before loading: how many elements it holds; of a ring buffer, bytes.
+    func setCapacity(_ capacity: UInt32) throws(CaptureError) {
+        let result = bpf_map__set_max_entries(self.map, capacity)
+        guard result == 0 else { throw .system(call: "bpf_map__set_max_entries", object: self.name, errno: -result) }
+    }
+
     /// Every element, as key and value bytes.
     func forEach(
         keySize: Int,

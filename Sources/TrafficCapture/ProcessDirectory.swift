@@ -63,7 +63,7 @@ package enum ProcessDirectory {
         }
     }
 
-    private static func entries(_ path: String) -> [String] {
+    package static func entries(_ path: String) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []

@@ -1,3 +1,4 @@
+import Logging
 import TrafficCapture
 import TrafficLedger
 import TrafficModel
@@ -8,21 +9,27 @@ final class Accountant {
     private let resolver: ProcessResolver
     private let host = HostFacts.description()
     private let daemon: DaemonDescription
+    private let logger: Logger
     private let publish: (Snapshot) -> Void
     private var ledger: Ledger
+    private var recorder: EventRecorder?
 
     init(
         source: any CaptureSource,
         resolver: ProcessResolver,
         retention: Ledger.Retention,
         daemon: DaemonDescription,
+        recorder: consuming EventRecorder?,
+        logger: Logger,
         publish: @escaping (Snapshot) -> Void
     ) {
         self.source = source
         self.resolver = resolver
         self.daemon = daemon
+        self.logger = logger
         self.publish = publish
         self.ledger = Ledger(retention: retention)
+        self.recorder = recorder
     }
 
     /// Counts until `stopper` stops it. A last round of counting comes before the return.
@@ -34,7 +41,7 @@ final class Accountant {
         while true {
             switch step {
             case .drain:
-                try self.source.drain { self.ledger.absorb($0) }
+                try self.source.drain { self.absorb($0) }
             case .sweep:
                 try self.sweep()
             case .stop:
@@ -46,10 +53,10 @@ final class Accountant {
     }
 
     private func sweep() throws(CaptureError) {
-        for event in self.resolver.takeResults() { self.ledger.absorb(event) }
-        try self.source.sweep { self.ledger.absorb($0) }
-        self.ledger.absorb(HostFacts.interfaces())
-        self.ledger.absorb(HostFacts.tick())
+        for event in self.resolver.takeResults() { self.absorb(event) }
+        try self.source.sweep { self.absorb($0) }
+        self.absorb(HostFacts.interfaces())
+        self.absorb(HostFacts.tick())
         self.publish(
             self.ledger.snapshot(
                 countingSince: self.daemon.startedAt,
@@ -58,5 +65,17 @@ final class Accountant {
                 capture: self.source.status
             )
         )
+    }
+
+    private func absorb(_ event: CaptureEvent) {
+        self.ledger.absorb(event)
+        guard self.recorder != nil else { return }
+        do {
+            try self.recorder?.record(event)
+        } catch {
+            // Counting goes on; the record ends where it could be written.
+            self.logger.error("recording stopped: \(error)")
+            self.recorder = nil
+        }
     }
 }

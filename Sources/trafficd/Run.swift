@@ -1,0 +1,2 @@
+import ArgumentParser
+struct Run: AsyncParsableCommand { func run() async throws {} }

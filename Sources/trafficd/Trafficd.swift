@@ -1,0 +1,20 @@
+import ArgumentParser
+import TrafficModel
+
+@main
+struct Trafficd: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trafficd",
+        abstract: "Counts the bytes that every process moves over the network.",
+        discussion: """
+            The daemon counts in the kernel and answers on a Unix socket; trafficctl shows what it counts.
+
+            EXAMPLES
+              sudo trafficd run
+              sudo trafficd run --runtime-directory /tmp/t &  sudo trafficctl --runtime-directory /tmp/t top
+            """,
+        version: TrafficVersion.current,
+        subcommands: [Run.self],
+        defaultSubcommand: nil
+    )
+}

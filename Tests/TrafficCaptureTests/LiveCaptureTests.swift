@@ -1,0 +1,196 @@
+import Glibc
+import Testing
+import TrafficLedger
+import TrafficModel
+
+@testable import TrafficCapture
+
+/// The rung of BPF programs that this kernel takes, or why it takes none.
+enum LiveRung {
+    static let probed: (rung: CaptureRung?, reason: String) = {
+        var reasons: [String] = []
+        for rung in [CaptureRung.fexit, .tracepoint] {
+            do {
+                _ = try BPFCapture(rung: rung)
+                return (rung, "")
+            } catch {
+                reasons.append("\(rung.rawValue): \(error)")
+            }
+        }
+        return (nil, reasons.joined(separator: "; "))
+    }()
+
+    static var isAvailable: Bool { self.probed.rung != nil }
+}
+
+@Suite(
+    "Live capture",
+    .serialized,
+    .enabled(if: LiveRung.isAvailable, "\(LiveRung.probed.reason)")
+)
+struct LiveCaptureTests {
+    let rung = LiveRung.probed.rung ?? .tracepoint
+
+    /// Two connected TCP sockets of this process on loopback.
+    struct Pair: ~Copyable {
+        let client: FileHandle
+        let server: FileHandle
+
+        init() throws {
+            let listener = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+            let accepted = try withUnsafeMutablePointer(to: &address) { address in
+                try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    try check("bind") { bind(listener.descriptor, address, length) }
+                    try check("listen") { listen(listener.descriptor, 16) }
+                    try check("getsockname") { getsockname(listener.descriptor, address, &length) }
+                    try check("connect") { connect(client.descriptor, address, length) }
+                    return try check("accept") { accept(listener.descriptor, nil, nil) }
+                }
+            }
+            self.client = client
+            self.server = FileHandle(owning: accepted)
+        }
+
+        /// Sends `count` bytes and reads them, whole.
+        func transfer(_ count: Int) throws {
+            var bytes = [UInt8](repeating: 7, count: count)
+            let sent = try check("send") { send(self.client.descriptor, bytes, count, 0) }
+            try #require(sent == count)
+            let received = try check("recv") { recv(self.server.descriptor, &bytes, count, Int32(MSG_WAITALL)) }
+            try #require(received == count)
+        }
+
+        var cookies: [UInt64] { [cookie(self.client.descriptor), cookie(self.server.descriptor)] }
+
+        private func cookie(_ descriptor: Int32) -> UInt64 {
+            var cookie: UInt64 = 0
+            var length = socklen_t(MemoryLayout<UInt64>.size)
+            getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &length)
+            return cookie
+        }
+    }
+
+    static func openDescriptors() -> Int {
+        ProcessDirectory.entries("/proc/self/fd").count
+    }
+
+    @Test("a full ring delays the totals of closed sockets and loses none")
+    func fullRing() throws {
+        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096)
+        var ledger = Ledger()
+        var cookies: Set<UInt64> = []
+        for count in 1...200 {
+            let pair = try Pair()
+            cookies.formUnion(pair.cookies)
+            try pair.transfer(count)
+        }
+        // Nothing was drained, and 4 KiB hold a dozen records. TCP destroys a socket when the last FIN is acknowledged.
+        usleep(200_000)
+        var final: [UInt64: PayloadBytes] = [:]
+        var loss = CaptureLoss()
+        try capture.sweep { event in
+            ledger.absorb(event)
+            if case .loss(let seen) = event { loss = seen }
+            guard case .socket(let socket) = event, socket.closedBoottimeNanoseconds != nil,
+                cookies.contains(socket.cookie.rawValue)
+            else { return }
+            final[socket.cookie.rawValue] = socket.owners.reduce(PayloadBytes()) { $0 + $1.payload }
+        }
+        #expect(final.count == 400)
+        #expect(final.values.reduce(PayloadBytes(), +) == PayloadBytes(sent: 20_100, received: 20_100))
+        #expect(loss.ringFull > 300)
+        #expect(!loss.isLossy)
+    }
+
+    @Test("starting and stopping leaves no descriptor behind")
+    func descriptors() throws {
+        _ = try BPFCapture(rung: self.rung)
+        let before = Self.openDescriptors()
+        for _ in 0..<5 {
+            let capture = try BPFCapture(rung: self.rung)
+            try capture.sweep { _ in }
+        }
+        #expect(Self.openDescriptors() == before)
+    }
+
+    @Test("a socket older than the capture counts from then on, and says so")
+    func baseline() throws {
+        let pair = try Pair()
+        try pair.transfer(5_000)
+        let capture = try BPFCapture(rung: self.rung)
+        try pair.transfer(321)
+        var seen: [UInt64: SocketObservation] = [:]
+        try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
+        let ends = try pair.cookies.map { try #require(seen[$0]) }
+        #expect(ends.map(\.preexisting) == [true, true])
+        #expect(ends[0].owners.map(\.payload) == [PayloadBytes(sent: 321)])
+        #expect(ends[1].owners.map(\.payload) == [PayloadBytes(received: 321)])
+        #expect(ends[0].owners.first?.identity.pid == getpid())
+    }
+
+    @Test("unread bytes at the start are received after it")
+    func unreadAtStart() throws {
+        let pair = try Pair()
+        let bytes = [UInt8](repeating: 1, count: 1_000)
+        #expect(send(pair.client.descriptor, bytes, 1_000, 0) == 1_000)
+        let capture = try BPFCapture(rung: self.rung)
+        var buffer = bytes
+        #expect(recv(pair.server.descriptor, &buffer, 1_000, Int32(MSG_WAITALL)) == 1_000)
+        var received: UInt64 = 0
+        try capture.sweep {
+            guard case .socket(let socket) = $0, socket.cookie.rawValue == pair.cookies[1] else { return }
+            received = socket.owners.reduce(0) { $0 + $1.payload.received }
+        }
+        #expect(received == 1_000)
+    }
+
+    @Test("the sweep reports a socket again only when something of it changed")
+    func quietSweep() throws {
+        let pair = try Pair()
+        let capture = try BPFCapture(rung: self.rung)
+        try pair.transfer(10)
+        usleep(100_000)  // the last acknowledgement
+        let ours = pair.cookies
+        let reported = { () throws -> Int in
+            var count = 0
+            try capture.sweep { if case .socket(let socket) = $0, ours.contains(socket.cookie.rawValue) { count += 1 } }
+            return count
+        }
+        #expect(try reported() == 2)
+        #expect(try reported() == 0)
+        try pair.transfer(1)
+        #expect(try reported() == 2)
+    }
+
+    @Test("what the poll rung counts is what the BPF programs count", arguments: [1, 100, 70_000])
+    func rungsAgree(count: Int) throws {
+        let poll = try PollCapture()
+        let capture = try BPFCapture(rung: self.rung)
+        try poll.sweep { _ in }
+        let pair = try Pair()
+        try pair.transfer(count)
+        var totals: [String: [UInt64: PayloadBytes]] = [:]
+        for (name, source) in [("bpf", capture), ("poll", poll)] as [(String, any CaptureSource)] {
+            try source.sweep {
+                guard case .socket(let socket) = $0, pair.cookies.contains(socket.cookie.rawValue) else { return }
+                totals[name, default: [:]][socket.cookie.rawValue] = socket.owners.reduce(PayloadBytes()) { $0 + $1.payload }
+            }
+        }
+        #expect(totals["bpf"]?.count == 2)
+        #expect(totals["bpf"] == totals["poll"])
+    }
+
+    @Test("a stopped pace stops at once, and an idle one sweeps")
+    func pace() throws {
+        let stopper = try Stopper()
+        let pace = try CapturePace(wakeDescriptor: nil, stopper: stopper, interval: .milliseconds(20))
+        #expect(pace.next() == .sweep)
+        stopper.stop()
+        #expect(pace.next() == .stop)
+    }
+}
