@@ -5,7 +5,7 @@ public import TrafficModel
 ///
 /// Pure: no clock, no I/O. The same events give the same totals, whichever rung or file they come from. Counters in events are
 /// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
-/// to the process, the scope and the total in one place, ``credit(_:of:)``, and nothing is ever subtracted.
+/// to the process, the scope and the total in one place, ``credit(_:)``, and nothing is ever subtracted.
 public struct Ledger: Sendable {
     /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
     public struct Retention: Sendable, Hashable {
@@ -56,15 +56,11 @@ public struct Ledger: Sendable {
             self.absorb(observation)
         case .owner(let cookie, let owner):
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
-            guard var account = self.sockets[cookie] else { return }
-            let growth = account.absorb(owner)
-            self.sockets[cookie] = account
-            self.credit(growth, of: account)
+            guard let growth = self.sockets[cookie]?.absorb(owner) else { return }
+            self.credit(growth)
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
-            guard var account = self.processes[process] else { return }
-            account.resolve(details)
-            self.processes[process] = account
+            self.processes[process]?.resolve(details)
         case .exited(let process, let time):
             guard self.processes[process]?.exitedAt == nil else { return }
             self.processes[process]?.exitedAt = time
@@ -85,24 +81,17 @@ public struct Ledger: Sendable {
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
-        let isNew = self.sockets[observation.cookie] == nil
-        var account = self.sockets.removeValue(forKey: observation.cookie) ?? SocketAccount(observation)
-        let wasClosed = !isNew && account.isClosed
-        let growth = account.absorb(observation)
-        if account.isClosed && !wasClosed {
-            self.closedOrder.append(observation.cookie)
-        }
-        self.sockets[observation.cookie] = account
-        self.credit(growth, of: account)
+        // In place: an account is large, and this is the hot path of the daemon.
+        let growth = self.sockets[observation.cookie, default: SocketAccount(observation)].absorb(observation)
+        if growth.isEnd { self.closedOrder.append(observation.cookie) }
+        self.credit(growth)
     }
 
     /// The one place where bytes become part of a total.
-    private mutating func credit(_ growth: SocketAccount.Growth, of socket: SocketAccount) {
+    private mutating func credit(_ growth: SocketAccount.Growth) {
         for (owner, payload) in growth.owners {
-            var account = self.processes.removeValue(forKey: owner.identity) ?? ProcessAccount(owner)
-            account.add(payload)
-            if account.learn(name: owner.name) { self.unresolved.append(owner) }
-            self.processes[owner.identity] = account
+            let isNews = self.processes[owner.identity, default: ProcessAccount(owner)].add(payload, as: owner.name)
+            if isNews { self.unresolved.append(owner) }
         }
         if growth.retransmitted > 0 {
             // The socket owns its retransmissions; of several processes the one that sends most caused them.
@@ -112,7 +101,7 @@ public struct Ledger: Sendable {
         }
         let payload = growth.payload
         self.totals.payload += payload
-        if payload.total > 0, let scope = socket.scope {
+        if payload.total > 0, let scope = growth.scope {
             self.scopes[scope, default: PayloadBytes()] += payload
         }
     }
@@ -122,8 +111,8 @@ public struct Ledger: Sendable {
         if let last = self.lastTick, boottime <= last.boottime { return }
         let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
         self.lastTick = (wall, boottime)
-        for cookie in self.sockets.keys { self.sockets[cookie]?.tick(seconds: seconds) }
-        for process in self.processes.keys { self.processes[process]?.tick(seconds: seconds) }
+        self.sockets.forEachInPlace { $0.tick(seconds: seconds) }
+        self.processes.forEachInPlace { $0.tick(seconds: seconds) }
         self.totalRates = PayloadRates(
             growth: self.totals.payload.growth(since: self.totalAtLastTick),
             seconds: seconds
@@ -146,7 +135,7 @@ public struct Ledger: Sendable {
     }
 
     private mutating func countOpenSockets() {
-        for process in self.processes.keys { self.processes[process]?.socketsOpen = 0 }
+        self.processes.forEachInPlace { $0.socketsOpen = 0 }
         for socket in self.sockets.values where !socket.isClosed {
             for owner in socket.owners { self.processes[owner]?.socketsOpen += 1 }
         }
@@ -186,8 +175,9 @@ public struct Ledger: Sendable {
             capture: capture,
             processes: self.processes.values.map(\.usage).sorted { $0.identity.pid < $1.identity.pid },
             exited: self.exited.usages,
-            sockets: self.sockets.values.map { $0.usage(bootedAt: bootedAt) }.sorted {
-                $0.cookie.rawValue < $1.cookie.rawValue
+            // The keys are sorted because moving whole rows about costs more.
+            sockets: self.sockets.keys.sorted { $0.rawValue < $1.rawValue }.compactMap {
+                self.sockets[$0]?.usage(bootedAt: bootedAt)
             },
             interfaces: self.interfaces.usages,
             totals: Totals(
@@ -198,6 +188,17 @@ public struct Ledger: Sendable {
                 )
             )
         )
+    }
+}
+
+extension Dictionary {
+    /// Changes every value where it lies. A loop over `keys` would hold a second reference and so copy the whole table.
+    fileprivate mutating func forEachInPlace(_ body: (inout Value) -> Void) {
+        var index = self.values.startIndex
+        while index != self.values.endIndex {
+            body(&self.values[index])
+            self.values.formIndex(after: &index)
+        }
     }
 }
 

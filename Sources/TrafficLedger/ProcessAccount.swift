@@ -19,18 +19,16 @@ struct ProcessAccount {
         self.details = ProcessDetails(name: owner.displayName, uid: owner.uid)
     }
 
+    /// - Parameter name: What the kernel called it when it moved these bytes.
     /// - Returns: Whether its details should be looked up (again).
-    mutating func learn(name: String) -> Bool {
-        self.exitedAt == nil && self.names.insert(name).inserted
+    mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
+        self.bytes.payload += payload
+        return self.exitedAt == nil && self.names.insert(name).inserted
     }
 
     /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.
     mutating func resolve(_ details: ProcessDetails) {
         if details.executable != nil || self.details.executable == nil { self.details = details }
-    }
-
-    mutating func add(_ payload: PayloadBytes) {
-        self.bytes.payload += payload
     }
 
     mutating func add(retransmitted: UInt64) {

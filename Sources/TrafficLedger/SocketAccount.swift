@@ -15,11 +15,15 @@ struct SocketAccount {
         var owners: [(owner: OwnerObservation, payload: PayloadBytes)] = []
         var unowned = PayloadBytes()
         var retransmitted: UInt64 = 0
+        var scope: SocketScope?
+        /// This was the socket's last word.
+        var isEnd = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
     }
 
     private(set) var observation: SocketObservation
+    private(set) var isClosed = false
     private var shares: [ProcessIdentity: Share] = [:]
     private var unowned = PayloadBytes()
     /// The kernel counts retransmissions from a connection's start; of a preexisting one only what came after counts.
@@ -35,8 +39,6 @@ struct SocketAccount {
         self.retransmittedBaseline = observation.preexisting ? observation.tcp?.retransmittedBytes ?? 0 : 0
     }
 
-    var isClosed: Bool { self.observation.closedBoottimeNanoseconds != nil }
-
     var scope: SocketScope? {
         SocketScope(local: self.observation.local.address, remote: self.observation.remote.address)
     }
@@ -46,8 +48,13 @@ struct SocketAccount {
     /// Takes a later, equal or earlier observation of the same socket. Counters only rise; of the rest the last word counts, but
     /// what came after the end does not reopen a socket.
     mutating func absorb(_ observation: SocketObservation) -> Growth {
-        if !self.isClosed || observation.closedBoottimeNanoseconds != nil { self.observation = observation }
         var growth = Growth()
+        if !self.isClosed {
+            self.observation = observation
+            self.isClosed = observation.closedBoottimeNanoseconds != nil
+            growth.isEnd = self.isClosed
+        }
+        growth.scope = self.scope
         // Two slots of one process are added up before they are compared with what is known.
         var totals: [ProcessIdentity: OwnerObservation] = [:]
         for owner in observation.owners {
@@ -76,7 +83,7 @@ struct SocketAccount {
         let grown = owner.payload.growth(since: known)
         self.shares[owner.identity, default: Share()].inMap = known + grown
         self.payload += grown
-        return Growth(owners: [(owner.withoutPayload, grown)])
+        return Growth(owners: [(owner.withoutPayload, grown)], scope: self.scope)
     }
 
     mutating func tick(seconds: Double) {

@@ -43,7 +43,8 @@ struct Doctor: Sendable {
         if loss.isLossy {
             let what = [
                 ("no room in a kernel map", loss.mapFull), ("malformed records", loss.recordsMalformed),
-                ("sent bytes without a socket", loss.lostSentBytes), ("received bytes without a socket", loss.lostReceivedBytes),
+                ("sent bytes without a socket", loss.lostSentBytes),
+                ("received bytes without a socket", loss.lostReceivedBytes),
             ].filter { $0.1 > 0 }.map { "\($0.0): \($0.1)" }
             return DoctorReport.Check(
                 name: "losses",

@@ -1,2 +1,3 @@
 import ArgumentParser
+
 struct Run: AsyncParsableCommand { func run() async throws {} }

@@ -178,7 +178,9 @@ struct LiveCaptureTests {
         for (name, source) in [("bpf", capture), ("poll", poll)] as [(String, any CaptureSource)] {
             try source.sweep {
                 guard case .socket(let socket) = $0, pair.cookies.contains(socket.cookie.rawValue) else { return }
-                totals[name, default: [:]][socket.cookie.rawValue] = socket.owners.reduce(PayloadBytes()) { $0 + $1.payload }
+                totals[name, default: [:]][socket.cookie.rawValue] = socket.owners.reduce(PayloadBytes()) {
+                    $0 + $1.payload
+                }
             }
         }
         #expect(totals["bpf"]?.count == 2)
