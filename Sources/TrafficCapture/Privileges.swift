@@ -8,7 +8,7 @@ public enum Privileges {
     private static let sysAdmin: UInt64 = 21
 
     /// - Throws: ``CaptureError/permission(needs:)`` that names what is missing and how to get it.
-    static func checkBPF() throws(CaptureError) {
+    public static func checkBPF() throws(CaptureError) {
         let effective = effectiveCapabilities(status: text(ofFile: "/proc/self/status") ?? "")
         if effective & (1 << self.sysAdmin) != 0 { return }
         let missing = self.needed.filter { effective & (1 << $0.bit) == 0 }.map(\.name)

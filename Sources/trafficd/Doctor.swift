@@ -3,19 +3,15 @@ import TrafficModel
 
 /// What was looked at when the daemon started, for `trafficctl doctor`.
 struct Doctor: Sendable {
-    private let checks: [DoctorReport.Check]
+    private let found: [DoctorReport.Check]
 
     init(selection: RungSelection) {
-        self.checks = [Doctor.rung(selection)] + HostProbe.all().map(Doctor.check)
+        self.found = [Doctor.rung(selection)] + HostProbe.all().map(Doctor.check)
     }
 
-    func report(of snapshot: Snapshot) -> DoctorReport {
-        DoctorReport(
-            capture: snapshot.capture,
-            daemon: snapshot.daemon,
-            host: snapshot.host,
-            checks: self.checks + [Doctor.loss(snapshot.capture.loss)]
-        )
+    /// The findings of the start and what is known of losses now.
+    func checks(loss: CaptureLoss) -> [DoctorReport.Check] {
+        self.found + [Doctor.losses(loss)]
     }
 
     private static func rung(_ selection: RungSelection) -> DoctorReport.Check {
@@ -39,7 +35,7 @@ struct Doctor: Sendable {
         )
     }
 
-    private static func loss(_ loss: CaptureLoss) -> DoctorReport.Check {
+    private static func losses(_ loss: CaptureLoss) -> DoctorReport.Check {
         if loss.isLossy {
             let what = [
                 ("no room in a kernel map", loss.mapFull), ("malformed records", loss.recordsMalformed),

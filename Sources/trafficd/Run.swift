@@ -1,3 +1,199 @@
-import ArgumentParser
+public import ArgumentParser
+public import Logging
+import ServiceLifecycle
+import Synchronization
+import TrafficCapture
+import TrafficControl
+import TrafficLedger
+import TrafficModel
+import UnixSignals
 
-struct Run: AsyncParsableCommand { func run() async throws {} }
+struct Run: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Counts in the foreground until SIGTERM or SIGINT.",
+        discussion: """
+            Needs root (or the capabilities that its message names). Logs to standard error. It is ready when control.sock in the
+            runtime directory accepts; systemd is told where it asked to be. Several instances can run side by side, each with a
+            runtime directory of its own.
+
+            Nothing is left in the kernel when it ends, in whatever way.
+
+            EXIT CODES
+              0   stopped by a signal
+              1   could not start, or the kernel's side failed
+              64  wrong usage
+              77  the rights to count are missing
+
+            EXAMPLES
+              sudo trafficd run
+              sudo trafficd run --rung poll --log-level debug
+              sudo trafficd run --listen 127.0.0.1:9419
+            """
+    )
+
+    @Option(help: ArgumentHelp("Directory for control.sock; made if it is missing.", valueName: "dir"))
+    var runtimeDirectory = "/run/trafficd"
+
+    @Option(
+        help: ArgumentHelp(
+            "Serve the control API read-only over TCP too, on this address and port. Readers there see no command lines.",
+            valueName: "address:port|off"
+        )
+    )
+    var listen = ListenOption.off
+
+    @Option(help: "How to count: the best way that this kernel offers, or just this one.")
+    var rung = RungOption.auto
+
+    @Option(help: ArgumentHelp("Seconds between two snapshots, 0.1 to 60.", valueName: "seconds"))
+    var interval = 1.0
+
+    @Option(
+        help: ArgumentHelp(
+            "How long an ended process stays listed before its bytes move to its executable's.",
+            valueName: "seconds"
+        )
+    )
+    var keepExited = 300
+
+    @Option(
+        help: ArgumentHelp(
+            "Write every event of the capture to this file, as NDJSON, for a bug report.",
+            valueName: "file"
+        )
+    )
+    var recordEvents: String?
+
+    @Option(help: "trace, debug, info, notice, warning, error or critical.")
+    var logLevel = Logger.Level.info
+
+    func validate() throws {
+        guard (0.1...60).contains(self.interval) else {
+            throw ValidationError("--interval must be between 0.1 and 60 seconds.")
+        }
+        guard self.keepExited >= 0 else { throw ValidationError("--keep-exited must not be negative.") }
+    }
+
+    func run() async throws {
+        LoggingSystem.bootstrap(StreamLogHandler.standardError)
+        var logger = Logger(label: "trafficd")
+        logger.logLevel = self.logLevel
+        do {
+            try await self.count(logger: logger)
+        } catch let error as CaptureError {
+            if case .permission(let needs) = error { throw StartFailure(code: 77, message: needs) }
+            throw StartFailure(code: 1, message: "\(error)")
+        } catch let error as RuntimeDirectoryError {
+            throw StartFailure(code: 1, message: "\(error)")
+        } catch let error as ControlServerError {
+            throw StartFailure(code: 1, message: "\(error)")
+        }
+    }
+
+    private func count(logger: Logger) async throws {
+        if self.rung.rung != .poll { try Privileges.checkBPF() }
+        let recorder = try self.recordEvents.map { path in
+            do {
+                return try EventRecorder(path: path)
+            } catch {
+                throw StartFailure(code: 1, message: "can't write \(path): \(error)")
+            }
+        }
+        let directory = try RuntimeDirectory(taking: self.runtimeDirectory)
+        let selection = try RungSelection(wanted: self.rung.rung)
+        let status = selection.source.status
+        logger.info(
+            "counting",
+            metadata: ["rung": "\(status.rung.rawValue)", "reason": "\(status.reason ?? "the best one")"]
+        )
+
+        let doctor = Doctor(selection: selection)
+        let box = SnapshotBox()
+        let resolver = try ProcessResolver()
+        let stopper = try Stopper()
+        let accountant = Accountant(
+            source: selection.source,
+            resolver: resolver,
+            retention: Ledger.Retention(exitedProcesses: .seconds(self.keepExited)),
+            daemon: HostFacts.daemon(version: TrafficVersion.current),
+            recorder: recorder,
+            logger: logger
+        ) { snapshot in
+            box.publish(checks: doctor.checks(loss: snapshot.capture.loss))
+            box.publish(snapshot)
+        }
+        // From here on the accountant belongs to its thread alone.
+        let handover = Mutex<Accountant?>(accountant)
+        let interval = Duration.seconds(self.interval)
+        let notification = SystemdNotification()
+        let services: [any Service] = [
+            BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
+            BlockingService(
+                name: "accountant",
+                body: {
+                    defer { box.finish() }
+                    try handover.withLock { $0.take() }?.run(interval: interval, stopper: stopper)
+                },
+                stop: { stopper.stop() }
+            ),
+            ControlServer(
+                source: box,
+                runtimeDirectory: directory,
+                listen: self.listen.address,
+                logger: logger,
+                onReady: { _ in notification.ready() }
+            ),
+        ]
+        try await ServiceGroup(
+            services: services,
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger
+        ).run()
+        notification.stopping()
+    }
+}
+
+/// A start that failed: one line and an exit code (sysexits.h).
+struct StartFailure: Error, CustomStringConvertible {
+    var code: Int32
+    var message: String
+
+    var description: String { self.message }
+}
+
+enum RungOption: String, ExpressibleByArgument, CaseIterable {
+    case auto, fexit, tracepoint, poll
+
+    /// `nil` for the best one.
+    var rung: CaptureRung? { CaptureRung(rawValue: self.rawValue) }
+}
+
+struct ListenOption: ExpressibleByArgument {
+    static let off = ListenOption(address: nil)
+
+    var address: SocketAddress?
+
+    init(address: SocketAddress?) {
+        self.address = address
+    }
+
+    /// `off`, `127.0.0.1:9419` or `[::1]:9419`.
+    init?(argument: String) {
+        if argument == "off" {
+            self = .off
+            return
+        }
+        guard let colon = argument.lastIndex(of: ":"), let port = UInt16(argument[argument.index(after: colon)...])
+        else {
+            return nil
+        }
+        var host = argument[..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+        guard let address = InternetAddress(String(host)) else { return nil }
+        self.address = SocketAddress(address: address, port: port)
+    }
+
+    var defaultValueDescription: String { self.address?.description ?? "off" }
+}
+
+extension Logger.Level: @retroactive ExpressibleByArgument {}

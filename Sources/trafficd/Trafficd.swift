@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import TrafficModel
 
 @main
@@ -14,7 +15,22 @@ struct Trafficd: AsyncParsableCommand {
               sudo trafficd run --runtime-directory /tmp/t &  sudo trafficctl --runtime-directory /tmp/t top
             """,
         version: TrafficVersion.current,
-        subcommands: [Run.self],
-        defaultSubcommand: nil
+        subcommands: [Run.self]
     )
+
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let failure as StartFailure {
+            FileHandle.standardError.write(Data("trafficd: \(failure.message)\n".utf8))
+            exit(withError: ExitCode(failure.code))
+        } catch {
+            exit(withError: error)
+        }
+    }
 }

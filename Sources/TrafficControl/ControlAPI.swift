@@ -1,0 +1,173 @@
+import HTTPTypes
+package import Hummingbird
+import Logging
+import NIOCore
+import TrafficExport
+import TrafficModel
+
+/// A request on its way, and who sent it.
+package struct ControlContext: RequestContext {
+    package var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+    /// Set by the middleware that knows. Until then the least of all.
+    var viewer = Viewer.network
+
+    package init(source: ApplicationRequestContextSource) {
+        self.coreContext = CoreRequestContextStorage(source: source)
+        self.channel = source.channel
+    }
+}
+
+/// The control API: GET and HEAD only, from snapshots only.
+package enum ControlAPI {
+    /// How a listener tells who asks.
+    package enum Access: Sendable {
+        /// By the kernel's credentials of the connection.
+        case credentials(AccessRule)
+        /// Not at all.
+        ///
+        /// - Parameter onLoopback: The listener is for this host alone.
+        case network(onLoopback: Bool)
+        /// Everyone is this one; for tests.
+        case fixed(Viewer)
+    }
+
+    package static func router(source: any SnapshotSource, access: Access) -> Router<ControlContext> {
+        let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
+        router.middlewares.add(ProblemMiddleware())
+        if case .network(onLoopback: true) = access { router.middlewares.add(LoopbackHostMiddleware()) }
+        router.middlewares.add(ViewerMiddleware(access: access))
+
+        router.get("/healthz") { request, _ in
+            _ = try QueryParameters(request, known: [])
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            return Response.document(Array("{\"status\":\"ok\"}\n".utf8), mediaType: ExportFormat.json.mediaType)
+        }
+        for view in SnapshotView.allCases {
+            router.get("/v1/\(view.rawValue)") { request, context in
+                let parameters = try QueryParameters(request, known: ["filter", "format"])
+                let query = try SnapshotQuery(view: view, filter: parameters.filter(), viewer: context.viewer)
+                let format = try parameters.word("format", fallback: ExportFormat.json)
+                guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+                return Response.document(
+                    query.apply(to: snapshot).encoded(as: format, table: view.table),
+                    mediaType: format.mediaType
+                )
+            }
+        }
+        router.get("/v1/stream") { request, context in
+            let parameters = try QueryParameters(request, known: ["filter", "interval", "view"])
+            let query = try SnapshotQuery(
+                view: parameters.word("view", fallback: .snapshot),
+                filter: parameters.filter(),
+                viewer: context.viewer
+            )
+            let interval = try parameters.interval()
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            return Response(
+                status: .ok,
+                headers: [.contentType: ExportFormat.ndjson.mediaType],
+                body: ResponseBody(lines: query, interval: interval, of: source, to: request)
+            )
+        }
+        router.get("/v1/doctor") { request, _ in
+            _ = try QueryParameters(request, known: [])
+            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            let report = DoctorReport(
+                capture: snapshot.capture,
+                daemon: snapshot.daemon,
+                host: snapshot.host,
+                checks: source.checks()
+            )
+            return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+        }
+        return router
+    }
+}
+
+extension Response {
+    fileprivate static func document(_ bytes: [UInt8], mediaType: String) -> Response {
+        Response(status: .ok, headers: [.contentType: mediaType], body: ResponseBody(bytes))
+    }
+}
+
+/// Answers what no route answers, and says what is wrong as a ``Problem``.
+private struct ProblemMiddleware: RouterMiddleware {
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        var response: Response
+        do {
+            guard request.method == .get || request.method == .head else {
+                throw Problem(
+                    status: .methodNotAllowed,
+                    detail: "\(request.method.rawValue) is not possible: this API only reads.",
+                    headers: [.allow: "GET, HEAD"]
+                )
+            }
+            response = try await next(request, context)
+        } catch let problem as Problem {
+            response = try problem.response(from: request, context: context)
+        } catch let error as HTTPError where error.status == .notFound {
+            response = try Problem.notFound(request.uri.path).response(from: request, context: context)
+        } catch {
+            context.logger.error("request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            let problem = Problem(status: .internalServerError, detail: "The daemon's log says what happened.")
+            response = try problem.response(from: request, context: context)
+        }
+        response.headers[.cacheControl] = "no-store"
+        response.headers[.xContentTypeOptions] = "nosniff"
+        return request.method == .head ? response.createHeadResponse() : response
+    }
+}
+
+/// Finds out who asks.
+private struct ViewerMiddleware: RouterMiddleware {
+    let access: ControlAPI.Access
+
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        var context = context
+        switch self.access {
+        case .fixed(let viewer): context.viewer = viewer
+        case .network: context.viewer = .network
+        case .credentials(let rule):
+            guard let peer = try await PeerCredentials(of: context.channel) else {
+                throw Problem(status: .forbidden, detail: "The connection does not say whose it is.")
+            }
+            context.viewer = rule.viewer(for: peer)
+        }
+        return try await next(request, context)
+    }
+}
+
+/// On a loopback listener, refuses requests that were sent to a name other than `localhost`.
+///
+/// A page in a browser on this host can have its own name resolve to 127.0.0.1 (DNS rebinding) and would be allowed to read the answers.
+private struct LoopbackHostMiddleware: RouterMiddleware {
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        let host = Self.host(of: request.head.authority ?? "")
+        guard host == "localhost" || InternetAddress(host) != nil else {
+            throw Problem(
+                status: .misdirectedRequest,
+                detail: "This listener is for this host alone: call it localhost or by its address."
+            )
+        }
+        return try await next(request, context)
+    }
+
+    /// The host of `host:port`, `[address]:port` or either without a port.
+    static func host(of authority: String) -> String {
+        if authority.first == "[" { return String(authority.dropFirst().prefix { $0 != "]" }) }
+        return authority.prefix { $0 != ":" }.lowercased()
+    }
+}

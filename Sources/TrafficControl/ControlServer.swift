@@ -1,0 +1,188 @@
+import Glibc
+import Hummingbird
+import HummingbirdCore
+public import Logging
+import NIOCore
+public import ServiceLifecycle
+import Synchronization
+public import TrafficModel
+
+/// Why the control API can't be had.
+public enum ControlServerError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// - Parameter reason: The system's words.
+    case cannotListen(on: String, reason: String)
+
+    public var description: String {
+        switch self {
+        case .cannotListen(let address, let reason): "can't listen on \(address): \(reason)"
+        }
+    }
+}
+
+/// Serves the control API on `control.sock` and, where asked, over TCP, until it is shut down.
+public struct ControlServer: Service {
+    /// Where it can be reached.
+    public struct Endpoints: Sendable, Hashable {
+        public var socketPath: String
+        /// With the port that the system chose, where 0 was asked for.
+        public var tcp: TrafficModel.SocketAddress?
+    }
+
+    /// What clients can't exceed.
+    public struct Limits: Sendable {
+        /// On each listener; more wait in the system's queue.
+        public var connections = 64
+        /// For a connection without a request, and for the headers of one.
+        public var idleTimeout = Duration.seconds(60)
+        /// For a client that does not read what it asked for.
+        public var stallTimeout = Duration.seconds(30)
+        /// For requests under way when the daemon stops.
+        public var shutdownTimeout = Duration.seconds(2)
+
+        public init() {}
+    }
+
+    private let source: any SnapshotSource
+    private let runtimeDirectory: RuntimeDirectory
+    private let listen: TrafficModel.SocketAddress?
+    private let limits: Limits
+    private let logger: Logger
+    private let onReady: @Sendable (Endpoints) async -> Void
+
+    /// - Parameters:
+    ///   - runtimeDirectory: Taken for as long as this lives.
+    ///   - listen: The TCP listener; port 0 lets the system choose. `nil` for none.
+    ///   - onReady: Called once, when all listeners accept: the daemon is ready.
+    public init(
+        source: any SnapshotSource,
+        runtimeDirectory: RuntimeDirectory,
+        listen: TrafficModel.SocketAddress?,
+        limits: Limits = Limits(),
+        logger: Logger,
+        onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
+    ) {
+        self.source = source
+        self.runtimeDirectory = runtimeDirectory
+        self.listen = listen
+        self.limits = limits
+        self.logger = logger
+        self.onReady = onReady
+    }
+
+    /// - Throws: ``ControlServerError`` where a listener can't be opened, ``RuntimeDirectoryError`` where the socket can't be put in its
+    ///   place.
+    public func run() async throws {
+        defer { self.runtimeDirectory.removeSocket() }
+        let startup = Startup()
+        // control.sock comes last, since whoever waits for the daemon waits for it.
+        let (tcpBound, tcp) = AsyncStream.makeStream(of: TrafficModel.SocketAddress?.self)
+        var services: [any Service] = []
+        if let listen {
+            let address = BindAddress.hostname(listen.address.description, port: Int(listen.port))
+            let access = ControlAPI.Access.network(onLoopback: listen.address.isLoopback)
+            services.append(
+                self.listener(on: address, named: listen.description, access: access) { channel in
+                    tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)
+                }
+            )
+        } else {
+            tcp.yield(nil)
+        }
+        let access = ControlAPI.Access.credentials(
+            AccessRule(daemonUID: geteuid(), group: self.runtimeDirectory.groupID)
+        )
+        services.append(
+            self.listener(
+                on: .unixDomainSocket(path: self.runtimeDirectory.bindingPath),
+                named: self.runtimeDirectory.controlSocketPath,
+                access: access
+            ) { channel in
+                guard let address = await tcpBound.first(where: { _ in true }) else { return }
+                do throws(RuntimeDirectoryError) {
+                    try self.runtimeDirectory.publishSocket()
+                } catch {
+                    startup.failure.withLock { $0 = error }
+                    channel.close(promise: nil)
+                    return
+                }
+                let path = self.runtimeDirectory.controlSocketPath
+                self.logger.info(
+                    "control API ready",
+                    metadata: ["socket": "\(path)", "listen": "\(address?.description ?? "off")"]
+                )
+                await self.onReady(Endpoints(socketPath: path, tcp: address))
+            }
+        )
+        var configuration = ServiceGroupConfiguration(services: services, logger: self.quietLogger)
+        configuration.maximumGracefulShutdownDuration = self.limits.shutdownTimeout
+        do {
+            try await ServiceGroup(configuration: configuration).run()
+        } catch {
+            // A listener that closes because of a failure of ours ends the group with an error that says less.
+            throw startup.failure.withLock { $0 } ?? error
+        }
+    }
+
+    private func listener(
+        on address: BindAddress,
+        named name: String,
+        access: ControlAPI.Access,
+        onRunning: @escaping @Sendable (any Channel) async -> Void
+    ) -> Listener {
+        let stallTimeout = TimeAmount(self.limits.stallTimeout)
+        let application = Application(
+            router: ControlAPI.router(source: self.source, access: access),
+            server: .http1(
+                configuration: HTTP1Channel.Configuration(
+                    additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],
+                    idleTimeout: TimeAmount(self.limits.idleTimeout)
+                )
+            ),
+            configuration: ApplicationConfiguration(
+                address: address,
+                availableConnectionsDelegate: MaximumAvailableConnections(self.limits.connections)
+            ),
+            onServerRunning: onRunning,
+            logger: self.quietLogger
+        )
+        return Listener(name: name, application: application)
+    }
+
+    /// The library's own view of things, such as the socket's path before it is moved, only where it is bad news.
+    private var quietLogger: Logger {
+        var logger = self.logger
+        logger.logLevel = max(logger.logLevel, .notice)
+        return logger
+    }
+}
+
+/// What went wrong after listening had begun.
+private final class Startup: Sendable {
+    let failure = Mutex<RuntimeDirectoryError?>(nil)
+}
+
+/// One listener, whose failure says which.
+private struct Listener: Service {
+    let name: String
+    let application: Application<RouterResponder<ControlContext>>
+
+    func run() async throws {
+        do {
+            try await self.application.run()
+        } catch let error as IOError {
+            throw ControlServerError.cannotListen(
+                on: self.name,
+                reason: unsafe String(cString: strerror(error.errnoCode))
+            )
+        }
+    }
+}
+
+extension TrafficModel.SocketAddress {
+    fileprivate init?(_ address: NIOCore.SocketAddress?) {
+        guard let address, let text = address.ipAddress, let ip = InternetAddress(text), let port = address.port else {
+            return nil
+        }
+        self.init(address: ip, port: UInt16(truncatingIfNeeded: port))
+    }
+}

@@ -1,0 +1,66 @@
+import Glibc
+package import NIOCore
+
+/// Who is at the other end of a unix socket, as the kernel had it when the connection was made (`unix(7)`).
+package struct PeerCredentials: Sendable, Hashable {
+    package var uid: UInt32
+    package var gid: UInt32
+    package var supplementaryGroups: [UInt32]
+
+    package init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = []) {
+        self.uid = uid
+        self.gid = gid
+        self.supplementaryGroups = supplementaryGroups
+    }
+
+    /// - Returns: `nil` for a channel that has no socket.
+    /// - Throws: `IOError` where the socket does not tell.
+    package init?(of channel: any Channel) async throws {
+        let credentials = try await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+                try PeerCredentials(socket: $0)
+            }
+        }.get()
+        guard let credentials else { return nil }
+        self = credentials
+    }
+
+    /// Both options answer from what the kernel holds for the connection: no name service is asked, so none can stall the event loop,
+    /// and the groups are those that the kernel itself checked the socket's mode against. `SO_PEERGROUPS` needs Linux 4.13.
+    private init(socket: CInt) throws {
+        // struct ucred { pid, uid, gid }, which Glibc's module hides.
+        let credentials = try Self.option(SO_PEERCRED, of: socket, capacity: 3)
+        guard credentials.count == 3 else { throw IOError(errnoCode: EINVAL, reason: "getsockopt(SO_PEERCRED)") }
+        // NGROUPS_MAX of Linux.
+        let groups = try Self.option(SO_PEERGROUPS, of: socket, capacity: 65_536)
+        self.init(uid: credentials[1], gid: credentials[2], supplementaryGroups: groups)
+    }
+
+    private static func option(_ name: CInt, of socket: CInt, capacity: Int) throws -> [UInt32] {
+        try unsafe [UInt32](unsafeUninitializedCapacity: capacity) { buffer, count in
+            var length = socklen_t(capacity * MemoryLayout<UInt32>.stride)
+            guard unsafe getsockopt(socket, SOL_SOCKET, name, buffer.baseAddress, &length) == 0 else {
+                throw IOError(errnoCode: errno, reason: "getsockopt(\(name))")
+            }
+            count = Int(length) / MemoryLayout<UInt32>.stride
+        }
+    }
+}
+
+/// Who sees everything on `control.sock`.
+package struct AccessRule: Sendable, Hashable {
+    package var daemonUID: UInt32
+    /// The group that was given the socket. `nil` where there is none: then membership in a group opens nothing.
+    package var group: UInt32?
+
+    package init(daemonUID: UInt32, group: UInt32?) {
+        self.daemonUID = daemonUID
+        self.group = group
+    }
+
+    package func viewer(for peer: PeerCredentials) -> Viewer {
+        if peer.uid == 0 || peer.uid == self.daemonUID { return .administrator }
+        if let group, peer.gid == group || peer.supplementaryGroups.contains(group) { return .administrator }
+        return .user(peer.uid)
+    }
+}

@@ -1,0 +1,57 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// An error as `application/problem+json` (RFC 9457): `title` is the status in words, `detail` what is wrong with this request.
+struct Problem: Error, HTTPResponseError {
+    var status: HTTPResponse.Status
+    var detail: String
+    /// The query parameter that is at fault.
+    var parameter: String?
+    var headers: HTTPFields = [:]
+
+    private struct Body: Encodable {
+        var title: String
+        var status: Int
+        var detail: String
+        var parameter: String?
+    }
+
+    func response(from request: Request, context: some RequestContext) throws -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let body = Body(
+            title: self.status.reasonPhrase,
+            status: self.status.code,
+            detail: self.detail,
+            parameter: self.parameter
+        )
+        var headers = self.headers
+        headers[.contentType] = "application/problem+json"
+        return Response(
+            status: self.status,
+            headers: headers,
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try encoder.encode(body)))
+        )
+    }
+
+    static func badParameter(_ name: String, _ detail: String) -> Problem {
+        Problem(status: .badRequest, detail: "\(name): \(detail)", parameter: name)
+    }
+
+    static let noSnapshotYet = Problem(
+        status: .serviceUnavailable,
+        detail: "Nothing is counted yet: the daemon has just started. Try again in a second.",
+        headers: [.retryAfter: "1"]
+    )
+
+    static let socketsWithheld = Problem(
+        status: .forbidden,
+        detail: "Sockets are shown on control.sock alone, to callers that the kernel names."
+    )
+
+    static func notFound(_ path: String) -> Problem {
+        Problem(status: .notFound, detail: "There is nothing at \(path).")
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Hummingbird
+import TrafficExport
+import TrafficModel
+
+/// Which rows of a snapshot a path is about.
+enum SnapshotView: String, CaseIterable {
+    case snapshot, processes, sockets
+
+    /// The list that CSV has.
+    var table: Snapshot.Table {
+        switch self {
+        case .snapshot, .processes: .processes
+        case .sockets: .sockets
+        }
+    }
+
+    func select(from snapshot: Snapshot, of all: Snapshot) -> Snapshot {
+        var result = snapshot
+        switch self {
+        case .snapshot: break
+        case .processes: result.sockets = nil
+        case .sockets:
+            let owners = Set((snapshot.sockets ?? []).flatMap { $0.owners.map(\.identity) })
+            result.processes = all.processes?.filter { owners.contains($0.identity) }
+            result.exited = nil
+            result.interfaces = nil
+        }
+        return result
+    }
+}
+
+/// The parameters of a request for a snapshot or several.
+struct SnapshotQuery {
+    var view: SnapshotView
+    var filter: Filter
+    var viewer: Viewer
+
+    /// - Throws: ``Problem`` where the viewer may not see what this is about.
+    init(view: SnapshotView, filter: Filter, viewer: Viewer) throws(Problem) {
+        if viewer == .network, view == .sockets || filter.needsSockets { throw .socketsWithheld }
+        self.view = view
+        self.filter = filter
+        self.viewer = viewer
+    }
+
+    /// What the viewer may see of `snapshot`, then what it asked for.
+    func apply(to snapshot: Snapshot) -> Snapshot {
+        let visible = snapshot.visible(to: self.viewer)
+        return self.view.select(from: visible.filtered(by: self.filter), of: visible)
+    }
+}
+
+/// The query part of a URI, decoded as HTML forms encode it: `%20` and `+` are blanks.
+///
+/// What is not understood is an error: a misspelt `filter` that shows everything would be a lie.
+struct QueryParameters {
+    private var values: [String: String] = [:]
+
+    /// - Throws: ``Problem`` (400) for a parameter that is not `known`, comes twice or is not UTF-8.
+    init(_ request: Request, known: [String]) throws(Problem) {
+        for pair in (request.uri.query ?? "").split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let decoded = parts.map { $0.replacing("+", with: " ").removingPercentEncoding }
+            guard let name = decoded.first ?? nil, let value = decoded.count > 1 ? decoded[1] : "" else {
+                throw .badParameter(String(parts.first ?? ""), "not percent-encoded UTF-8")
+            }
+            guard known.contains(name) else {
+                let list = known.isEmpty ? "none" : known.joined(separator: ", ")
+                throw .badParameter(name, "unknown here; known: \(list)")
+            }
+            guard self.values.updateValue(value, forKey: name) == nil else {
+                throw .badParameter(name, "given twice")
+            }
+        }
+    }
+
+    func filter() throws(Problem) -> Filter {
+        do throws(FilterError) {
+            return try Filter(self.values["filter"] ?? "")
+        } catch {
+            throw .badParameter("filter", error.description)
+        }
+    }
+
+    /// - Parameter fallback: What absence means.
+    func word<Word>(_ name: String, fallback: Word) throws(Problem) -> Word
+    where Word: RawRepresentable<String> & CaseIterable {
+        guard let text = self.values[name] else { return fallback }
+        guard let word = Word(rawValue: text) else {
+            let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .badParameter(name, "'\(text)' is not one of \(words)")
+        }
+        return word
+    }
+
+    /// - Returns: Nanoseconds, `nil` where none is asked for.
+    func interval() throws(Problem) -> UInt64? {
+        guard let text = self.values["interval"] else { return nil }
+        guard let seconds = Double(text), (0.1...3600).contains(seconds) else {
+            throw .badParameter("interval", "'\(text)' is not a number of seconds from 0.1 to 3600")
+        }
+        return UInt64(seconds * 1e9)
+    }
+}
