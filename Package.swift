@@ -99,7 +99,11 @@ let package = Package(
         ),
 
         // Makes known traffic and prints what its calls returned: the ground truth of the accuracy tests.
-        .executableTarget(name: "trafficgen", path: "Tests/trafficgen"),
+        .executableTarget(
+            name: "trafficgen",
+            path: "Tests/trafficgen",
+            cSettings: [.treatAllWarnings(as: .error)]
+        ),
         .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficLedgerTests",

@@ -1,0 +1,113 @@
+/*
+ * trafficgen makes known traffic and prints what its own calls returned: the ground truth of the accuracy tests.
+ *
+ * A run is a small cast of processes (a server and a client for each address) that share one table of tallies, one tally
+ * for each {socket, process}. Every call that moves payload is wrapped in sent() or received(), which add the call's
+ * result if it is positive. Calls that move no payload by definition (MSG_PEEK, MSG_ERRQUEUE) are not wrapped.
+ */
+#ifndef GENERATOR_H
+#define GENERATOR_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <netinet/in.h>
+
+#define KIB 1024UL
+#define MIB (1024UL * KIB)
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+struct address {
+	struct sockaddr_storage storage;
+	socklen_t length;
+};
+
+/* What the command line asked for. */
+struct options {
+	struct address addresses[4];
+	unsigned int address_count;
+	unsigned long count; /* 0: the scenario's own default */
+	unsigned long rate;
+	unsigned long seconds;
+};
+
+extern struct options options;
+
+/* One process's part in a run. */
+struct part {
+	unsigned int index; /* which address */
+	struct address address;
+};
+
+struct scenario {
+	const char *name;
+	const char *summary;
+	void (*server)(const struct part *part);
+	void (*client)(const struct part *part);
+	bool pauses; /* calls halfway() in both processes */
+	bool private_network; /* runs in a network namespace of its own, because it changes a sysctl */
+	bool one_address; /* runs on the first address only: the size or the kind of the traffic makes a second one pointless */
+	bool by_request; /* left out of `--list`: too large for every run */
+};
+
+extern const struct scenario *const scenario_tables[];
+
+/* world.c: the table that all processes of a run share, and the points where they wait for each other. */
+void create_world(void);
+void join_world(int fd);
+int world_fd(void);
+void meet(void); /* wait until every process of the cast is here */
+void ready(const struct part *part, uint16_t port); /* server: the port the client shall use; meets */
+uint16_t await_port(const struct part *part); /* client: meets, then returns it */
+void halfway(void); /* where --pause stops all processes */
+bool pausing(void);
+_Noreturn void skip(const char *reason, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void fail(const char *what, ...) __attribute__((format(printf, 1, 2))); /* with the text of errno */
+pid_t spawn(const char *name, void (*body)(void *), void *argument); /* a further process of this part */
+void reap(pid_t child); /* wait for it; fails where it failed */
+void name_process(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* one remark for the result's `notes` */
+int direct(const struct scenario *scenario, bool pause, int hold_seconds, int timeout_seconds);
+
+/* tally.c: who moved what. */
+void watch(int fd, const char *role);
+ssize_t sent(int fd, ssize_t result);
+ssize_t received(int fd, ssize_t result);
+void sent_by_process(ssize_t result); /* for sockets too many to list: adds to the process alone */
+void received_by_process(ssize_t result);
+void mark_closed(int fd);
+void exclude(int fd); /* must not appear in any account */
+void print_result(const struct scenario *scenario, const char *phase);
+
+/* net.c: sockets. Each of these fails the run instead of returning an error. */
+int open_socket(int family, int type, int protocol);
+int listen_at(const struct part *part, int protocol, uint16_t *port);
+int accept_from(int listener);
+int connect_to(const struct part *part, int protocol, uint16_t port);
+int serve_one(const struct part *part, int protocol); /* a server that accepts one connection */
+int call(const struct part *part, int protocol); /* its client */
+void hang_up(int fd); /* closes, and marks the socket as one that may be gone from the daemon's list */
+int bind_at(const struct part *part, int type, int protocol, uint16_t *port);
+struct address with_port(const struct part *part, uint16_t port);
+void send_all(int fd, size_t bytes, size_t chunk);
+void receive_all(int fd, size_t bytes, size_t chunk); /* exactly so many */
+size_t receive_to_end(int fd, size_t chunk);
+void set_option(int fd, int level, int name, int value);
+void set_sysctl(const char *path, const char *value);
+void raise_file_limit(unsigned long files);
+char *buffer(void); /* 1 MiB of something, for reading and writing */
+void pause_ms(unsigned int milliseconds);
+uint64_t now_ns(void);
+
+/* oneshot.c: one of the processes of `short-lived`, after exec. */
+int oneshot(int argc, char **argv);
+/* fetch.c: `trafficgen fetch SOCKET PATH`, a GET over a Unix socket for machines without curl. */
+int fetch(int argc, char **argv);
+
+#endif

@@ -1,0 +1,191 @@
+/* Protocols beside TCP and UDP, and sockets that are none of ours to count. */
+#include "generator.h"
+#include "scenarios.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+
+enum { EXPERIMENT = 253 }; /* a protocol number for tests, RFC 3692 */
+
+/* Trap 11: an MPTCP server and two clients; the plain one makes the server's socket fall back to TCP. */
+static void mptcp_server(const struct part *part)
+{
+	uint16_t port;
+	int probe = socket(part->address.storage.ss_family, SOCK_STREAM, IPPROTO_MPTCP), listener;
+
+	if (probe < 0)
+		skip("MPTCP: %s", strerror(errno));
+	close(probe);
+	listener = listen_at(part, IPPROTO_MPTCP, &port);
+	ready(part, port);
+	for (int i = 0; i < 2; i++) {
+		int fd = accept_from(listener);
+
+		if (recv(fd, buffer(), 4000, MSG_PEEK) <= 0)
+			fail("peek");
+		receive_all(fd, 3 * MIB, 50021);
+		send_all(fd, 2 * MIB + 7, 30011);
+	}
+}
+
+static void mptcp_client(const struct part *part)
+{
+	static const int protocols[] = { IPPROTO_MPTCP, IPPROTO_TCP };
+	uint16_t port = await_port(part);
+
+	for (unsigned int i = 0; i < COUNT_OF(protocols); i++) {
+		int fd = connect_to(part, protocols[i], port);
+
+		send_all(fd, 3 * MIB, 65521);
+		receive_all(fd, 2 * MIB + 7, 8191);
+	}
+}
+
+/* Trap 30. An IPv4 raw socket receives with the IP header, an IPv6 one without it. */
+enum { RAW_PACKETS = 50, RAW_BYTES = 1000 };
+
+static void raw_server(const struct part *part)
+{
+	struct address own = with_port(part, 0);
+	int fd = socket(own.storage.ss_family, SOCK_RAW | SOCK_CLOEXEC, EXPERIMENT), header_bytes;
+	int packets = RAW_PACKETS;
+
+	if (fd < 0)
+		skip("raw socket: %s", strerror(errno));
+	if (bind(fd, (struct sockaddr *)&own.storage, own.length))
+		fail("bind a raw socket");
+	watch(fd, "peer");
+	ready(part, 0);
+	header_bytes = own.storage.ss_family == AF_INET ? sizeof(struct iphdr) : 0;
+	if (own.storage.ss_family == AF_INET)
+		packets *= 2; /* also those with a header of the sender's own */
+	for (int i = 0; i < packets; i++) {
+		if (received(fd, recv(fd, buffer(), 65536, 0)) != header_bytes + RAW_BYTES)
+			fail("receive a raw packet");
+	}
+}
+
+static void raw_client(const struct part *part)
+{
+	struct address server;
+	int fd;
+
+	await_port(part);
+	server = with_port(part, 0);
+	fd = open_socket(server.storage.ss_family, SOCK_RAW, EXPERIMENT);
+	for (int i = 0; i < RAW_PACKETS; i++) {
+		if (sent(fd, sendto(fd, buffer(), RAW_BYTES, 0, (struct sockaddr *)&server.storage, server.length)) !=
+		    RAW_BYTES)
+			fail("send a raw packet");
+	}
+	if (server.storage.ss_family != AF_INET)
+		return;
+	fd = open_socket(AF_INET, SOCK_RAW, IPPROTO_RAW); /* implies IP_HDRINCL */
+	for (int i = 0; i < RAW_PACKETS; i++) {
+		struct iphdr *header = (struct iphdr *)buffer();
+		ssize_t length = sizeof(*header) + RAW_BYTES;
+
+		*header = (struct iphdr){ .version = 4, .ihl = 5, .ttl = 8, .protocol = EXPERIMENT, .tot_len = htons(length) };
+		header->daddr = header->saddr = ((struct sockaddr_in *)&server.storage)->sin_addr.s_addr;
+		if (sent(fd, sendto(fd, buffer(), length, 0, (struct sockaddr *)&server.storage, server.length)) != length)
+			fail("send a packet with its header");
+	}
+}
+
+/* A raw socket whose protocol number is TCP's is no TCP socket. It sees the segments of everybody's connections. */
+static void raw_tcp_server(const struct part *part)
+{
+	int sniffer = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP), fd;
+
+	if (sniffer < 0)
+		skip("raw socket: %s", strerror(errno));
+	watch(sniffer, "peer");
+	fd = serve_one(part, IPPROTO_TCP);
+	receive_all(fd, 5000, 5000);
+	for (int i = 0; i < 3; i++) {
+		if (received(sniffer, recv(sniffer, buffer(), 65536, 0)) <= 0)
+			fail("receive a segment");
+	}
+}
+
+static void raw_tcp_client(const struct part *part)
+{
+	send_all(call(part, IPPROTO_TCP), 5000, 5000);
+}
+
+/* Unprivileged echo requests; the kernel answers them. */
+static void ping_client(const struct part *part)
+{
+	struct address peer = with_port(part, 0);
+	bool four = peer.storage.ss_family == AF_INET;
+	int fd;
+
+	meet();
+	set_sysctl("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+	fd = open_socket(peer.storage.ss_family, SOCK_DGRAM, four ? IPPROTO_ICMP : IPPROTO_ICMPV6);
+	for (int i = 0; i < 100; i++) {
+		ssize_t length = sizeof(struct icmphdr) + i * 13;
+
+		memset(buffer(), 0, sizeof(struct icmphdr));
+		buffer()[0] = (char)(four ? ICMP_ECHO : ICMP6_ECHO_REQUEST);
+		if (sent(fd, sendto(fd, buffer(), length, 0, (struct sockaddr *)&peer.storage, peer.length)) != length)
+			fail("send an echo request");
+		if (received(fd, recv(fd, buffer(), 65536, 0)) != length)
+			fail("receive an echo reply");
+	}
+}
+
+/* Trap 35: these must be in no account. */
+static void exchange(int ends[2])
+{
+	exclude(ends[0]);
+	exclude(ends[1]);
+	for (int i = 0; i < 100; i++) {
+		if (sent(ends[0], send(ends[0], buffer(), 1000, 0)) != 1000 ||
+		    received(ends[1], recv(ends[1], buffer(), 1000, 0)) != 1000)
+			fail("exchange over a Unix socket");
+	}
+}
+
+static void unix_client(const struct part *part)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+	struct {
+		struct nlmsghdr header;
+		struct rtgenmsg body;
+	} dump = { { .nlmsg_len = sizeof(dump), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP } };
+	int netlink, ends[2];
+
+	(void)part;
+	meet();
+	for (unsigned int i = 0; i < COUNT_OF(types); i++) {
+		if (socketpair(AF_UNIX, types[i] | SOCK_CLOEXEC, 0, ends))
+			fail("socketpair");
+		exchange(ends);
+	}
+	netlink = open_socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+	exclude(netlink);
+	if (sent(netlink, send(netlink, &dump, sizeof(dump), 0)) != sizeof(dump) ||
+	    received(netlink, recv(netlink, buffer(), 65536, 0)) <= 0)
+		fail("ask netlink for the links");
+}
+
+const struct scenario protocol_scenarios[] = {
+	{ "mptcp", "MPTCP server, MPTCP and plain client", mptcp_server, mptcp_client },
+	{ "raw", "raw sockets, IP_HDRINCL too", raw_server, raw_client },
+	{ "raw-tcp", "a raw socket of protocol 6", raw_tcp_server, raw_tcp_client, .one_address = true,
+	  .private_network = true },
+	{ "ping", "ping sockets", NULL, ping_client, .private_network = true },
+	{ "unix", "Unix and netlink sockets: not to be counted", NULL, unix_client, .one_address = true },
+	{ 0 },
+};

@@ -1,0 +1,18 @@
+/* The tables of scenarios, one for each kind of traffic; each ends with an empty entry. */
+#ifndef SCENARIOS_H
+#define SCENARIOS_H
+
+#include "generator.h"
+
+extern const struct scenario tcp_scenarios[];
+extern const struct scenario tcp_flag_scenarios[];
+extern const struct scenario tcp_connection_scenarios[];
+extern const struct scenario zerocopy_scenarios[];
+extern const struct scenario splice_scenarios[];
+extern const struct scenario datagram_scenarios[];
+extern const struct scenario protocol_scenarios[];
+extern const struct scenario sharing_scenarios[];
+extern const struct scenario scale_scenarios[];
+extern const struct scenario uring_scenarios[];
+
+#endif

@@ -1,0 +1,301 @@
+#include "generator.h"
+#include "world.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_SKIPPED = 77 };
+
+struct world *world;
+static int shared_fd = -1;
+
+static void map_world(void)
+{
+	world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
+	if (world == MAP_FAILED) {
+		perror("trafficgen: mmap");
+		exit(1);
+	}
+}
+
+/* A memfd rather than anonymous memory: it survives exec, which `short-lived` is about. */
+void create_world(void)
+{
+	shared_fd = memfd_create("trafficgen", 0);
+	if (shared_fd < 0 || ftruncate(shared_fd, sizeof(*world))) {
+		perror("trafficgen: memfd");
+		exit(1);
+	}
+	map_world();
+}
+
+void join_world(int fd)
+{
+	shared_fd = fd;
+	map_world();
+}
+
+int world_fd(void)
+{
+	return shared_fd;
+}
+
+void skip(const char *reason, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, reason);
+	vsnprintf(world->reason, sizeof(world->reason), reason, arguments);
+	va_end(arguments);
+	_exit(EXIT_SKIPPED);
+}
+
+void fail(const char *what, ...)
+{
+	int error = errno;
+	va_list arguments;
+
+	va_start(arguments, what);
+	fprintf(stderr, "trafficgen[%d]: ", getpid());
+	vfprintf(stderr, what, arguments);
+	fprintf(stderr, ": %s\n", strerror(error));
+	va_end(arguments);
+	_exit(1);
+}
+
+void note(const char *format, ...)
+{
+	char text[200];
+	size_t length;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	length = strlen(world->notes);
+	snprintf(world->notes + length, sizeof(world->notes) - length, "%s%s", length ? "; " : "", text);
+}
+
+void name_process(const char *format, ...)
+{
+	char name[16];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(name, sizeof(name), format, arguments);
+	va_end(arguments);
+	prctl(PR_SET_NAME, name);
+}
+
+void meet(void)
+{
+	uint32_t stage = __atomic_load_n(&world->stage, __ATOMIC_ACQUIRE);
+
+	__atomic_fetch_add(&world->arrived, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&world->stage, __ATOMIC_ACQUIRE) == stage)
+		pause_ms(1);
+}
+
+void ready(const struct part *part, uint16_t port)
+{
+	world->ports[part->index] = port;
+	meet();
+}
+
+uint16_t await_port(const struct part *part)
+{
+	meet();
+	return world->ports[part->index];
+}
+
+void halfway(void)
+{
+	if (world->pause)
+		meet();
+}
+
+bool pausing(void)
+{
+	return world->pause;
+}
+
+pid_t spawn(const char *name, void (*body)(void *), void *argument)
+{
+	pid_t parent = getpid(), child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* the parent died before PDEATHSIG was set */
+	name_process("%s", name);
+	body(argument);
+	_exit(0);
+}
+
+void reap(pid_t child)
+{
+	int status;
+
+	if (waitpid(child, &status, 0) != child)
+		fail("waitpid");
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+struct casting {
+	struct part part;
+	void (*role)(const struct part *part);
+};
+
+/* Sockets stay open from the role's end until everybody is released. */
+static void play(void *argument)
+{
+	const struct casting *casting = argument;
+
+	casting->role(&casting->part);
+	meet();
+}
+
+/* A network of its own has a loopback interface that is down. */
+static int enter_private_network(void)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd;
+
+	if (unshare(CLONE_NEWNET)) {
+		snprintf(world->reason, sizeof(world->reason), "no network namespace of its own: unshare: %s", strerror(errno));
+		return EXIT_SKIPPED;
+	}
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request))
+		fail("bring the loopback interface up");
+	close(fd);
+	return 0;
+}
+
+struct cast {
+	pid_t processes[2 * COUNT_OF(options.addresses)];
+	unsigned int count;
+	unsigned int timeout_seconds; /* from one meeting to the next */
+};
+
+/* Returns 0 while everybody lives, else the exit code of the first that did not. The others are ended. */
+static int casualties(struct cast *cast, uint64_t deadline_ns)
+{
+	int status, code = 0;
+
+	if (waitpid(-1, &status, WNOHANG) > 0) {
+		code = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1;
+	} else if (now_ns() > deadline_ns) {
+		fprintf(stderr, "trafficgen: not finished in time (stage %u)\n", world->stage);
+		code = 1;
+	}
+	for (unsigned int i = 0; code && i < cast->count; i++)
+		kill(cast->processes[i], SIGKILL);
+	return code;
+}
+
+/* Waits until everybody is at the next meeting point. They stay there until release(). */
+static int gather(struct cast *cast)
+{
+	uint64_t deadline_ns = now_ns() + cast->timeout_seconds * 1000000000ULL;
+	int code = 0;
+
+	while (!code && __atomic_load_n(&world->arrived, __ATOMIC_ACQUIRE) < cast->count) {
+		code = casualties(cast, deadline_ns);
+		pause_ms(1);
+	}
+	return code;
+}
+
+static void release(void)
+{
+	__atomic_store_n(&world->arrived, 0, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&world->stage, 1, __ATOMIC_ACQ_REL);
+}
+
+/* A line on standard input, its end, or the time. */
+static void await_line(int seconds)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	char line[256];
+
+	if (poll(&input, 1, seconds * 1000) > 0)
+		(void)!read(STDIN_FILENO, line, sizeof(line));
+}
+
+static int perform(const struct scenario *scenario, struct cast *cast, int hold_seconds)
+{
+	int code = gather(cast), status;
+
+	if (code)
+		return code;
+	release(); /* servers listen, clients know where */
+	if (world->pause) {
+		code = gather(cast);
+		if (code)
+			return code;
+		print_result(scenario, "paused");
+		await_line(600);
+		release();
+	}
+	code = gather(cast);
+	if (code)
+		return code;
+	print_result(scenario, "finished");
+	if (hold_seconds)
+		await_line(hold_seconds);
+	release(); /* they exit, which closes their sockets */
+	for (unsigned int i = 0; i < cast->count; i++) {
+		if (waitpid(cast->processes[i], &status, 0) < 0 || status)
+			code = 1;
+	}
+	return code;
+}
+
+static void hire(struct cast *cast, const char *name, const struct part *part, void (*role)(const struct part *))
+{
+	struct casting casting = { .part = *part, .role = role };
+
+	if (role)
+		cast->processes[cast->count++] = spawn(name, play, &casting);
+}
+
+int direct(const struct scenario *scenario, bool pause, int hold_seconds, int timeout_seconds)
+{
+	struct cast cast = { .timeout_seconds = timeout_seconds };
+	unsigned int addresses = scenario->one_address ? 1 : options.address_count;
+	int code = 0;
+
+	world->pause = pause && scenario->pauses;
+	if (scenario->private_network)
+		code = enter_private_network();
+	for (unsigned int i = 0; !code && i < addresses; i++) {
+		struct part part = { .index = i, .address = options.addresses[i] };
+
+		hire(&cast, "tg-server", &part, scenario->server);
+		hire(&cast, "tg-client", &part, scenario->client);
+	}
+	if (!code)
+		code = perform(scenario, &cast, hold_seconds);
+	if (code == EXIT_SKIPPED)
+		print_result(scenario, "skipped");
+	return code;
+}
