@@ -104,6 +104,22 @@ let package = Package(
             path: "Tests/trafficgen",
             cSettings: [.treatAllWarnings(as: .error)]
         ),
+        // Compares a snapshot with it; one implementation for the tests, scripts/accuracy and the kernel lab.
+        .target(
+            name: "GroundTruth",
+            dependencies: ["TrafficModel"],
+            path: "Tests/GroundTruth",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "trafficcheck",
+            dependencies: [
+                "GroundTruth", "TrafficModel",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Tests/trafficcheck",
+            swiftSettings: strict
+        ),
         .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficLedgerTests",
@@ -139,7 +155,7 @@ let package = Package(
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["TrafficModel", "trafficd", "trafficctl", "trafficgen"],
+            dependencies: ["GroundTruth", "TrafficModel", "trafficd", "trafficctl", "trafficgen"],
             swiftSettings: strict
         ),
     ],

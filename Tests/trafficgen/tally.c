@@ -222,7 +222,7 @@ static void print_sockets(void)
 
 		if (!tally->cookie || tally->excluded)
 			continue;
-		printf("%s\n{\"cookie\":%" PRIu64 ",", separator, tally->cookie);
+		printf("%s{\"cookie\":%" PRIu64 ",", separator, tally->cookie);
 		print_owner(tally);
 		printf("\"protocol\":\"%s\",\"family\":\"%s\"", protocol_name(tally),
 		       tally->family == AF_INET ? "ipv4" : "ipv6");
@@ -262,7 +262,7 @@ static void print_processes(void)
 			total.sent += other->sent;
 			total.received += other->received;
 		}
-		printf("%s\n{", separator);
+		printf("%s{", separator);
 		print_owner(&total);
 		printf("\"name\":\"%s\",", total.name);
 		print_bytes(&total);

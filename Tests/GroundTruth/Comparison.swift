@@ -1,0 +1,145 @@
+public import TrafficModel
+
+/// One number, or one attribute, that the daemon has and the generator knows better.
+public struct Difference: Sendable, CustomStringConvertible {
+    public var subject: String
+    public var expected: String
+    public var actual: String
+    /// How many bytes too many or too few; 0 for an attribute.
+    public var bytes: UInt64 = 0
+
+    public var description: String { "\(self.subject): expected \(self.expected), counted \(self.actual)" }
+}
+
+/// Compares a snapshot with what the generator's calls returned. Tolerance: 0 bytes.
+public struct Comparison {
+    private let truth: GeneratorResult
+    private let snapshot: Snapshot
+    private let socketsHeld: Bool
+    public private(set) var differences: [Difference] = []
+
+    /// - Parameters:
+    ///   - socketsHeld: The generator still holds its sockets open, so each must be listed. The daemon lists closed ones for a
+    ///     short time only; where they are still listed, they must be right.
+    public init(truth: GeneratorResult, snapshot: Snapshot, socketsHeld: Bool) {
+        self.truth = truth
+        self.snapshot = snapshot
+        self.socketsHeld = socketsHeld
+        self.compareSockets()
+        self.compareProcesses()
+        self.compareExcluded()
+        if snapshot.capture.loss.isLossy {
+            self.differ("loss", expected: "none", actual: "\(snapshot.capture.loss)")
+        }
+    }
+
+    /// Bytes by which the processes' totals are off.
+    public var differenceInBytes: UInt64 { self.differences.reduce(0) { $0 + $1.bytes } }
+
+    private mutating func differ(_ subject: String, expected: String, actual: String) {
+        self.differences.append(Difference(subject: subject, expected: expected, actual: actual))
+    }
+
+    private mutating func compare(_ subject: String, expected: UInt64, actual: UInt64) {
+        guard expected != actual else { return }
+        let off = expected > actual ? expected - actual : actual - expected
+        self.differences.append(
+            Difference(subject: subject, expected: String(expected), actual: String(actual), bytes: off)
+        )
+    }
+
+    private func isSame(_ identity: ProcessIdentity, pid: Int32, startTicks: UInt64) -> Bool {
+        let nanosecondsPerTick = 1_000_000_000 / self.truth.clockTicksPerSecond
+        return identity.pid == pid && identity.startBoottimeNanoseconds / nanosecondsPerTick == startTicks
+    }
+
+    // MARK: Sockets
+
+    private mutating func compareSockets() {
+        let listed = Dictionary(
+            (self.snapshot.sockets ?? []).map { ($0.cookie.rawValue, $0) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        for (cookie, tallies) in Dictionary(grouping: self.truth.sockets, by: \.cookie) {
+            let bytes = tallies.reduce(0) { $0 + $1.sent + $1.received }
+            guard let socket = listed[cookie] else {
+                if self.socketsHeld && tallies.allSatisfy(\.open) && bytes > 0 {
+                    self.compare("socket \(cookie), not listed", expected: bytes, actual: 0)
+                }
+                continue
+            }
+            self.compare(socket, with: tallies)
+        }
+    }
+
+    private mutating func compare(_ socket: SocketUsage, with tallies: [GeneratorResult.Tally]) {
+        let subject = "socket \(socket.cookie.rawValue) (\(socket.transport) \(socket.local) \(socket.remote))"
+        for tally in tallies {
+            let owner = socket.owners.first {
+                self.isSame($0.identity, pid: tally.pid, startTicks: tally.startBoottimeTicks)
+            }
+            let payload = owner?.payload ?? PayloadBytes()
+            self.compare("\(subject) owner \(tally.pid) sent", expected: tally.sent, actual: payload.sent)
+            self.compare("\(subject) owner \(tally.pid) received", expected: tally.received, actual: payload.received)
+        }
+        for owner in socket.owners where owner.payload.total > 0 {
+            let known = tallies.contains {
+                self.isSame(owner.identity, pid: $0.pid, startTicks: $0.startBoottimeTicks)
+            }
+            if !known {
+                self.compare("\(subject) owner \(owner.identity.pid), a stranger", expected: 0, actual: owner.payload.total)
+            }
+        }
+        let sum = tallies.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }
+        self.compare("\(subject) total sent", expected: sum.sent, actual: socket.bytes.payload.sent)
+        self.compare("\(subject) total received", expected: sum.received, actual: socket.bytes.payload.received)
+        self.compareAttributes(of: socket, subject, with: tallies)
+    }
+
+    private mutating func compareAttributes(
+        of socket: SocketUsage,
+        _ subject: String,
+        with tallies: [GeneratorResult.Tally]
+    ) {
+        guard let first = tallies.first(where: { $0.role != nil }) ?? tallies.first else { return }
+        if socket.transport.rawValue != first.transport {
+            self.differ("\(subject) protocol", expected: first.transport, actual: socket.transport.rawValue)
+        }
+        if socket.family.rawValue != first.family {
+            self.differ("\(subject) family", expected: first.family, actual: socket.family.rawValue)
+        }
+        if let role = first.role, role != "peer", !socket.preexisting, socket.role.rawValue != role {
+            self.differ("\(subject) role", expected: role, actual: socket.role.rawValue)
+        }
+        guard let remote = first.remote else { return }
+        let expected = InternetAddress(remote.address).map { SocketAddress(address: $0, port: remote.port) }
+        if let expected, socket.remote != expected {
+            self.differ("\(subject) remote", expected: "\(expected)", actual: "\(socket.remote)")
+        }
+    }
+
+    // MARK: Processes
+
+    private mutating func compareProcesses() {
+        let listed = Dictionary(grouping: self.snapshot.processes ?? [], by: \.identity.pid)
+        for process in self.truth.processes {
+            let subject = "process \(process.pid) (\(process.name))"
+            let counted = listed[process.pid]?.first {
+                self.isSame($0.identity, pid: process.pid, startTicks: process.startBoottimeTicks)
+            }
+            let payload = counted?.bytes.payload ?? PayloadBytes()
+            self.compare("\(subject) sent", expected: process.sent, actual: payload.sent)
+            self.compare("\(subject) received", expected: process.received, actual: payload.received)
+            if let counted, counted.details.name != process.name {
+                self.differ("\(subject) name", expected: process.name, actual: counted.details.name)
+            }
+        }
+    }
+
+    private mutating func compareExcluded() {
+        let listed = Set((self.snapshot.sockets ?? []).map(\.cookie.rawValue))
+        for cookie in self.truth.excluded where listed.contains(cookie) {
+            self.differ("socket \(cookie)", expected: "not listed: no internet socket", actual: "listed")
+        }
+    }
+}

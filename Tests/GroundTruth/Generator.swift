@@ -1,0 +1,47 @@
+internal import Foundation
+
+/// A run of `trafficgen` that holds its sockets open until it is told to close them.
+public final class Generator {
+    private let program: Program
+
+    public init(_ programs: Programs, scenario: String, pause: Bool = false, arguments: [String] = []) throws {
+        self.program = try Program(
+            programs.generator,
+            ["--hold", "600"] + (pause ? ["--pause"] : []) + arguments + [scenario]
+        )
+    }
+
+    /// The next phase that it reaches.
+    public func result() async throws -> GeneratorResult {
+        guard let line = try await self.program.line() else {
+            let code = try await self.program.exit()
+            throw Program.Failure(description: "trafficgen exited with \(code): \(self.program.errorText)")
+        }
+        return try JSONDecoder().decode(GeneratorResult.self, from: line)
+    }
+
+    /// From the pause to the second half, or from the held sockets to their end.
+    public func goOn() throws {
+        try self.program.writeLine()
+    }
+
+    public func exit() async throws {
+        let code = try await self.program.exit()
+        guard code == 0 || code == 77 else {
+            throw Program.Failure(description: "trafficgen exited with \(code): \(self.program.errorText)")
+        }
+    }
+
+    /// Names of the scenarios that every run makes.
+    public static func scenarios(_ programs: Programs) throws -> [String] {
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = programs.generator
+        process.arguments = ["--list"]
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        return text.split(separator: "\n").compactMap { $0.split(separator: "\t").first.map(String.init) }
+    }
+}

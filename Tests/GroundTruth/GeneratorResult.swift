@@ -1,0 +1,87 @@
+/// What `trafficgen` prints: the positive results of its own calls, for each socket and process.
+public struct GeneratorResult: Sendable, Decodable {
+    public enum Phase: String, Sendable, Decodable {
+        /// Halfway; all processes wait.
+        case paused
+        /// The traffic is over, the sockets are still open where the generator was told to hold them.
+        case finished
+        /// Not possible on this machine, see ``GeneratorResult/reason``.
+        case skipped
+    }
+
+    /// What one process moved through one socket.
+    public struct Tally: Sendable, Decodable {
+        public var cookie: UInt64
+        public var pid: Int32
+        public var startBoottimeTicks: UInt64
+        public var transport: String
+        public var family: String
+        public var open: Bool
+        /// `nil` for a process that inherited the socket.
+        public var role: String?
+        public var remote: Address?
+        public var sent: UInt64
+        public var received: UInt64
+
+        enum CodingKeys: String, CodingKey {
+            case cookie, pid
+            case startBoottimeTicks = "start_boottime_ticks"
+            case transport = "protocol"
+            case family, open, role, remote, sent, received
+        }
+    }
+
+    public struct Address: Sendable, Decodable {
+        public var address: String
+        public var port: UInt16
+    }
+
+    public struct Process: Sendable, Decodable {
+        public var pid: Int32
+        public var startBoottimeTicks: UInt64
+        public var name: String
+        public var sent: UInt64
+        public var received: UInt64
+
+        enum CodingKeys: String, CodingKey {
+            case pid
+            case startBoottimeTicks = "start_boottime_ticks"
+            case name, sent, received
+        }
+    }
+
+    public var scenario: String
+    public var phase: Phase
+    public var reason: String?
+    public var notes: String?
+    public var clockTicksPerSecond: UInt64
+    public var sockets: [Tally]
+    public var processes: [Process]
+    /// Cookies of sockets that must not be counted.
+    public var excluded: [UInt64]
+
+    enum CodingKeys: String, CodingKey {
+        case scenario, phase, reason, notes
+        case clockTicksPerSecond = "clock_ticks_per_second"
+        case sockets, processes, excluded
+    }
+
+    public var bytes: UInt64 { self.processes.reduce(0) { $0 + $1.sent + $1.received } }
+
+    /// What was moved after `earlier`, a result of the same run.
+    public func growth(since earlier: GeneratorResult) -> GeneratorResult {
+        var growth = self
+        for index in growth.sockets.indices {
+            let tally = self.sockets[index]
+            let before = earlier.sockets.first { $0.cookie == tally.cookie && $0.pid == tally.pid }
+            growth.sockets[index].sent -= before?.sent ?? 0
+            growth.sockets[index].received -= before?.received ?? 0
+        }
+        for index in growth.processes.indices {
+            let before = earlier.processes.first { $0.pid == self.processes[index].pid }
+            growth.processes[index].sent -= before?.sent ?? 0
+            growth.processes[index].received -= before?.received ?? 0
+        }
+        return growth
+    }
+}

@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# Helpers of the scripts beside this file. Source it after `set -euo pipefail`.
+
+# The package's root, wherever the script was called from.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+die() {
+    say "$*"
+    exit 1
+}
+
+# print_help FILE: the comment at the top of a script is its help.
+print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
+
+as_root() {
+    if ((EUID == 0)); then
+        "$@"
+    else
+        command -v sudo >/dev/null || die "needs root: run it with sudo"
+        sudo "$@"
+    fi
+}
+
+is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+# need_packages NAME...: installs those that are missing, after one `apt-get update` for the whole run.
+need_packages() {
+    local name missing=()
+    for name in "$@"; do
+        is_installed "$name" || missing+=("$name")
+    done
+    ((${#missing[@]})) || return 0
+    command -v apt-get >/dev/null || die "missing: ${missing[*]} (and there is no apt-get to install them)"
+    say "installing ${missing[*]}"
+    if [[ -z ${updated_packages:-} ]]; then
+        as_root apt-get update -qq
+        updated_packages=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# What a build needs beside the toolchain.
+build_packages=(libbpf-dev libelf-dev libncurses-dev)
+
+need_swift() {
+    command -v swift >/dev/null && return
+    die "the Swift toolchain is missing: install Swift 6.2 or later (swift.org/install, or swiftly) and put it in PATH"
+}
+
+# build ARGUMENT...: swift build, its progress on standard error.
+build() {
+    need_swift
+    need_packages "${build_packages[@]}"
+    say "building (swift build $*)"
+    swift build --package-path "$root" "$@" >&2
+}
+
+# Where the last build with these arguments left its programs.
+binaries() { swift build --package-path "$root" "$@" --show-bin-path; }
