@@ -29,6 +29,8 @@ let package = Package(
         .systemLibrary(name: "CLibbpf", pkgConfig: "libbpf", providers: [.apt(["libbpf-dev", "libelf-dev"])]),
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
+        // Signal handlers of the full screen.
+        .target(name: "CTerminal"),
         .target(name: "CTrafficABI"),
         .executableTarget(name: "bpfembed", swiftSettings: strict),
         .plugin(
@@ -89,7 +91,7 @@ let package = Package(
         .executableTarget(
             name: "trafficctl",
             dependencies: [
-                "CNcurses", "TrafficExport", "TrafficModel", "TrafficView",
+                "CNcurses", "CTerminal", "TrafficModel", "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,3 +1,72 @@
 #pragma once
 #define _XOPEN_SOURCE_EXTENDED 1
 #include <curses.h>
+#include <string.h>
+#include <wchar.h>
+
+// What Swift can't call of ncurses: macros with expressions, and globals, which Swift 6 takes for data races. All of it belongs
+// to the one thread that owns the screen.
+
+// term.h, without its several hundred macros.
+extern char *tigetstr(const char *name);
+extern int setupterm(const char *term, int fd, int *error);
+extern int tigetnum(const char *name);
+extern char *tiparm(const char *format, ...);
+
+// Declared by wchar.h only where the X/Open functions were asked for before the first header.
+extern int wcwidth(wchar_t character);
+
+static inline SCREEN *screen_open(void) { return newterm(NULL, stdout, stdin); }
+static inline WINDOW *screen_window(void) { return stdscr; }
+static inline int screen_colors(void) { return COLORS; }
+static inline int screen_color_pairs(void) { return COLOR_PAIRS; }
+
+static inline unsigned int screen_bold(void) { return A_BOLD; }
+static inline unsigned int screen_dim(void) { return A_DIM; }
+static inline unsigned int screen_reverse(void) { return A_REVERSE; }
+static inline unsigned int screen_underline(void) { return A_UNDERLINE; }
+
+static inline void screen_set_style(unsigned int attributes, short pair)
+{
+	(void)wattr_set(stdscr, attributes, pair, NULL);
+}
+
+// The capability without its padding ("$<5>"): nobody waits for a hardware terminal here.
+static inline size_t screen_append_capability(const char *name, char *buffer, size_t length, size_t size)
+{
+	const char *text = tigetstr(name);
+	if (text == NULL || text == (char *)-1)
+		return length;
+	while (*text != 0 && length < size) {
+		const char *end = strncmp(text, "$<", 2) == 0 ? strchr(text, '>') : NULL;
+		if (end != NULL) {
+			text = end + 1;
+			continue;
+		}
+		buffer[length++] = *text++;
+	}
+	return length;
+}
+
+// What leads from the full screen back to where the shell left off: colours and attributes off, keypad off, cursor on,
+// other screen. Returns the length.
+static inline size_t screen_leave_sequence(char *buffer, size_t size)
+{
+	static const char *const names[] = {"sgr0", "op", "rmkx", "cnorm", "rmcup"};
+	size_t length = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		length = screen_append_capability(names[i], buffer, length, size);
+	return length;
+}
+
+// The control sequence that selects colour number `color` for letters, or nothing where the terminal has none.
+static inline size_t screen_append_color(int color, char *buffer, size_t length, size_t size)
+{
+	const char *format = tigetstr("setaf");
+	if (format == NULL || format == (char *)-1)
+		return length;
+	const char *text = tiparm(format, color);
+	while (text != NULL && *text != 0 && length < size)
+		buffer[length++] = *text++;
+	return length;
+}

@@ -1,0 +1,125 @@
+/// A column of the list.
+enum Column: Sendable, Hashable {
+    case pid, user, name, unit, sockets
+    case sentRate, receivedRate, sparkline, sent, received
+    /// Both ways in one, where there is no room for two.
+    case rate, total
+
+    /// What `<` and `>` sort by on this column. The sparkline draws traffic both ways.
+    func sortKey(_ measure: Measure) -> SortKey {
+        switch self {
+        case .pid: .pid
+        case .user: .user
+        case .name: .name
+        case .unit: .unit
+        case .sockets: .sockets
+        case .sentRate: .sentRate
+        case .receivedRate: .receivedRate
+        case .sparkline: measure == .rates ? .rate : .total
+        case .sent: .sent
+        case .received: .received
+        case .rate: .rate
+        case .total: .total
+        }
+    }
+
+    var isNumber: Bool {
+        switch self {
+        case .pid, .sockets, .sentRate, .receivedRate, .sent, .received, .rate, .total: true
+        case .user, .name, .unit, .sparkline: false
+        }
+    }
+
+    /// Left of the amounts: what a socket's row fills with its addresses.
+    var isDescription: Bool {
+        switch self {
+        case .pid, .user, .name, .unit, .sockets: true
+        case .sentRate, .receivedRate, .sparkline, .sent, .received, .rate, .total: false
+        }
+    }
+
+    func title(_ grouping: Grouping) -> String {
+        switch self {
+        case .pid: grouping == .process ? "PID" : "PROCS"
+        case .user: "USER"
+        case .name:
+            switch grouping {
+            case .process: "PROCESS"
+            case .executable: "EXECUTABLE"
+            case .unit: "UNIT"
+            case .user: "USER"
+            case .remote: "REMOTE"
+            }
+        case .unit: "UNIT"
+        case .sockets: "SOCK"
+        case .sentRate: "SENT/s"
+        case .receivedRate: "RECV/s"
+        case .sparkline: "TRAFFIC"
+        case .sent: "SENT"
+        case .received: "RECV"
+        case .rate: "RATE"
+        case .total: "TOTAL"
+        }
+    }
+}
+
+/// Which columns fit and how wide each is. Columns go in the order of what a person misses last.
+struct ColumnLayout {
+    struct Cell {
+        var column: Column
+        var width: Int
+    }
+
+    private(set) var cells: [Cell]
+
+    init(width: Int, grouping: Grouping, measure: Measure, units: Units) {
+        let number = units.width
+        let leading: [Column] = measure == .rates ? [.sentRate, .receivedRate] : [.sent, .received]
+        let trailing: [Column] = measure == .rates ? [.sent, .received] : [.sentRate, .receivedRate]
+        var widths: [Column: Int] = [.name: 8]
+        // One space stands between two columns.
+        let total = width
+        var used = 8
+        func take(_ columns: [Column], _ width: Int) -> Bool {
+            guard used + columns.count * (width + 1) <= total else { return false }
+            for column in columns { widths[column] = width }
+            used += columns.count * (width + 1)
+            return true
+        }
+        if !take(leading, number) { _ = take([measure == .rates ? .rate : .total], number) }
+        // From here on the name gets what a process name of the kernel's 15 bytes needs beside its marker.
+        let name = min(17, 8 + max(0, total - used))
+        used += name - 8
+        widths[.name] = name
+        if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .process ? 7 : 5) }
+        if grouping != .remote { _ = take([.sparkline], 7) }
+        _ = take([.sockets], 5)
+        _ = take(trailing, number)
+        if grouping == .process || grouping == .executable || grouping == .unit { _ = take([.user], 8) }
+        if grouping == .process || grouping == .executable || grouping == .user { _ = take([.unit], 14) }
+
+        // What is left over goes where text is cut off most.
+        var spare = max(0, width - used)
+        func grow(_ column: Column, to most: Int) {
+            guard let now = widths[column] else { return }
+            let more = min(spare, max(0, most - now))
+            widths[column] = now + more
+            spare -= more
+        }
+        grow(.name, to: 24)
+        grow(.sparkline, to: 12)
+        grow(.unit, to: 24)
+        grow(.sparkline, to: 20)
+        grow(.user, to: 12)
+        grow(.name, to: .max)
+        let order: [Column] =
+            [.pid, .user, .name, .unit, .sockets] + leading + [.sparkline] + trailing + [.rate, .total]
+        self.cells = order.compactMap { column in widths[column].map { Cell(column: column, width: $0) } }
+    }
+
+    /// The width of the columns that describe a row, with the spaces between them.
+    var descriptionWidth: Int {
+        let cells = self.cells.prefix { $0.column.isDescription }
+        return cells.reduce(0) { $0 + $1.width } + max(0, cells.count - 1)
+    }
+}

@@ -1,0 +1,211 @@
+import TrafficModel
+
+/// Who counts, how, how much in all, and what is not as it should be.
+extension TopState {
+    var headerRows: [Frame.Row] {
+        guard let snapshot = self.timeline.snapshot else { return [self.titleOnlyRow] }
+        var rows: [Frame.Row]
+        switch self.headerHeight {
+        case 1: rows = [self.noticeHeight == 0 && !self.notices.isEmpty ? self.noticeRow : self.shortRow(snapshot)]
+        case 2: rows = [self.hostRow(snapshot), self.totalsRow(snapshot)]
+        default: rows = [self.hostRow(snapshot)] + self.trafficRows(snapshot)
+        }
+        if self.noticeHeight > 0 { rows.append(self.noticeRow) }
+        return rows
+    }
+
+    private var titleOnlyRow: Frame.Row {
+        var line = self.line()
+        line.add(" trafficctl top", .title)
+        return line.row()
+    }
+
+    private func hostRow(_ snapshot: Snapshot) -> Frame.Row {
+        var line = self.line()
+        let separator = " \(self.typeface.separator) "
+        let processes = snapshot.processes?.count { $0.state == .running } ?? 0
+        let sockets =
+            snapshot.sockets?.count { $0.closedAt == nil } ?? snapshot.processes?.reduce(0) { $0 + $1.socketsOpen } ?? 0
+        let counts = "\(processes) processes\(separator)\(sockets) sockets "
+        let seconds = seconds(from: snapshot.countingSince, to: snapshot.takenAt)
+        line.add(" ")
+        line.add(self.typeface.printable(snapshot.host.name, limit: 64), .title)
+        line.addWhole([(separator, .dim), ("counting ", .label), (TimeText.duration(seconds: seconds), .plain)])
+        line.addWhole([(separator, .dim)])
+        line.addWhole([(snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
+        let blind = snapshot.capture.blindSpots.count
+        if blind > 0 { line.addWhole([(blind == 1 ? ", 1 blind spot (c)" : ", \(blind) blind spots (c)", .label)]) }
+        if line.room > counts.unicodeScalars.count + 1 {
+            line.pad(to: self.size.width - counts.unicodeScalars.count)
+            line.add(counts, .label)
+        }
+        return line.row()
+    }
+
+    private func shortRow(_ snapshot: Snapshot) -> Frame.Row {
+        var line = self.line()
+        self.addTotals(snapshot.totals, to: &line, withTotals: false)
+        line.addWhole([
+            ("  ", .plain), (snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .label),
+        ])
+        line.addWhole([("  ", .plain), (self.typeface.printable(snapshot.host.name, limit: 64), .title)])
+        return line.row()
+    }
+
+    private func totalsRow(_ snapshot: Snapshot) -> Frame.Row {
+        var line = self.line()
+        line.add(" ")
+        self.addTotals(snapshot.totals, to: &line, withTotals: true)
+        for interface in Self.ordered(snapshot.interfaces ?? []) {
+            guard line.addWhole([(" \(self.typeface.bar) ", .dim)] + self.pieces(of: interface)) else { break }
+        }
+        return line.row()
+    }
+
+    private func addTotals(_ totals: Totals, to line: inout Line, withTotals: Bool) {
+        let payload = totals.bytes.payload
+        let ways: [(String, Double, UInt64, Style.Role)] = [
+            (self.typeface.up, totals.rates.sent, payload.sent, .sent),
+            (self.typeface.down, totals.rates.received, payload.received, .received),
+        ]
+        for (index, (arrow, rate, total, role)) in ways.enumerated() {
+            let both = withTotals || self.measure == .totals
+            let amount = self.measure == .totals && !withTotals ? self.units.text(total) : self.units.rate(rate)
+            line.add(index == 0 ? "" : " ")
+            line.addWhole([(arrow + " ", role), (amount, role)])
+            if both, withTotals { line.addWhole([(" " + self.units.text(total), .label)]) }
+        }
+    }
+
+    /// Two lines: sent and received, each with its history, and the interfaces beside them, two above each other.
+    private func trafficRows(_ snapshot: Snapshot) -> [Frame.Row] {
+        let totals = snapshot.totals
+        let rateWidth = self.units.width + 2
+        let interfaces = Self.ordered(snapshot.interfaces ?? [])
+        let cell = 2 + 12 + 1 + 2 * (2 + rateWidth) + 1
+        let base = 3 + rateWidth + 1 + self.units.width + 2
+        let beside = max(0, min((interfaces.count + 1) / 2, (self.size.width - base - 10) / cell))
+        let history = max(0, min(RateHistory.length, self.size.width - base - beside * cell - 2))
+        let ways: [(String, Double, UInt64, RateHistory, Style.Role)] = [
+            (self.typeface.up, totals.rates.sent, totals.bytes.payload.sent, self.timeline.sent, .sent),
+            (
+                self.typeface.down, totals.rates.received, totals.bytes.payload.received, self.timeline.received,
+                .received
+            ),
+        ]
+        return ways.enumerated().map { row, way in
+            let (arrow, rate, total, samples, role) = way
+            var line = self.line()
+            line.add(" \(arrow) ", role)
+            line.add(self.units.rate(rate), role, width: rateWidth, .right)
+            line.add(" ")
+            line.add(self.units.text(total), .label, width: self.units.width, .right)
+            line.add("  ")
+            line.add(samples.sparkline(width: history, typeface: self.typeface), role)
+            line.add(" ")
+            for position in 0..<beside {
+                let index = position * 2 + row
+                guard index < interfaces.count else { break }
+                let hidden = interfaces.count - beside * 2
+                line.add(" \(self.typeface.bar)", .dim)
+                if hidden > 0, index == beside * 2 - 1 {
+                    line.add(" \(hidden + 1) more interfaces (c)", .label)
+                } else {
+                    for (text, role) in self.pieces(of: interfaces[index], rateWidth: rateWidth) {
+                        line.add(text, role)
+                    }
+                }
+            }
+            return line.row()
+        }
+    }
+
+    /// By all they ever moved: an order that hardly changes.
+    static func ordered(_ interfaces: [InterfaceUsage]) -> [InterfaceUsage] {
+        interfaces.sorted {
+            ($1.sentBytes &+ $1.receivedBytes, $0.name) < ($0.sentBytes &+ $0.receivedBytes, $1.name)
+        }
+    }
+
+    private func pieces(of interface: InterfaceUsage, rateWidth: Int? = nil) -> [(String, Style.Role)] {
+        let name = self.typeface.printable(interface.name, limit: 15)
+        func amount(_ rate: Double?, _ total: UInt64) -> String {
+            let text = if let rate, self.measure == .rates { self.units.rate(rate) } else { self.units.text(total) }
+            return rateWidth.map { self.typeface.fitted(text, to: $0, .right) } ?? text
+        }
+        let sent = amount(interface.sentBytesPerSecond, interface.sentBytes)
+        let received = amount(interface.receivedBytesPerSecond, interface.receivedBytes)
+        return [
+            (" " + (rateWidth == nil ? name : self.typeface.fitted(name, to: 12)), .label),
+            (" \(self.typeface.up)", .sent), (sent, .plain), (" \(self.typeface.down)", .received), (received, .plain),
+        ]
+    }
+
+    // MARK: Notices
+
+    /// What is not as usual, the gravest first.
+    var notices: [(text: String, role: Style.Role)] {
+        var notices: [(String, Style.Role)] = []
+        if case .lost = self.connection, let snapshot = self.live.snapshot {
+            let age = self.now.map { TimeText.duration(seconds: seconds(from: snapshot.takenAt, to: $0)) }
+            notices.append(
+                (
+                    "waiting for trafficd at \(self.typeface.printable(self.socketPath))"
+                        + (age.map { ", last seen \($0) ago" } ?? ""), .error
+                )
+            )
+        }
+        if case .live = self.connection, let age = self.silence {
+            notices.append(("no data from trafficd for \(age)", .error))
+        }
+        if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(loss) }
+        if self.isPaused { notices.append(("paused", .pinned)) }
+        if !self.filterText.isEmpty {
+            notices.append(("filter: \(self.typeface.printable(self.filterText, limit: 200))", .pinned))
+        }
+        if self.grouping != .process { notices.append(("by \(self.grouping.rawValue)", .pinned)) }
+        if self.pinned != nil { notices.append(("frozen row first", .pinned)) }
+        return notices
+    }
+
+    /// How long no snapshot came although the connection stands, if that is too long.
+    private var silence: String? {
+        guard let now = self.now, let snapshot = self.live.snapshot else { return nil }
+        let seconds = seconds(from: snapshot.takenAt, to: now)
+        return seconds >= self.silenceAfterSeconds ? TimeText.duration(seconds: seconds) : nil
+    }
+
+    private var noticeRow: Frame.Row {
+        var line = self.line()
+        for (index, notice) in self.notices.enumerated() {
+            if index > 0, !line.addWhole([("  ", .plain)]) { break }
+            line.add(" \(notice.text) ", notice.role)
+        }
+        return line.row()
+    }
+}
+
+extension CaptureStatus {
+    /// Whether bytes are missed that a better rung would see.
+    var isDegraded: Bool { self.rung == .poll || self.reason != nil }
+}
+
+extension CaptureLoss {
+    /// One line for the header; `nil` where all is well.
+    var summary: (text: String, role: Style.Role)? {
+        let lost = self.mapFull + self.recordsMalformed + self.reportsDropped + self.reportsRejected
+        var parts: [String] = []
+        if self.lostSentBytes + self.lostReceivedBytes > 0 {
+            parts.append("lost \(Units.bytes.text(self.lostSentBytes + self.lostReceivedBytes))")
+        }
+        if lost > 0 { parts.append("lost \(TimeText.grouped(lost)) records") }
+        if self.ringFull > 0 { parts.append("late \(TimeText.grouped(self.ringFull))") }
+        guard !parts.isEmpty else { return nil }
+        return ("! " + parts.joined(separator: ", "), self.isLossy || lost > 0 ? .error : .warning)
+    }
+}
+
+/// Negative times are clocks that were set back.
+func seconds(from start: Timestamp, to end: Timestamp) -> Double {
+    max(0, Double(end.nanosecondsSinceEpoch - start.nanosecondsSinceEpoch) / 1e9)
+}

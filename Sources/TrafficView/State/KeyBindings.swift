@@ -1,0 +1,124 @@
+/// Every key of the list, in the order in which the help shows them. Help and behaviour come from this one table.
+struct KeyBinding: Sendable {
+    var keys: [Key]
+    /// How the help spells the keys; `nil` for a further key of the binding before.
+    var label: String?
+    var help: String
+    var action: Action
+
+    init(_ keys: [Key], _ label: String?, _ help: String, _ action: Action) {
+        self.keys = keys
+        self.label = label
+        self.help = help
+        self.action = action
+    }
+}
+
+public enum KeyBindings {
+    static let list: [(title: String, bindings: [KeyBinding])] = [
+        (
+            "Move",
+            [
+                KeyBinding([.up, "k"], "Up k", "up; the cursor stays with its row", .move(-1)),
+                KeyBinding([.down, "j"], "Down j", "down", .move(1)),
+                KeyBinding([.pageUp, .control("b")], "PgUp", "a screen up", .page(-1)),
+                KeyBinding([.pageDown, .control("f")], "PgDn", "a screen down", .page(1)),
+                KeyBinding([.home], "Home", "to the top, and stay at the top", .moveToTop),
+                KeyBinding([.end, "G"], "End", "to the bottom", .moveToBottom),
+                KeyBinding([.enter], "Enter", "open or close a row: its sockets, its processes", .toggleExpansion),
+                KeyBinding([.right, "l"], "Right", "open", .expand),
+                KeyBinding([.left], "Left", "close", .collapse),
+            ]
+        ),
+        (
+            "Order",
+            [
+                KeyBinding(["<", ","], "< >", "sort by the column to the left, to the right", .sortByNeighbour(-1)),
+                KeyBinding([">", "."], nil, "", .sortByNeighbour(1)),
+                KeyBinding(["r", "R"], "r", "reverse", .reverse),
+                KeyBinding(["A"], "A", "sort by all traffic, both ways", .sort(.rate)),
+                KeyBinding(["S"], "S", "sort by sent", .sort(.sentRate)),
+                KeyBinding(["D"], "D", "sort by received (down)", .sort(.receivedRate)),
+                KeyBinding(["C"], "C", "sort by count of sockets", .sort(.sockets)),
+                KeyBinding(["P"], "P", "sort by pid", .sort(.pid)),
+                KeyBinding(["N"], "N", "sort by name", .sort(.name)),
+                KeyBinding(["U"], "U", "sort by user", .sort(.user)),
+            ]
+        ),
+        (
+            "Show",
+            [
+                KeyBinding(["/"], "/", "filter, as you type: nginx  port:443  rx>1M", .startFilter),
+                KeyBinding(["\\"], "\\", "no filter", .clearFilter),
+                KeyBinding(["g"], "g", "group: process, executable, unit, user, remote", .group(1)),
+                KeyBinding(["t"], "t", "rates or totals", .toggleMeasure),
+                KeyBinding(["b"], "b", "bytes or bits", .toggleUnits),
+                KeyBinding([" "], "Space", "pause; counting goes on", .togglePause),
+                KeyBinding(["f"], "f", "freeze: keep this row first", .togglePin),
+                KeyBinding(["d"], "d", "details below the list", .toggleDetails),
+                KeyBinding(["i"], "i", "all details of the row", .show(.details)),
+                KeyBinding(["c"], "c", "capture: how it counts, blind spots, losses", .show(.capture)),
+                KeyBinding(["?", "h"], "? h", "this help", .show(.help)),
+                KeyBinding([.escape], "Esc", "close", .close),
+                KeyBinding(["q", "Q"], "q", "quit", .quit),
+            ]
+        ),
+    ]
+
+    private static let listActions: [Key: Action] = Self.list.flatMap(\.bindings).reduce(into: [:]) {
+        actions,
+        binding in
+        for key in binding.keys { actions[key] = binding.action }
+    }
+
+    /// - Returns: `nil` for a key that means nothing there.
+    public static func action(for key: Key, in mode: TopState.Mode) -> Action? {
+        switch mode {
+        case .list: self.listActions[key]
+        case .filter: self.filterAction(for: key)
+        case .page(let page, _): self.pageAction(for: key, on: page)
+        }
+    }
+
+    private static func filterAction(for key: Key) -> Action? {
+        switch key {
+        case .character(let character): .edit(.insert(character))
+        case .enter: .acceptFilter
+        case .escape, .control("g"): .close
+        case .backspace: .edit(.deleteBackward)
+        case .delete, .control("d"): .edit(.deleteForward)
+        case .control("w"): .edit(.deleteWord)
+        case .control("u"): .edit(.deleteToStart)
+        case .left, .control("b"): .edit(.left)
+        case .right, .control("f"): .edit(.right)
+        case .home, .control("a"): .edit(.start)
+        case .end, .control("e"): .edit(.end)
+        case .up: .move(-1)
+        case .down: .move(1)
+        case .pageUp: .page(-1)
+        case .pageDown: .page(1)
+        default: nil
+        }
+    }
+
+    /// The list's keys for moving and quitting; the key that opened a page, like most others, closes it.
+    private static func pageAction(for key: Key, on page: Page) -> Action? {
+        switch self.listActions[key] {
+        case .move(let lines): return .move(lines)
+        case .page(let screens): return .page(screens)
+        case .moveToTop: return .moveToTop
+        case .moveToBottom: return .moveToBottom
+        case .show(let other): return other == page ? .close : .show(other)
+        case .toggleUnits: return .toggleUnits
+        case .togglePause: return key == " " ? .page(1) : .togglePause
+        case .quit, .close, .toggleExpansion, .toggleDetails: return .close
+        default: return nil
+        }
+    }
+}
+
+extension Key: ExpressibleByExtendedGraphemeClusterLiteral {
+    public init(extendedGraphemeClusterLiteral character: Character) {
+        self = .character(character)
+    }
+}

@@ -1,0 +1,185 @@
+import TrafficModel
+
+/// Turns a snapshot into the lines of the list: groups, orders and expands. Nothing here depends on the screen's size, and
+/// no text is formatted: a process with 10,000 sockets costs one sort.
+struct ListBuilder {
+    /// Sockets shown below one row before the rest is summed up in a line.
+    static let socketsShown = 50
+
+    var order = RowOrder(.rate)
+    var grouping = Grouping.process
+    var expanded: Set<RowID> = []
+    /// Rows whose sockets are all shown.
+    var unlimited: Set<RowID> = []
+    /// Stands first, whatever the order.
+    var pinned: RowID?
+
+    func rows(of snapshot: Snapshot) -> [ListRow] {
+        let processes = snapshot.processes ?? []
+        let sockets = SocketIndex(self.needsSockets ? snapshot.sockets : nil, byRemote: self.grouping == .remote)
+        var top = self.topLevel(of: snapshot, processes: processes, sockets: sockets)
+        top.sort(by: self.order.precedes)
+        if let pinned, let index = top.firstIndex(where: { $0.id == pinned }) {
+            top.insert(top.remove(at: index), at: 0)
+        }
+        var rows: [ListRow] = []
+        rows.reserveCapacity(top.count)
+        for row in top {
+            rows.append(ListRow(id: row.id, content: .usage(row)))
+            guard self.expanded.contains(row.id) else { continue }
+            switch row.id {
+            case .process(let identity):
+                self.appendSockets(of: row.id, owner: identity, depth: 1, in: sockets, snapshot, to: &rows)
+            case .group where self.grouping == .remote:
+                self.appendSockets(of: row.id, owner: nil, depth: 1, in: sockets, snapshot, to: &rows)
+            case .group:
+                let members = row.members.map { UsageRow(processes[$0], at: $0) }.sorted(by: self.order.precedes)
+                for (position, member) in members.enumerated() {
+                    let isLast = position == members.count - 1
+                    rows.append(ListRow(id: member.id, depth: 1, isLast: isLast, content: .usage(member)))
+                    guard self.expanded.contains(member.id), case .process(let identity) = member.id else { continue }
+                    self.appendSockets(of: member.id, owner: identity, depth: 2, in: sockets, snapshot, to: &rows)
+                }
+            default:
+                break
+            }
+        }
+        return rows
+    }
+
+    /// Whether these rows are made of sockets.
+    var needsSockets: Bool {
+        if self.grouping == .remote { return true }
+        return self.expanded.contains { if case .process = $0 { true } else { false } }
+    }
+
+    private func topLevel(of snapshot: Snapshot, processes: [ProcessUsage], sockets: SocketIndex) -> [UsageRow] {
+        switch self.grouping {
+        case .process:
+            return processes.enumerated().map { UsageRow($1, at: $0) } + self.exitedRow(of: snapshot)
+        case .unit:
+            return self.groups(of: processes) {
+                let name = $0.unitName ?? "(no unit)"
+                return (name, name)
+            } + self.exitedRow(of: snapshot)
+        case .user:
+            return self.groups(of: processes) { ($0.userName, $0.userName) } + self.exitedRow(of: snapshot)
+        case .executable:
+            var groups = self.groups(of: processes) {
+                ($0.executable ?? $0.name, $0.executableName ?? $0.name)
+            }
+            self.add(snapshot.exited ?? [], to: &groups)
+            return groups
+        case .remote:
+            return sockets.remotes(of: snapshot.sockets ?? [])
+        }
+    }
+
+    private func groups(
+        of processes: [ProcessUsage],
+        by key: (ProcessDetails) -> (key: String, name: String)
+    ) -> [UsageRow] {
+        var groups: [UsageRow] = []
+        var indexes: [String: Int] = [:]
+        for (index, process) in processes.enumerated() {
+            let (key, name) = key(process.details)
+            if indexes[key] == nil {
+                indexes[key] = groups.count
+                groups.append(UsageRow(group: key, name: name))
+            }
+            guard let group = indexes[key] else { continue }
+            groups[group].add(process, at: index)
+        }
+        return groups
+    }
+
+    /// One row, so that the rows add up to the totals.
+    private func exitedRow(of snapshot: Snapshot) -> [UsageRow] {
+        guard let exited = snapshot.exited, !exited.isEmpty else { return [] }
+        let processes = exited.reduce(0) { $0 + $1.processes }
+        var row = UsageRow(id: .exited, name: "\(processes) gone", processes: processes, isRunning: false)
+        for usage in exited { row.bytes += usage.bytes }
+        return [row]
+    }
+
+    private func add(_ exited: [ExitedUsage], to groups: inout [UsageRow]) {
+        for usage in exited {
+            let key = usage.executable ?? usage.name
+            let index = groups.firstIndex { $0.id == .group(key) }
+            var row = index.map { groups[$0] } ?? UsageRow(group: key, name: usage.name)
+            row.processes += usage.processes
+            row.bytes += usage.bytes
+            if let index { groups[index] = row } else { groups.append(row) }
+        }
+    }
+
+    private func appendSockets(
+        of parent: RowID,
+        owner: ProcessIdentity?,
+        depth: Int,
+        in index: SocketIndex,
+        _ snapshot: Snapshot,
+        to rows: inout [ListRow]
+    ) {
+        guard let sockets = snapshot.sockets else {
+            rows.append(ListRow(id: .pending(of: parent), depth: depth, isLast: true, content: .pending))
+            return
+        }
+        let ordered = index.sockets(below: parent).sorted { self.order.precedes(sockets[$0], sockets[$1]) }
+        let shown = self.unlimited.contains(parent) ? ordered.count : min(ordered.count, Self.socketsShown)
+        for (position, socket) in ordered.prefix(shown).enumerated() {
+            rows.append(
+                ListRow(
+                    id: .socket(sockets[socket].cookie, of: owner),
+                    depth: depth,
+                    isLast: position == ordered.count - 1,
+                    content: .socket(socket, of: owner)
+                )
+            )
+        }
+        if shown < ordered.count {
+            let hidden = ListRow.Content.rest(hidden: ordered.count - shown)
+            rows.append(ListRow(id: .rest(of: parent), depth: depth, isLast: true, content: hidden))
+        }
+    }
+}
+
+/// Which sockets stand below which row.
+private struct SocketIndex {
+    private var indexes: [RowID: [Int]] = [:]
+
+    init(_ sockets: [SocketUsage]?, byRemote: Bool) {
+        for (index, socket) in (sockets ?? []).enumerated() {
+            if byRemote {
+                self.indexes[.group(Self.remoteName(socket)), default: []].append(index)
+            } else {
+                for owner in socket.owners { self.indexes[.process(owner.identity), default: []].append(index) }
+            }
+        }
+    }
+
+    func sockets(below row: RowID) -> [Int] { self.indexes[row] ?? [] }
+
+    /// One row per remote address.
+    func remotes(of sockets: [SocketUsage]) -> [UsageRow] {
+        self.indexes.compactMap { id, indexes in
+            guard case .group(let name) = id else { return nil }
+            var row = UsageRow(group: name, name: name)
+            var owners: Set<ProcessIdentity> = []
+            for socket in indexes.lazy.map({ sockets[$0] }) {
+                owners.formUnion(socket.owners.lazy.map(\.identity))
+                row.sockets += socket.closedAt == nil ? 1 : 0
+                row.bytes += socket.bytes
+                row.rates.sent += socket.rates.sent
+                row.rates.received += socket.rates.received
+            }
+            row.processes = owners.count
+            row.isRunning = row.sockets > 0
+            return row
+        }
+    }
+
+    private static func remoteName(_ socket: SocketUsage) -> String {
+        socket.remote.address.isUnspecified ? "(no remote)" : socket.remote.address.description
+    }
+}

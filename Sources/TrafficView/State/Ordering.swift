@@ -1,0 +1,108 @@
+import TrafficModel
+
+/// What rows are ordered by. Raw values are what `--sort` takes.
+public enum SortKey: String, Sendable, Hashable, CaseIterable {
+    case pid, user, name, unit, sockets
+    /// Bytes per second, both ways together.
+    case rate
+    case sentRate = "sent-rate"
+    case receivedRate = "received-rate"
+    /// Bytes since counting began, both ways together.
+    case total
+    case sent, received
+
+    /// Whether the largest comes first unless reversed: so for amounts, not for names.
+    public var isDescending: Bool {
+        switch self {
+        case .pid, .user, .name, .unit: false
+        case .sockets, .rate, .sentRate, .receivedRate, .total, .sent, .received: true
+        }
+    }
+
+    /// The same question asked of rates or of totals; `self` where it is about neither.
+    func asked(of measure: Measure) -> SortKey {
+        switch (self, measure) {
+        case (.rate, .totals), (.total, .totals): .total
+        case (.rate, .rates), (.total, .rates): .rate
+        case (.sentRate, .totals), (.sent, .totals): .sent
+        case (.sentRate, .rates), (.sent, .rates): .sentRate
+        case (.receivedRate, .totals), (.received, .totals): .received
+        case (.receivedRate, .rates), (.received, .rates): .receivedRate
+        default: self
+        }
+    }
+}
+
+/// Which numbers lead where there is no room for both.
+public enum Measure: Sendable, Hashable {
+    case rates, totals
+}
+
+/// What makes one row of the list. Raw values are what `--group` takes.
+public enum Grouping: String, Sendable, Hashable, CaseIterable {
+    case process, executable, unit, user, remote
+
+    func next(_ step: Int) -> Grouping {
+        let all = Self.allCases
+        let index = all.firstIndex(of: self) ?? 0
+        return all[(index + step + all.count) % all.count]
+    }
+}
+
+/// One order for all rows. It is total: rows with equal values stand by pid, then by name, so that nothing jumps while the
+/// numbers stand still.
+public struct RowOrder: Sendable, Hashable {
+    public var key: SortKey
+    public var isReversed: Bool
+
+    public init(_ key: SortKey, isReversed: Bool = false) {
+        self.key = key
+        self.isReversed = isReversed
+    }
+
+    private var isDescending: Bool { self.key.isDescending != self.isReversed }
+
+    func precedes(_ left: UsageRow, _ right: UsageRow) -> Bool {
+        let ascending: Bool?
+        switch self.key {
+        case .pid: ascending = less(left.pid ?? 0, right.pid ?? 0)
+        case .user: ascending = less(left.user ?? "", right.user ?? "")
+        case .name: ascending = less(left.name, right.name)
+        case .unit: ascending = less(left.unit ?? "", right.unit ?? "")
+        case .sockets: ascending = less(left.sockets, right.sockets)
+        default: ascending = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates))
+        }
+        if let ascending { return ascending != self.isDescending }
+        return (left.pid ?? 0, left.started, left.name) < (right.pid ?? 0, right.started, right.name)
+    }
+
+    /// Sockets have no pid, user or unit of their own; for those keys they stand by remote address.
+    func precedes(_ left: SocketUsage, _ right: SocketUsage) -> Bool {
+        switch self.key {
+        case .pid, .user, .name, .unit, .sockets: break
+        default:
+            if let less = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates)) {
+                return less != self.isDescending
+            }
+        }
+        if (left.closedAt == nil) != (right.closedAt == nil) { return left.closedAt == nil }
+        if let less = less(left.remote.address.description, right.remote.address.description) { return less }
+        return (left.remote.port, left.cookie.rawValue) < (right.remote.port, right.cookie.rawValue)
+    }
+
+    private func value(_ bytes: ByteCounts, _ rates: PayloadRates) -> Double {
+        switch self.key {
+        case .sentRate: rates.sent
+        case .receivedRate: rates.received
+        case .total: Double(bytes.payload.total)
+        case .sent: Double(bytes.payload.sent)
+        case .received: Double(bytes.payload.received)
+        default: rates.total
+        }
+    }
+}
+
+/// `nil` for equal values.
+private func less<Value: Comparable>(_ left: Value, _ right: Value) -> Bool? {
+    left == right ? nil : left < right
+}

@@ -1,0 +1,190 @@
+public import TrafficModel
+
+/// Everything that decides what `top` shows. A value: ``apply(_:)`` and ``receive(_:)`` change it, ``frame()`` draws it, and
+/// neither reads a clock, a terminal or a socket.
+public struct TopState: Sendable {
+    public enum Mode: Sendable, Hashable {
+        case list
+        /// Typing a filter; it takes effect with every key.
+        case filter(LineEditor)
+        /// - Parameter scroll: Lines of the page above the screen.
+        case page(Page, scroll: Int)
+    }
+
+    public enum Connection: Sendable, Hashable {
+        case connecting
+        case live
+        /// - Parameter reason: One line.
+        case lost(reason: String)
+    }
+
+    public struct Size: Sendable, Hashable {
+        public var width: Int
+        public var height: Int
+
+        /// At least one cell.
+        public init(width: Int, height: Int) {
+            self.width = max(1, width)
+            self.height = max(1, height)
+        }
+    }
+
+    // What the person chose.
+    public let typeface: Typeface
+    public internal(set) var order = RowOrder(.rate)
+    public internal(set) var grouping = Grouping.process
+    public internal(set) var measure = Measure.rates
+    public internal(set) var units = Units.bytes
+    public internal(set) var mode = Mode.list
+    public internal(set) var showsDetails = false
+    public internal(set) var filterText = ""
+    /// Why the text being typed is no filter; the one before stays in force.
+    public internal(set) var filterError: String?
+    var filter: Filter?
+    /// The filter to go back to when the prompt is left with Esc.
+    var filterTextBeforeEditing = ""
+    public internal(set) var wantsQuit = false
+    var expanded: Set<RowID> = []
+    var unlimited: Set<RowID> = []
+    var pinned: RowID?
+
+    // What the daemon said.
+    public internal(set) var connection = Connection.connecting
+    /// Where the daemon is expected, for the message that it is not there.
+    public let socketPath: String
+    var live = Timeline()
+    /// What stands still while paused.
+    var paused: Timeline?
+    public var isPaused: Bool { self.paused != nil }
+    var timeline: Timeline { self.paused ?? self.live }
+    /// Wall-clock time, for how old the data is.
+    public internal(set) var now: Timestamp?
+
+    /// Data older than this on a standing connection means that the daemon hangs.
+    public var silenceAfterSeconds = 15.0
+
+    // What follows from both.
+    public internal(set) var size: Size
+    /// What passed the filter.
+    var shown: Snapshot?
+    var rows: [ListRow] = []
+    /// The row that the cursor follows; `nil` while it stays at the top.
+    var selected: RowID?
+    /// Where that row is in ``rows``.
+    var cursor = 0
+    /// Lines of the list above the screen.
+    var scroll = 0
+
+    public init(
+        size: Size,
+        typeface: Typeface,
+        socketPath: String,
+        order: RowOrder = RowOrder(.rate),
+        grouping: Grouping = .process,
+        units: Units = .bytes
+    ) {
+        self.size = size
+        self.typeface = typeface
+        self.socketPath = socketPath
+        self.order = order
+        self.measure = order.key.asked(of: .rates) == order.key ? .rates : .totals
+        self.grouping = grouping
+        self.units = units
+    }
+
+    /// Whether snapshots must bring their sockets for what is shown now.
+    public var needsSockets: Bool {
+        if case .page(.details, _) = self.mode { return true }
+        return self.builder.needsSockets || self.filter?.needsSockets == true
+    }
+
+    var builder: ListBuilder {
+        ListBuilder(
+            order: self.order,
+            grouping: self.grouping,
+            expanded: self.expanded,
+            unlimited: self.unlimited,
+            pinned: self.pinned
+        )
+    }
+
+    // MARK: What the daemon says
+
+    public mutating func receive(_ snapshot: Snapshot) {
+        self.connection = .live
+        self.live.append(snapshot)
+        if self.isPaused {
+            // The sockets of a row opened while paused are read from the running stream, once.
+            guard self.needsSockets, self.paused?.snapshot?.sockets == nil, snapshot.sockets != nil else { return }
+            self.paused = self.live
+        }
+        self.rebuild()
+    }
+
+    /// - Parameter reason: One line; shown after it was made harmless.
+    public mutating func loseConnection(reason: String) {
+        self.connection = .lost(reason: reason)
+    }
+
+    public mutating func tick(now: Timestamp) {
+        self.now = now
+    }
+
+    public mutating func resize(to size: Size) {
+        self.size = size
+        self.keepCursorVisible()
+    }
+
+    /// Puts `text` in force as the filter.
+    ///
+    /// - Throws: `FilterError` for a text that is none; the filter before stays in force.
+    public mutating func setFilter(_ text: String) throws(FilterError) {
+        self.filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
+        self.filterText = self.filter == nil ? "" : text
+        self.filterError = nil
+        self.rebuild()
+    }
+
+    // MARK: What follows
+
+    /// Filters, groups and orders again. The cursor stays with its row, or with its line where the row is gone.
+    mutating func rebuild() {
+        let cursorWasVisible = self.cursor >= self.scroll && self.cursor < self.scroll + self.listHeight
+        guard let snapshot = self.timeline.snapshot else { return }
+        // Without its sockets a snapshot can't answer such a filter; the next one brings them.
+        let canFilter = self.filter.map { !$0.needsSockets || snapshot.sockets != nil } ?? false
+        self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
+        if let shown { self.rows = self.builder.rows(of: shown) }
+        self.locateCursor()
+        if cursorWasVisible { self.keepCursorVisible() }
+        self.clampScroll()
+    }
+
+    private mutating func locateCursor() {
+        guard let selected else {
+            self.cursor = 0
+            return
+        }
+        if let index = self.rows.firstIndex(where: { $0.id == selected }) {
+            self.cursor = index
+        } else {
+            self.cursor = min(self.cursor, max(0, self.rows.count - 1))
+            self.selected = self.rows.indices.contains(self.cursor) ? self.rows[self.cursor].id : nil
+        }
+    }
+
+    mutating func keepCursorVisible() {
+        let height = self.listHeight
+        if self.cursor < self.scroll { self.scroll = self.cursor }
+        if self.cursor >= self.scroll + height { self.scroll = self.cursor - height + 1 }
+        self.clampScroll()
+    }
+
+    private mutating func clampScroll() {
+        self.scroll = max(0, min(self.scroll, self.rows.count - self.listHeight))
+    }
+
+    var selectedRow: ListRow? {
+        self.rows.indices.contains(self.cursor) ? self.rows[self.cursor] : nil
+    }
+}

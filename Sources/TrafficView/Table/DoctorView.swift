@@ -1,0 +1,62 @@
+public import TrafficModel
+
+/// The report of `doctor` for people: who counts and how, then what was looked at, the worst with its remedy.
+public struct DoctorView: Sendable {
+    public var typeface: Typeface
+    public var width: Int
+
+    public init(typeface: Typeface, width: Int) {
+        self.typeface = typeface
+        self.width = max(20, width)
+    }
+
+    public func frame(of report: DoctorReport) -> Frame {
+        var rows: [Frame.Row] = []
+        let host =
+            "trafficd \(report.daemon.version), pid \(report.daemon.pid), on \(report.host.name), Linux \(report.host.kernel)"
+        rows += self.rows("", host, .title)
+        rows.append(Frame.Row())
+        rows += self.rows("rung", report.capture.rung.rawValue, report.capture.isDegraded ? .warning : .plain)
+        if let reason = report.capture.reason { rows += self.rows("why", reason) }
+        rows += self.rows("hooks", report.capture.hooks.isEmpty ? "none" : report.capture.hooks.joined(separator: ", "))
+        if report.capture.blindSpots.isEmpty { rows += self.rows("can't see", "nothing that is known") }
+        for (index, spot) in report.capture.blindSpots.enumerated() {
+            rows += self.rows(index == 0 ? "can't see" : "", spot, .warning)
+        }
+        rows += self.rows(
+            "losses",
+            report.capture.loss.summary?.text ?? "none",
+            report.capture.loss.summary?.role ?? .plain
+        )
+        rows.append(Frame.Row())
+        for check in report.checks {
+            let role: Style.Role =
+                switch check.status {
+                case .ok: .received
+                case .degraded: .warning
+                case .failed: .error
+                }
+            rows += self.rows(check.status.rawValue, "\(check.name): \(check.detail)", labelRole: role)
+            if let remedy = check.remedy { rows += self.rows("", "\(self.typeface.outgoing) \(remedy)", .key) }
+        }
+        return Frame(rows: rows)
+    }
+
+    private static let labelWidth = 11
+
+    private func rows(
+        _ label: String,
+        _ text: String,
+        _ role: Style.Role = .plain,
+        labelRole: Style.Role = .label
+    ) -> [Frame.Row] {
+        let indent = label.isEmpty && role == .title ? 0 : Self.labelWidth
+        let lines = self.typeface.wrapped(self.typeface.printable(text), to: self.width - indent)
+        return lines.enumerated().map { index, text in
+            var line = Line(width: self.width, typeface: self.typeface)
+            line.add(index == 0 ? label : "", labelRole, width: indent)
+            line.add(text, role)
+            return line.row()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+/// Rows of text and numbers to print at once.
+public struct Table: Sendable {
+    public enum Cell: Sendable, Hashable {
+        case text(String)
+        case count(Int)
+        case bytes(UInt64)
+        /// Bytes per second.
+        case rate(Double)
+        case microseconds(UInt64)
+        /// Not known.
+        case none
+    }
+
+    public struct Column: Sendable {
+        public var title: String
+        /// What the title is where numbers are exact and lines are for programs.
+        public var name: String
+        /// The least width at which cutting text off still leaves sense; `nil` for a column that is never cut.
+        public var leastWidth: Int?
+
+        init(_ title: String, _ name: String, cutTo leastWidth: Int? = nil) {
+            self.title = title
+            self.name = name
+            self.leastWidth = leastWidth
+        }
+    }
+
+    public var columns: [Column]
+    public var rows: [[Cell]]
+
+    public func prefix(_ count: Int) -> Table {
+        Table(columns: self.columns, rows: Array(self.rows.prefix(count)))
+    }
+
+    /// Lines with a tab between cells and numbers in full, with the columns' names in the first line.
+    ///
+    /// A tab or newline in a name comes out as `\t`, `\n`: a row is one line, whatever a process calls itself.
+    public func tabSeparated(typeface: Typeface) -> String {
+        var text = self.columns.map(\.name).joined(separator: "\t") + "\n"
+        for row in self.rows {
+            text += row.map { Self.exact($0, typeface) }.joined(separator: "\t") + "\n"
+        }
+        return text
+    }
+
+    private static func exact(_ cell: Cell, _ typeface: Typeface) -> String {
+        switch cell {
+        case .text(let text): typeface.printable(text)
+        case .count(let count): String(count)
+        case .bytes(let bytes), .microseconds(let bytes): String(bytes)
+        case .rate(let rate): String(Int(rate.isFinite ? min(max(0, rate), 9e18) : 0))
+        case .none: ""
+        }
+    }
+
+    /// Aligned columns for people. Columns that may be cut are cut, the widest first, until a line fits `width`.
+    public func frame(width: Int, typeface: Typeface, units: Units) -> Frame {
+        let cells = self.rows.map { row in row.map { Self.readable($0, typeface, units) } }
+        var widths = self.columns.indices.map { column in
+            cells.reduce(typeface.columns(of: self.columns[column].title)) {
+                max($0, typeface.columns(of: $1[column]))
+            }
+        }
+        self.narrow(&widths, to: width)
+        let isNumber = self.columns.indices.map(self.isNumber)
+        func row(_ cells: [String], _ role: Style.Role) -> Frame.Row {
+            var text = ""
+            for (column, cell) in cells.enumerated() {
+                text += (column == 0 ? "" : "  ")
+                text += typeface.fitted(cell, to: widths[column], isNumber[column] ? .right : .left)
+            }
+            return Frame.Row([Frame.Span(text, Style(role))])
+        }
+        return Frame(rows: [row(self.columns.map(\.title), .title)] + cells.map { row($0, .plain) })
+    }
+
+    private func narrow(_ widths: inout [Int], to width: Int) {
+        var excess = widths.reduce(0, +) + 2 * (widths.count - 1) - width
+        while excess > 0 {
+            let candidates = self.columns.indices.filter { widths[$0] > self.columns[$0].leastWidth ?? .max }
+            guard let widest = candidates.max(by: { widths[$0] < widths[$1] }) else { return }
+            widths[widest] -= 1
+            excess -= 1
+        }
+    }
+
+    private func isNumber(_ column: Int) -> Bool {
+        for row in self.rows {
+            switch row[column] {
+            case .text: return false
+            case .count, .bytes, .rate, .microseconds: return true
+            case .none: continue
+            }
+        }
+        return false
+    }
+
+    private static func readable(_ cell: Cell, _ typeface: Typeface, _ units: Units) -> String {
+        switch cell {
+        case .text(let text): typeface.printable(text, limit: 400)
+        case .count(let count): String(count)
+        case .bytes(let bytes): units.amount(bytes)
+        case .rate(let rate): units.amount(rate)
+        case .microseconds(let time): TimeText.roundTrip(microseconds: time)
+        case .none: "-"
+        }
+    }
+}

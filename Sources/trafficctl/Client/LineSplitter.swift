@@ -1,0 +1,30 @@
+import NIOCore
+
+/// Cuts a stream of bytes into lines; the parts it comes in need not end where lines do.
+struct LineSplitter {
+    private var pending = ByteBuffer()
+    /// Bytes of ``pending`` that have no newline in them.
+    private var scanned = 0
+
+    mutating func append(_ part: ByteBuffer) {
+        if self.pending.readableBytes == 0 {
+            self.pending = part
+            self.scanned = 0
+        } else {
+            self.pending.writeImmutableBuffer(part)
+        }
+    }
+
+    /// - Returns: The next complete line without its newline; `nil` where none is complete.
+    mutating func next() -> ByteBuffer? {
+        let view = self.pending.readableBytesView
+        guard let newline = view[(view.startIndex + self.scanned)...].firstIndex(of: UInt8(ascii: "\n")) else {
+            self.scanned = view.count
+            return nil
+        }
+        let line = self.pending.readSlice(length: newline - view.startIndex)
+        self.pending.moveReaderIndex(forwardBy: 1)
+        self.scanned = 0
+        return line
+    }
+}

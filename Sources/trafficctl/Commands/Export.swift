@@ -1,0 +1,48 @@
+import ArgumentParser
+import NIOCore
+
+struct Export: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Everything that is known now, as JSON, NDJSON or CSV.",
+        discussion: """
+            The bytes come from the daemon unchanged. With --output the file appears under its name when it is complete;
+            where that fails, a file of that name stays as it was.
+
+            EXAMPLES
+              trafficctl export | jq '.processes[] | {name, payload_sent_bytes}'
+              trafficctl export --format csv --output /var/lib/reports/traffic.csv
+            """
+    )
+
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case json, ndjson, csv
+    }
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+
+    @Option(help: "json: one document. ndjson: one object per row. csv: the table of processes.")
+    var format = Format.json
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Write to this file instead of standard output.", valueName: "file"),
+        completion: .file()
+    )
+    var output: String?
+
+    func run() async throws {
+        let query = [("format", self.format.rawValue), ("filter", self.filtering.filter)]
+        guard let output else {
+            try await self.connection.client.stream("/v1/snapshot", query) { part in
+                try unsafe part.withUnsafeReadableBytes { try unsafe StandardStream.output.write($0) }
+            }
+            return
+        }
+        // Asked first: without an answer there is nothing to make a file for.
+        let bytes = try await self.connection.client.get("/v1/snapshot", query)
+        let file = try NewFile(path: output)
+        try unsafe bytes.readableBytesView.withUnsafeBytes { try unsafe file.write($0) }
+        try file.commit()
+    }
+}

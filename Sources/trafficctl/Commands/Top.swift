@@ -1,0 +1,127 @@
+import ArgumentParser
+import Glibc
+import TrafficModel
+import TrafficView
+
+/// Not asynchronous: the screen belongs to the main thread, which waits for keys.
+struct Top: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "What moves bytes now, full screen; ? shows the keys.",
+        discussion: """
+            Where trafficd is not running, waits for it. With --once prints one picture as text, also where there is no terminal.
+
+            EXAMPLES
+              trafficctl top
+              trafficctl top --filter user:www-data --group unit
+              trafficctl top --once --sort total --limit 10
+            """
+    )
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+    @OptionGroup var color: ColorOptions
+    @OptionGroup var unit: UnitOptions
+
+    @Option(help: ArgumentHelp("Time between two pictures: seconds, or with ms.", valueName: "time"))
+    var interval = Interval(seconds: 1)
+
+    @Option(help: "Order of the rows.")
+    var sort = SortKey.rate
+
+    @Option(help: "What makes one row.")
+    var group = Grouping.process
+
+    @Flag(help: "Draw with ASCII; the default where the locale is not UTF-8.")
+    var ascii = false
+
+    @Flag(help: "Print one picture as text and exit.")
+    var once = false
+
+    @Option(
+        help: ArgumentHelp("With --once: width in cells. (default: the terminal's, COLUMNS, or 80)", valueName: "n")
+    )
+    var width: Int?
+
+    @Option(help: ArgumentHelp("With --once: height in lines. (default: as many as there are rows)", valueName: "n"))
+    var height: Int?
+
+    @Option(help: ArgumentHelp("With --once: at most so many rows.", valueName: "n"))
+    var limit: Int?
+
+    func validate() throws {
+        for (name, value) in [("--width", self.width), ("--height", self.height), ("--limit", self.limit)] {
+            guard let value else { continue }
+            if !self.once { throw ValidationError("\(name) is for --once.") }
+            if !(1...10000).contains(value) { throw ValidationError("\(name) must be between 1 and 10000.") }
+        }
+    }
+
+    func run() throws {
+        if self.once { return try self.printOnce() }
+        var state = self.state(width: 80, height: 24)
+        try self.setFilter(&state)
+        let signal: Int32?
+        do throws(TerminalError) {
+            let loop = try TopLoop(
+                state: state,
+                client: self.connection.client,
+                interval: self.interval,
+                inColor: self.color.isWanted
+            )
+            signal = try loop.run()
+        } catch {
+            throw Failure.terminal(error)
+        }
+        // The terminal is back; now the signal may do what it does to any program, and the shell can tell.
+        if let signal { raise(signal) }
+    }
+
+    private func state(width: Int, height: Int) -> TopState {
+        TopState(
+            size: .init(width: width, height: height),
+            typeface: Locale.typeface(ascii: self.ascii),
+            socketPath: self.connection.client.socketPath,
+            order: RowOrder(self.sort),
+            grouping: self.group,
+            units: self.unit.units
+        )
+    }
+
+    private func setFilter(_ state: inout TopState) throws {
+        do throws(FilterError) {
+            try state.setFilter(self.filtering.filter ?? "")
+        } catch {
+            throw ValidationError("--filter: \(error)")
+        }
+    }
+
+    /// Two, an interval apart: a rate takes two samples.
+    private func twoSnapshots(needsSockets: Bool) throws -> [Snapshot] {
+        let pipe: WakePipe
+        do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
+        let client = self.connection.client
+        let feed = SnapshotFeed(client: client, interval: self.interval, wakeDescriptor: pipe.writeEnd)
+        feed.start(needsSockets: needsSockets)
+        defer { feed.stop() }
+        var snapshots: [Snapshot] = []
+        while snapshots.count < 2 {
+            pipe.wait()
+            switch feed.takeNews() {
+            case .snapshot(let snapshot): snapshots.append(snapshot)
+            case .lost(let failure): throw failure
+            case nil: break
+            }
+        }
+        return snapshots
+    }
+
+    private func printOnce() throws {
+        let output = StandardStream.output
+        let width = self.width ?? output.columns ?? environment("COLUMNS").flatMap { Int($0) } ?? 80
+        var state = self.state(width: width, height: self.height ?? 24)
+        try self.setFilter(&state)
+        for snapshot in try self.twoSnapshots(needsSockets: state.needsSockets) { state.receive(snapshot) }
+        let frame = self.height == nil ? state.wholeFrame(limit: self.limit) : state.frame()
+        try output.write(frame, inColor: self.color.isWanted)
+    }
+}

@@ -1,0 +1,53 @@
+import ArgumentParser
+import NIOCore
+
+struct Watch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "One snapshot per interval as a line of JSON (NDJSON), until stopped.",
+        discussion: """
+            Each line is a whole snapshot, written out as soon as it is there.
+
+            EXAMPLES
+              trafficctl watch --interval 10 | jq -c '.totals.rates'
+              trafficctl watch --filter unit:nginx.service --count 3
+            """
+    )
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+
+    @Option(help: ArgumentHelp("Time between two snapshots: seconds, or with ms.", valueName: "time"))
+    var interval = Interval(seconds: 1)
+
+    @Option(help: ArgumentHelp("Stop after so many.", valueName: "n"))
+    var count: Int?
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("--count must be at least 1.") }
+    }
+
+    func run() async throws {
+        let query = [
+            ("interval", self.interval.description), ("view", "snapshot"), ("filter", self.filtering.filter),
+        ]
+        var lines = LineSplitter()
+        var left = self.count ?? .max
+        do {
+            try await self.connection.client.stream("/v1/stream", query) { part in
+                lines.append(part)
+                while let line = lines.next() {
+                    try unsafe line.withUnsafeReadableBytes { try unsafe StandardStream.output.write($0) }
+                    try StandardStream.output.write("\n")
+                    left -= 1
+                    if left == 0 { throw EnoughLines() }
+                }
+            }
+        } catch is EnoughLines {
+            return
+        }
+        // The stream has no end of its own.
+        throw Failure.disconnected(reason: "trafficd closed it")
+    }
+
+    private struct EnoughLines: Error {}
+}

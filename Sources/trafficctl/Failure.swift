@@ -1,0 +1,51 @@
+import Glibc
+
+/// Why a command ended without doing its work. Printed as one line; exit codes after `sysexits.h`.
+enum Failure: Error, Equatable {
+    /// Nobody listens on the control socket.
+    case notRunning(socketPath: String)
+    case noPermission(socketPath: String)
+    /// The daemon answered that it won't, with an HTTP status and its own words (RFC 9457).
+    case refused(status: Int, detail: String)
+    /// The connection broke, or never got anywhere.
+    case disconnected(reason: String)
+    case unreadableAnswer(reason: String)
+    /// The daemon speaks another version of the snapshot's JSON.
+    case unknownSchema(version: Int)
+    /// - Parameter error: errno.
+    case notWritten(path: String, error: Int32)
+    case terminal(TerminalError)
+
+    var exitCode: Int32 {
+        switch self {
+        case .notRunning: 69
+        case .noPermission: 77
+        case .refused(let status, _): status == 403 || status == 401 ? 77 : 1
+        case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .terminal: 1
+        }
+    }
+}
+
+extension Failure: CustomStringConvertible {
+    /// One line, with what to do about it.
+    var description: String {
+        switch self {
+        case .notRunning(let path):
+            "trafficd is not running at \(path); start it with: sudo systemctl start trafficd, or: sudo trafficd run"
+        case .noPermission(let path):
+            "no permission for \(path); join the group 'trafficd' (sudo usermod -aG trafficd $USER, then log in again) or use sudo"
+        case .refused(let status, let detail):
+            detail.isEmpty ? "trafficd answered with HTTP status \(status)" : detail
+        case .disconnected(let reason):
+            "the connection to trafficd broke: \(reason)"
+        case .unreadableAnswer(let reason):
+            "can't read the answer of trafficd: \(reason)"
+        case .unknownSchema(let version):
+            "trafficd sends snapshots of schema version \(version), this trafficctl reads version 1: update the older of the two"
+        case .notWritten(let path, let error):
+            "can't write \(path): \(unsafe String(cString: strerror(error)))"
+        case .terminal(let error):
+            "\(error)"
+        }
+    }
+}

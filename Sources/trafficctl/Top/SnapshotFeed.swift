@@ -1,0 +1,99 @@
+import NIOCore
+import Synchronization
+import TrafficModel
+
+/// Snapshots as they come from the daemon, read in the background; only the newest is kept. Connects again, with growing
+/// pauses, for as long as it takes.
+final class SnapshotFeed: Sendable {
+    enum News: Sendable {
+        case snapshot(Snapshot)
+        case lost(Failure)
+    }
+
+    private struct State: Sendable {
+        var news: News?
+        var needsSockets = false
+        /// `nil` before start and after stop.
+        var reader: Task<Void, Never>?
+        /// Written to when there are news; -1 after stop.
+        var wakeDescriptor: Int32
+    }
+
+    private let client: ControlClient
+    private let interval: Interval
+    private let state: Mutex<State>
+
+    /// - Parameter wakeDescriptor: Gets a byte when there are news. Must not block.
+    init(client: ControlClient, interval: Interval, wakeDescriptor: Int32) {
+        self.client = client
+        self.interval = interval
+        self.state = Mutex(State(wakeDescriptor: wakeDescriptor))
+    }
+
+    /// What came since the last call.
+    func takeNews() -> News? {
+        self.state.withLock { state in
+            defer { state.news = nil }
+            return state.news
+        }
+    }
+
+    /// Starts to read, or to read other parts of the snapshot than before.
+    func start(needsSockets: Bool) {
+        self.state.withLock { state in
+            if state.reader != nil, state.needsSockets == needsSockets { return }
+            state.reader?.cancel()
+            state.needsSockets = needsSockets
+            state.reader = Task { await self.read(needsSockets: needsSockets) }
+        }
+    }
+
+    /// No byte is written to the wake descriptor after this.
+    func stop() {
+        self.state.withLock { state in
+            state.reader?.cancel()
+            state.reader = nil
+            state.wakeDescriptor = -1
+        }
+    }
+
+    private static let longestPause = Duration.seconds(5)
+
+    private func read(needsSockets: Bool) async {
+        let query = [
+            ("interval", self.interval.description), ("view", needsSockets ? "snapshot" : "processes"),
+        ]
+        var pause = Duration.milliseconds(250)
+        while !Task.isCancelled {
+            var failure = Failure.disconnected(reason: "trafficd closed the connection")
+            do {
+                var lines = LineSplitter()
+                try await self.client.stream("/v1/stream", query) { part in
+                    lines.append(part)
+                    // Of several that came at once, the last is the news.
+                    var newest: ByteBuffer?
+                    while let line = lines.next() { newest = line }
+                    guard let newest else { return }
+                    self.publish(.snapshot(try Snapshot(json: newest)), needsSockets: needsSockets)
+                    pause = .milliseconds(250)
+                }
+            } catch let error as Failure {
+                failure = error
+            } catch {
+                failure = .disconnected(reason: "\(error)")
+            }
+            self.publish(.lost(failure), needsSockets: needsSockets)
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    private func publish(_ news: News, needsSockets: Bool) {
+        self.state.withLock { state in
+            // A reader that was replaced may have one more on its way.
+            guard !Task.isCancelled, state.needsSockets == needsSockets, state.wakeDescriptor >= 0 else { return }
+            state.news = news
+            wake(state.wakeDescriptor)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import CTerminal
+import Glibc
+import TrafficModel
+import TrafficView
+
+/// Writes a byte to a ``WakePipe``; a full pipe is a wake already.
+func wake(_ descriptor: Int32) {
+    var byte: UInt8 = 0
+    _ = unsafe write(descriptor, &byte, 1)
+}
+
+/// Joins the screen, the keys, the signals and the daemon's snapshots: one thread that waits for any of them, changes the
+/// state and draws it.
+struct TopLoop: ~Copyable {
+    private var state: TopState
+    private var screen: Screen
+    private let wakePipe: WakePipe
+    private let feed: SnapshotFeed
+
+    /// - Throws: ``TerminalError``; the terminal is as it was then.
+    init(state: TopState, client: ControlClient, interval: Interval, inColor: Bool) throws(TerminalError) {
+        let wakePipe = try WakePipe()
+        let screen = try Screen(inColor: inColor)
+        self.feed = SnapshotFeed(client: client, interval: interval, wakeDescriptor: wakePipe.writeEnd)
+        self.wakePipe = wakePipe
+        self.screen = screen
+        self.state = state
+        self.state.silenceAfterSeconds = max(15, 3 * interval.seconds)
+    }
+
+    /// Until the person quits or a signal ends the program.
+    ///
+    /// - Returns: The signal, which is then still to be obeyed.
+    /// - Throws: `TerminalError.failed` where signals can't be caught.
+    consuming func run() throws(TerminalError) -> Int32? {
+        let error = terminal_signals_install(self.wakePipe.writeEnd)
+        guard error == 0 else { throw .failed(call: "sigaction", error: error) }
+        self.state.resize(to: self.screen.size)
+        while !self.state.wantsQuit {
+            self.state.tick(now: .now)
+            self.feed.start(needsSockets: self.state.needsSockets)
+            self.screen.draw(self.state.frame())
+            guard self.wait() else { break }
+            self.takeNews()
+            if !self.takeSignals() { break }
+            while let key = self.screen.nextKey() {
+                if let action = KeyBindings.action(for: key, in: self.state.mode) { self.state.apply(action) }
+            }
+        }
+        self.feed.stop()
+        terminal_signals_remove()
+        let signal = terminal_signals_fatal()
+        return signal == 0 ? nil : signal
+    }
+
+    /// For a key, a wake, or a second, after which ages on the screen have changed.
+    ///
+    /// - Returns: `false` where the terminal is gone.
+    private func wait() -> Bool {
+        var polled = [
+            pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: self.wakePipe.readEnd, events: Int16(POLLIN), revents: 0),
+        ]
+        _ = unsafe poll(&polled, 2, 1000)
+        self.wakePipe.drain()
+        return polled[0].revents & Int16(POLLHUP | POLLERR | POLLNVAL) == 0
+    }
+
+    private mutating func takeNews() {
+        switch self.feed.takeNews() {
+        case .snapshot(let snapshot): self.state.receive(snapshot)
+        case .lost(let failure): self.state.loseConnection(reason: "\(failure)")
+        case nil: break
+        }
+    }
+
+    /// - Returns: `false` where the program is to end.
+    private mutating func takeSignals() -> Bool {
+        let signals = terminal_signals_take()
+        if signals & Int32(TERMINAL_STOP) != 0 { return false }
+        if signals & Int32(TERMINAL_SUSPEND) != 0 {
+            self.screen.suspend()
+        } else if signals & Int32(TERMINAL_CONTINUE) != 0 {
+            self.screen.resume()
+        } else if signals & Int32(TERMINAL_RESIZE) != 0 {
+            self.screen.adoptSize()
+        }
+        self.state.resize(to: self.screen.size)
+        return true
+    }
+}
+
+extension Timestamp {
+    /// `CLOCK_REALTIME`.
+    static var now: Timestamp {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(nanosecondsSinceEpoch: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+}

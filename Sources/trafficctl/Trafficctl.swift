@@ -1,0 +1,55 @@
+import ArgumentParser
+import Glibc
+import TrafficModel
+import TrafficView
+
+@main
+struct Trafficctl: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trafficctl",
+        abstract: "Every byte that every process moves over the network.",
+        discussion: """
+            Asks the daemon trafficd, which counts in the kernel, over its control socket.
+
+            EXAMPLES
+              trafficctl top                               what moves now, full screen
+              trafficctl top --once --sort total           one picture of it, as text
+              trafficctl processes --filter 'user:www-data rx>1M'
+              trafficctl sockets --filter port:443 --sort received --limit 20
+              trafficctl export --format csv --output traffic.csv
+              trafficctl watch --interval 10 | jq .totals
+              trafficctl doctor                            how it counts here, and what it can't see
+
+            EXIT CODES
+              0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission
+            """,
+        version: TrafficVersion.current,
+        subcommands: [Top.self, Processes.self, Sockets.self, Export.self, Watch.self, Doctor.self]
+    )
+
+    // Also here, so that `trafficctl --runtime-directory X top` works as `trafficctl top --runtime-directory X` does.
+    @OptionGroup var connection: ConnectionOptions
+
+    static func main() async {
+        // A reader that went away is an error of write(2), handled where it occurs.
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            var command = try self.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                // Top: it owns the main thread.
+                try command.run()
+            }
+        } catch let failure as Failure {
+            let line = Typeface.ascii.printable("trafficctl: \(failure)") + "\n"
+            try? StandardStream.error.write(line)
+            Glibc.exit(failure.exitCode)
+        } catch is OutputClosed {
+            // head(1) has seen enough: no failure of anyone.
+            Glibc.exit(0)
+        } catch {
+            self.exit(withError: error)
+        }
+    }
+}

@@ -1,4 +1,0 @@
-import AsyncHTTPClient
-import CNcurses
-
-print("x")
