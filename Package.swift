@@ -126,6 +126,7 @@ let package = Package(
         .testTarget(
             name: "TrafficLedgerTests",
             dependencies: ["TrafficLedger", "TrafficModel"],
+            resources: [.copy("Recordings")],
             swiftSettings: strict
         ),
         .testTarget(

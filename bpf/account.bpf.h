@@ -48,8 +48,10 @@ struct {
 	__type(value, struct traffic_loss);
 } loss SEC(".maps");
 
+u64 last_serial = 0;
+
 /* Set by user space when every socket older than the capture has its storage. */
-volatile u32 baseline_done = 0;
+volatile u32 baseline_done SEC(".data.baseline") = 0;
 
 const volatile u64 ring_wakeup_bytes = 256 << 10;
 
@@ -116,7 +118,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 
 /*
  * Storage for a socket seen for the first time. Two processors may do this at once for one socket: both write the same
- * values, and the counters start at the zero that the storage came with.
+ * values, one of them gives the number, and the counters start at the zero that the storage came with.
  */
 static __noinline struct traffic_socket *open_socket(struct sock *sk)
 {
@@ -126,17 +128,20 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk)
 		COUNT_LOSS(sockets_lost, 1);
 		return NULL;
 	}
-	if (socket->cookie)
+	if (socket->serial)
 		return socket;
 	socket->protocol = sk->sk_protocol;
 	socket->type = sk->sk_type;
 	socket->network_namespace = sk->__sk_common.skc_net.net->ns.inum;
 	read_addresses(socket, sk);
+	if (socket->state == TCP_LISTEN)
+		socket->role = TRAFFIC_ROLE_LISTENER;
 	if (baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING;
 	socket->cookie = bpf_get_socket_cookie(sk);
+	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
 	return socket;
 }
 
@@ -214,7 +219,7 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 			return owner;
 		}
 	}
-	key.cookie = socket->cookie;
+	key.serial = socket->serial;
 	key.start_boottime_ns = caller.start_boottime_ns;
 	key.tgid = caller.tgid;
 	owner = bpf_map_lookup_elem(&owners, &key);
@@ -334,9 +339,9 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 static __always_inline void close_socket(struct traffic_socket *socket)
 {
 	struct traffic_socket *record;
-	u64 cookie = socket->cookie, flags;
+	u64 serial = socket->serial, flags;
 
-	if (!cookie || socket->closed_boottime_ns)
+	if (!serial || socket->closed_boottime_ns)
 		return;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
 	COUNT_LOSS(closed_sockets, 1);
@@ -349,7 +354,7 @@ static __always_inline void close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return;
 	}
-	if (!bpf_map_update_elem(&deferred, &cookie, socket, BPF_ANY)) {
+	if (!bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY)) {
 		COUNT_LOSS(closed_deferred, 1);
 		return;
 	}

@@ -29,7 +29,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	const struct tcp_sock *tcp;
 	u64 mark;
 
-	if (!sk || !socket || !socket->cookie || socket->closed_boottime_ns)
+	if (!sk || !socket || !socket->serial || socket->closed_boottime_ns)
 		return 0;
 	read_addresses(socket, sk);
 	tcp = tcp_of(sk);
@@ -72,8 +72,6 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	tcp = tcp_of(sk);
 	if (tcp && !baseline_done)
 		start_receive(storage, delivered_sequence(sk, tcp));
-	if (sk->__sk_common.skc_state == TCP_LISTEN)
-		storage->role = TRAFFIC_ROLE_LISTENER;
 	if (!storage->owners[0].start_boottime_ns)
 		claim_owner(storage, task, 0);
 	return 0;

@@ -21,7 +21,7 @@ public final class BPFCapture: CaptureSource {
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
     /// Sockets whose last word came while the `owners` map still had something of them.
-    private var closedSockets: Set<SocketCookie> = []
+    private var closedSockets: Set<UInt64> = []
 
     /// Loads, attaches, and gives every existing socket its baseline.
     ///
@@ -67,7 +67,7 @@ public final class BPFCapture: CaptureSource {
         try NetworkNamespaces.forEach { () throws(CaptureError) in
             try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
         }
-        try object.map(".bss").setGlobals(UInt32(1))  // baseline_done, the only variable there
+        try object.map(".data.baseline").setGlobals(UInt32(1))
 
         let closed = try object.map("closed")
         self.ring = try RingReader(map: closed)
@@ -111,7 +111,7 @@ public final class BPFCapture: CaptureSource {
             let observation = try TrafficRecord.decode(record)
             if observation.owners.isEmpty && observation.state == .established { self.sawUnowned = true }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
-                self.closedSockets.insert(observation.cookie)
+                self.closedSockets.insert(observation.serial)
             }
             emit(.socket(observation))
         } catch {
@@ -138,12 +138,12 @@ public final class BPFCapture: CaptureSource {
 
     /// Closed sockets that found the ring full. Nobody updates them any more, so reading and then removing loses nothing.
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var cookies: [UInt64] = []
+        var serials: [UInt64] = []
         try self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
-            cookies.append(key.unsafeLoadUnaligned(as: UInt64.self))
+            serials.append(key.unsafeLoadUnaligned(as: UInt64.self))
             self.decode(value, emit)
         }
-        for cookie in cookies { self.deferred.remove(cookie) }
+        for serial in serials { self.deferred.remove(serial) }
     }
 
     /// Owners beyond those in a socket's own record. They go when the socket has closed: until then the kernel may add to them.
@@ -154,9 +154,9 @@ public final class BPFCapture: CaptureSource {
             valueSize: MemoryLayout<traffic_owner>.size
         ) { key, value in
             do {
-                let (cookie, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
-                emit(.owner(cookie, owner))
-                if self.closedSockets.contains(cookie) {
+                let (serial, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
+                emit(.owner(socket: serial, owner))
+                if self.closedSockets.contains(serial) {
                     finished.append(key.unsafeLoadUnaligned(as: traffic_owner_key.self))
                 }
             } catch {

@@ -157,7 +157,7 @@ struct BPFMap {
         return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
     }
 
-    /// Overwrites the one element of a global-variable section (`.bss`).
+    /// Overwrites the variables of a section, whole.
     func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) {
         var zero: UInt32 = 0
         try check("bpf_map_update_elem", self.name) {

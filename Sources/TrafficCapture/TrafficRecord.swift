@@ -15,15 +15,16 @@ package enum TrafficRecord {
         let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
         let transport = TransportProtocol(number: record.protocol, type: record.type)
         let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp
-        guard record.cookie != 0, let family = AddressFamily(record.family),
+        guard record.serial != 0, let family = AddressFamily(record.family),
             let state = SocketState(number: record.state, connectionless: connectionless)
         else {
             throw .malformed(
-                "socket record with cookie \(record.cookie), family \(record.family), state \(record.state)"
+                "socket record \(record.serial) with cookie \(record.cookie), family \(record.family), state \(record.state)"
             )
         }
         let owners = [record.owners.0, record.owners.1].compactMap(OwnerObservation.init(slot:))
         return SocketObservation(
+            serial: record.serial,
             cookie: SocketCookie(rawValue: record.cookie),
             transport: transport,
             family: family,
@@ -48,17 +49,17 @@ package enum TrafficRecord {
     package static func decodeOwner(
         key: RawSpan,
         value: RawSpan
-    ) throws(CaptureError) -> (SocketCookie, OwnerObservation) {
+    ) throws(CaptureError) -> (serial: UInt64, owner: OwnerObservation) {
         guard key.byteCount == MemoryLayout<traffic_owner_key>.size,
             value.byteCount == MemoryLayout<traffic_owner>.size
         else {
             throw .malformed("owner record of \(key.byteCount) + \(value.byteCount) bytes")
         }
-        let cookie = key.unsafeLoadUnaligned(as: traffic_owner_key.self).cookie
-        guard let owner = OwnerObservation(slot: value.unsafeLoadUnaligned(as: traffic_owner.self)), cookie != 0 else {
+        let serial = key.unsafeLoadUnaligned(as: traffic_owner_key.self).serial
+        guard let owner = OwnerObservation(slot: value.unsafeLoadUnaligned(as: traffic_owner.self)), serial != 0 else {
             throw .malformed("owner record without a process")
         }
-        return (SocketCookie(rawValue: cookie), owner)
+        return (serial, owner)
     }
 
     private static func role(_ number: UInt8) -> SocketRole {

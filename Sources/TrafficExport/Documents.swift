@@ -143,6 +143,7 @@ extension SocketUsage {
     fileprivate static var blank: Self {
         let unspecified = SocketAddress(address: InternetAddress(bytes: .init(repeating: 0)), port: 0)
         return SocketUsage(
+            serial: 0,
             cookie: SocketCookie(rawValue: 0),
             transport: .other,
             family: .ipv6,

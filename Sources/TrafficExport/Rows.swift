@@ -84,6 +84,7 @@ extension SocketUsage.Owner: Row {
 
 extension SocketUsage: Row {
     func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.serial, self.serial)
         sink.number(CodingKeys.cookie, self.cookie.rawValue)
         sink.word(CodingKeys.transport, self.transport)
         sink.word(CodingKeys.family, self.family)

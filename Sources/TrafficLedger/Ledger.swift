@@ -31,7 +31,8 @@ public struct Ledger: Sendable {
     }
 
     private let retention: Retention
-    private var sockets: [SocketCookie: SocketAccount] = [:]
+    /// By serial.
+    private var sockets: [UInt64: SocketAccount] = [:]
     private var processes: [ProcessIdentity: ProcessAccount] = [:]
     private var unresolved: [OwnerObservation] = []
     private var exited = ExitedAccounts()
@@ -43,7 +44,7 @@ public struct Ledger: Sendable {
     private var scopes: [SocketScope: PayloadBytes] = [:]
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
-    private var closedOrder: Deque<SocketCookie> = []
+    private var closedOrder: Deque<UInt64> = []
 
     public init(retention: Retention = Retention()) {
         self.retention = retention
@@ -54,9 +55,9 @@ public struct Ledger: Sendable {
         switch event {
         case .socket(let observation):
             self.absorb(observation)
-        case .owner(let cookie, let owner):
+        case .owner(let socket, let owner):
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
-            guard let growth = self.sockets[cookie]?.absorb(owner) else { return }
+            guard let growth = self.sockets[socket]?.absorb(owner) else { return }
             self.credit(growth)
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
@@ -82,8 +83,8 @@ public struct Ledger: Sendable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         // In place: an account is large, and this is the hot path of the daemon.
-        let growth = self.sockets[observation.cookie, default: SocketAccount(observation)].absorb(observation)
-        if growth.isEnd { self.closedOrder.append(observation.cookie) }
+        let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
+        if growth.isEnd { self.closedOrder.append(observation.serial) }
         self.credit(growth)
     }
 
@@ -176,7 +177,7 @@ public struct Ledger: Sendable {
             processes: self.processes.values.map(\.usage).sorted { $0.identity.pid < $1.identity.pid },
             exited: self.exited.usages,
             // The keys are sorted because moving whole rows about costs more.
-            sockets: self.sockets.keys.sorted { $0.rawValue < $1.rawValue }.compactMap {
+            sockets: self.sockets.keys.sorted().compactMap {
                 self.sockets[$0]?.usage(bootedAt: bootedAt)
             },
             interfaces: self.interfaces.usages,

@@ -96,6 +96,7 @@ struct SocketAccount {
         let seen = self.observation
         let wall = { (boottime: UInt64) in Timestamp(nanosecondsSinceEpoch: bootedAt + Int64(clamping: boottime)) }
         return SocketUsage(
+            serial: seen.serial,
             cookie: seen.cookie,
             transport: seen.transport,
             family: seen.family,

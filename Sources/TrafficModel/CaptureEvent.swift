@@ -3,7 +3,7 @@
 public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
     /// A further owner of a socket, beyond those that its observation has room for.
-    case owner(SocketCookie, OwnerObservation)
+    case owner(socket: UInt64, OwnerObservation)
     case details(ProcessIdentity, ProcessDetails)
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
@@ -14,6 +14,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
 
 /// A socket as the kernel has it at one moment.
 public struct SocketObservation: Sendable, Hashable, Codable {
+    /// Unique among the sockets of one capture. The cookie is not: accepted MPTCP sockets have their listener's.
+    public var serial: UInt64
     public var cookie: SocketCookie
     public var transport: TransportProtocol
     public var family: AddressFamily
@@ -34,7 +36,9 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     /// Further owners come in events of their own.
     public var isShared: Bool
 
+    /// - Parameter serial: `nil` where sockets are known by their cookies alone.
     public init(
+        serial: UInt64? = nil,
         cookie: SocketCookie,
         transport: TransportProtocol,
         family: AddressFamily,
@@ -51,6 +55,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         unowned: PayloadBytes = PayloadBytes(),
         isShared: Bool = false
     ) {
+        self.serial = serial ?? cookie.rawValue
         self.cookie = cookie
         self.transport = transport
         self.family = family

@@ -20,6 +20,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         }
     }
 
+    /// Unique among the sockets that this daemon has seen, in the order in which it first saw them.
+    public var serial: UInt64
+    /// `SO_COOKIE`. Accepted MPTCP sockets have their listener's.
     public var cookie: SocketCookie
     public var transport: TransportProtocol
     public var family: AddressFamily
@@ -48,7 +51,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public var wireQuality: Quality?
     public var owners: [Owner]
 
+    /// - Parameter serial: `nil` where sockets are known by their cookies alone.
     public init(
+        serial: UInt64? = nil,
         cookie: SocketCookie,
         transport: TransportProtocol,
         family: AddressFamily,
@@ -70,6 +75,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         wireQuality: Quality? = nil,
         owners: [Owner] = []
     ) {
+        self.serial = serial ?? cookie.rawValue
         self.cookie = cookie
         self.transport = transport
         self.family = family
@@ -93,7 +99,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     }
 
     package enum CodingKeys: String, CodingKey {
-        case cookie
+        case serial, cookie
         case transport = "protocol"
         case family, local, remote, role, scope, state
         case openedAt = "opened_at"
@@ -112,6 +118,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
+            serial: try container.decode(UInt64.self, forKey: .serial),
             cookie: try container.decode(SocketCookie.self, forKey: .cookie),
             transport: try container.decode(TransportProtocol.self, forKey: .transport),
             family: try container.decode(AddressFamily.self, forKey: .family),

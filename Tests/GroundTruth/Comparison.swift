@@ -56,15 +56,32 @@ public struct Comparison {
     // MARK: Sockets
 
     private mutating func compareSockets() {
+        // An accepted MPTCP socket has its listener's cookie: the other end tells them apart.
+        struct Name: Hashable {
+            var cookie: UInt64
+            var remotePort: UInt16?
+        }
+        let sharedCookies = Set(
+            Dictionary(grouping: self.snapshot.sockets ?? [], by: \.cookie.rawValue).filter { $0.value.count > 1 }.keys
+        )
         let listed = Dictionary(
-            (self.snapshot.sockets ?? []).map { ($0.cookie.rawValue, $0) },
+            (self.snapshot.sockets ?? []).map { socket in
+                let cookie = socket.cookie.rawValue
+                return (
+                    Name(cookie: cookie, remotePort: sharedCookies.contains(cookie) ? socket.remote.port : nil), socket
+                )
+            },
             uniquingKeysWith: { first, _ in first }
         )
-        for (cookie, tallies) in Dictionary(grouping: self.truth.sockets, by: \.cookie) {
+        let truth = Dictionary(grouping: self.truth.sockets) { tally in
+            let isShared = sharedCookies.contains(tally.cookie)
+            return Name(cookie: tally.cookie, remotePort: isShared ? tally.remote?.port ?? 0 : nil)
+        }
+        for (name, tallies) in truth {
             let bytes = tallies.reduce(0) { $0 + $1.sent + $1.received }
-            guard let socket = listed[cookie] else {
+            guard let socket = listed[name] else {
                 if self.socketsHeld && tallies.allSatisfy(\.open) && bytes > 0 {
-                    self.compare("socket \(cookie), not listed", expected: bytes, actual: 0)
+                    self.compare("socket \(name.cookie), not listed", expected: bytes, actual: 0)
                 }
                 continue
             }
@@ -87,7 +104,11 @@ public struct Comparison {
                 self.isSame(owner.identity, pid: $0.pid, startTicks: $0.startBoottimeTicks)
             }
             if !known {
-                self.compare("\(subject) owner \(owner.identity.pid), a stranger", expected: 0, actual: owner.payload.total)
+                self.compare(
+                    "\(subject) owner \(owner.identity.pid), a stranger",
+                    expected: 0,
+                    actual: owner.payload.total
+                )
             }
         }
         let sum = tallies.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }

@@ -41,7 +41,8 @@ public final class Daemon {
         self.directories = try directories ?? DaemonDirectories()
         self.program = try Program(
             programs.daemon,
-            ["run", "--rung", rung, "--listen", "off", "--log-level", "warning"] + self.directories.arguments + arguments
+            ["run", "--rung", rung, "--listen", "off", "--log-level", "warning"] + self.directories.arguments
+                + arguments
         )
         try await self.waitUntilReady()
     }
@@ -51,7 +52,10 @@ public final class Daemon {
         while true {
             guard self.program.isRunning else {
                 let code = try await self.program.exit()
-                throw Refusal(code: code, message: self.program.errorText.trimmingCharacters(in: .whitespacesAndNewlines))
+                throw Refusal(
+                    code: code,
+                    message: self.program.errorText.trimmingCharacters(in: .whitespacesAndNewlines)
+                )
             }
             if try await self.get("/healthz").code == 0 { return }
             guard ContinuousClock.now < deadline else {

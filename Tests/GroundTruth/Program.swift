@@ -63,7 +63,9 @@ public final class Program {
                 return self.pending.isEmpty ? nil : self.pending
             case .some: continue
             case nil:
-                guard ContinuousClock.now < deadline else { throw Failure(description: "\(self.name): no output in time") }
+                guard ContinuousClock.now < deadline else {
+                    throw Failure(description: "\(self.name): no output in time")
+                }
                 try await Task.sleep(for: .milliseconds(2))
             }
         }
@@ -101,7 +103,9 @@ public final class Program {
     public func exit(within time: Duration = Program.patience) async throws -> Int32 {
         let deadline = ContinuousClock.now + time
         while self.process.isRunning {
-            guard ContinuousClock.now < deadline else { throw Failure(description: "\(self.name): did not exit in time") }
+            guard ContinuousClock.now < deadline else {
+                throw Failure(description: "\(self.name): did not exit in time")
+            }
             try await Task.sleep(for: .milliseconds(2))
         }
         let status = self.process.terminationStatus

@@ -31,7 +31,7 @@ struct RecordLayoutTests {
         (
             "traffic_owner_key", MemoryLayout<traffic_owner_key>.size,
             [
-                Field(name: "cookie", offset: MemoryLayout<traffic_owner_key>.offset(of: \.cookie)),
+                Field(name: "serial", offset: MemoryLayout<traffic_owner_key>.offset(of: \.serial)),
                 Field(
                     name: "start_boottime_ns",
                     offset: MemoryLayout<traffic_owner_key>.offset(of: \.start_boottime_ns)
@@ -60,6 +60,7 @@ struct RecordLayoutTests {
             "traffic_socket", MemoryLayout<traffic_socket>.size,
             [
                 Field(name: "owners", offset: MemoryLayout<traffic_socket>.offset(of: \.owners)),
+                Field(name: "serial", offset: MemoryLayout<traffic_socket>.offset(of: \.serial)),
                 Field(name: "cookie", offset: MemoryLayout<traffic_socket>.offset(of: \.cookie)),
                 Field(name: "receive_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.receive_mark)),
                 Field(name: "swept_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.swept_mark)),

@@ -9,6 +9,7 @@ struct TrafficRecordTests {
     /// A record as the kernel writes it.
     static func record(_ change: (inout traffic_socket) -> Void = { _ in }) -> [UInt8] {
         var record = traffic_socket()
+        record.serial = 5
         record.cookie = 42
         record.family = 2
         record.protocol = 6

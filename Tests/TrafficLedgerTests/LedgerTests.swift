@@ -142,8 +142,8 @@ struct LedgerTests {
     func shared() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 5)], unowned: PayloadBytes(sent: 1)))
-        f.absorb(.owner(SocketCookie(rawValue: 9), F.owner(F.process(3), sent: 7)))
-        f.absorb(.owner(SocketCookie(rawValue: 9), F.owner(F.process(3), sent: 7)))
+        f.absorb(.owner(socket: 9, F.owner(F.process(3), sent: 7)))
+        f.absorb(.owner(socket: 9, F.owner(F.process(3), sent: 7)))
         f.tick()
         #expect(f.process(1)?.bytes.payload.sent == 10)
         #expect(f.process(2)?.bytes.payload.sent == 5)
@@ -157,7 +157,7 @@ struct LedgerTests {
     func doubleSlot() {
         var f = F()
         let event = F.socket(9, [F.owner(one, sent: 10), F.owner(one, sent: 4)])
-        f.absorb(event, .owner(SocketCookie(rawValue: 9), F.owner(one, sent: 3)), event)
+        f.absorb(event, .owner(socket: 9, F.owner(one, sent: 3)), event)
         f.tick()
         #expect(f.process(1)?.bytes.payload.sent == 17)
         #expect(f.socket(9)?.owners.count == 1)

@@ -74,7 +74,13 @@ struct Check: AsyncParsableCommand {
             case .compared(let bytes, let differences):
                 let off = differences.reduce(0) { $0 + $1.bytes }
                 let shown = differences.prefix(self.verbose ? differences.count : 1).map(\.description)
-                report(rung, scenario, String(bytes), differences.isEmpty ? "0" : "\(off) !", shown.joined(separator: "; "))
+                report(
+                    rung,
+                    scenario,
+                    String(bytes),
+                    differences.isEmpty ? "0" : "\(off) !",
+                    shown.joined(separator: "; ")
+                )
                 return differences.isEmpty
             }
         } catch {

@@ -51,6 +51,11 @@ struct traffic_owner {
 
 struct traffic_socket {
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
+	/*
+	 * Unique among the sockets of one capture. The cookie is not: accepted MPTCP sockets have that of their listener, because
+	 * mptcp_sk_clone_init() copies it (seen on 6.1 to 6.18).
+	 */
+	__u64 serial;
 	__u64 cookie; /* SO_COOKIE */
 	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see account.bpf.h */
 	__u64 swept_mark; /* kernel only: what the last sweep reported */
@@ -79,7 +84,7 @@ struct traffic_socket {
 
 /* Key of the `owners` map; its value is a struct traffic_owner. */
 struct traffic_owner_key {
-	__u64 cookie;
+	__u64 serial; /* of the socket */
 	__u64 start_boottime_ns;
 	__u32 tgid;
 	__u32 pad;

@@ -130,7 +130,7 @@ struct ListBuilder {
         for (position, socket) in ordered.prefix(shown).enumerated() {
             rows.append(
                 ListRow(
-                    id: .socket(sockets[socket].cookie, of: owner),
+                    id: .socket(serial: sockets[socket].serial, of: owner),
                     depth: depth,
                     isLast: position == ordered.count - 1,
                     content: .socket(socket, of: owner)

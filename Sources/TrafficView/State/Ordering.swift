@@ -87,7 +87,7 @@ public struct RowOrder: Sendable, Hashable {
         }
         if (left.closedAt == nil) != (right.closedAt == nil) { return left.closedAt == nil }
         if let less = less(left.remote.address.description, right.remote.address.description) { return less }
-        return (left.remote.port, left.cookie.rawValue) < (right.remote.port, right.cookie.rawValue)
+        return (left.remote.port, left.serial) < (right.remote.port, right.serial)
     }
 
     private func value(_ bytes: ByteCounts, _ rates: PayloadRates) -> Double {

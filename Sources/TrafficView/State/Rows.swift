@@ -7,7 +7,7 @@ public indirect enum RowID: Hashable, Sendable {
     /// What is left of processes that are no longer listed.
     case exited
     /// `of` is `nil` where sockets stand under a remote address and not under a process.
-    case socket(SocketCookie, of: ProcessIdentity?)
+    case socket(serial: UInt64, of: ProcessIdentity?)
     /// "… 9,900 more" under `of`.
     case rest(of: RowID)
     /// "reading the sockets" under `of`.
