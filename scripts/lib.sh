@@ -38,7 +38,21 @@ need_packages() {
         as_root apt-get update -qq
         updated_packages=yes
     fi
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    without_services as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# without_services COMMAND...: installs without starting the services of the packages; we want nginx, and no web server.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d result=0
+    if [[ -e $policy ]]; then
+        "$@"
+        return
+    fi
+    as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy"
+    "$@" || result=$?
+    as_root rm -f "$policy"
+    return "$result"
 }
 
 # What a build needs beside the toolchain.
@@ -50,6 +64,7 @@ need_swift() {
 }
 
 # build ARGUMENT...: swift build, its progress on standard error.
+# shellcheck disable=SC2120 # all arguments are optional
 build() {
     need_swift
     need_packages "${build_packages[@]}"
@@ -57,5 +72,6 @@ build() {
     swift build --package-path "$root" "$@" >&2
 }
 
-# Where the last build with these arguments left its programs.
+# Where a build with these arguments leaves its programs.
+# shellcheck disable=SC2120
 binaries() { swift build --package-path "$root" "$@" --show-bin-path; }

@@ -6,6 +6,10 @@ public import Foundation
 public final class Program {
     public struct Failure: Error, CustomStringConvertible {
         public var description: String
+
+        public init(description: String) {
+            self.description = description
+        }
     }
 
     /// How long the program may take for any one answer.

@@ -1,0 +1,62 @@
+import Foundation
+import GroundTruth
+import Testing
+
+/// What this machine lets the tests do. Each answer is probed once.
+enum Machine {
+    /// The programs of the build that the tests belong to.
+    static let programs = Programs(
+        directory: URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
+    )
+
+    static let isRoot = geteuid() == 0
+
+    /// The rung to test, if one was asked for by TRAFFICD_TEST_RUNG.
+    static let rung = ProcessInfo.processInfo.environment["TRAFFICD_TEST_RUNG"] ?? "auto"
+
+    /// BPF with type information: what every rung but `poll` needs.
+    static let hasBPF =
+        Machine.isRoot && Machine.rung != "poll" && FileManager.default.fileExists(atPath: "/sys/kernel/btf/vmlinux")
+
+    static func path(of tool: String) -> URL? {
+        let path = (ProcessInfo.processInfo.environment["PATH"] ?? "") + ":/usr/sbin:/sbin"
+        let candidates = path.split(separator: ":").map { URL(filePath: String($0)).appending(path: tool) }
+        return candidates.first { FileManager.default.isExecutableFile(atPath: $0.path) }
+    }
+
+    static func has(_ tools: String...) -> Bool {
+        tools.allSatisfy { Machine.path(of: $0) != nil }
+    }
+
+    /// scripts/test installs every tool first and sets this: then a missing one is a failure and no reason to skip.
+    static let mustNotSkip = ProcessInfo.processInfo.environment["TRAFFICD_TEST_COMPLETE"] == "1"
+
+    static let scenarios = (try? Generator.scenarios(Machine.programs)) ?? []
+}
+
+extension Trait where Self == ConditionTrait {
+    static var needsBPF: Self {
+        .enabled(if: Machine.hasBPF || Machine.mustNotSkip, "needs root and a kernel with BPF type information")
+    }
+
+    static var needsRoot: Self { .enabled(if: Machine.isRoot || Machine.mustNotSkip, "needs root") }
+
+    static func needs(_ tools: String...) -> Self {
+        let missing = tools.filter { Machine.path(of: $0) == nil }
+        return .enabled(if: missing.isEmpty || Machine.mustNotSkip, "not installed: \(missing.joined(separator: ", "))")
+    }
+}
+
+extension Tag {
+    /// Starts a daemon on the real kernel.
+    @Tag static var kernel: Self
+    /// Compares with counts that a third program made.
+    @Tag static var peer: Self
+}
+
+/// Runs a tool that the machine must have.
+func tool(_ name: String, _ arguments: [String]) async throws -> (code: Int32, output: String, error: String) {
+    let path = try #require(Machine.path(of: name), "\(name) is not installed")
+    let result = try await Program.run(path, arguments)
+    return (result.code, String(decoding: result.output, as: UTF8.self), result.error)
+}

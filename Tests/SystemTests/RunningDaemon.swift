@@ -1,0 +1,86 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+/// Runs `body` beside a daemon of its own, then stops it and checks that it left nothing behind.
+func withDaemon<Result>(
+    rung: String = Machine.rung,
+    directories: DaemonDirectories? = nil,
+    arguments: [String] = [],
+    sourceLocation: SourceLocation = #_sourceLocation,
+    _ body: (Daemon) async throws -> Result
+) async throws -> Result {
+    let daemon = try await Daemon(Machine.programs, rung: rung, directories: directories, arguments: arguments)
+    let result: Result
+    do {
+        result = try await body(daemon)
+    } catch {
+        try? await finish(daemon, sourceLocation)
+        throw error
+    }
+    try await finish(daemon, sourceLocation)
+    return result
+}
+
+/// SIGTERM, exit code 0, no socket, and no BPF program or map that the daemon held.
+func finish(_ daemon: Daemon, _ sourceLocation: SourceLocation = #_sourceLocation) async throws {
+    let held = BPFObjects.held(by: daemon.program.pid)
+    let code = try await daemon.stop()
+    #expect(code == 0, "\(daemon.program.errorText)", sourceLocation: sourceLocation)
+    #expect(
+        !FileManager.default.fileExists(atPath: daemon.directories.controlSocket.path),
+        "the control socket is still there",
+        sourceLocation: sourceLocation
+    )
+    let left = try await held.stillThere()
+    #expect(left.isEmpty, "left in the kernel: \(left)", sourceLocation: sourceLocation)
+}
+
+/// The programs and maps that a process has open, by kernel id. By id and not by number, because other daemons may run.
+struct BPFObjects {
+    var programs: Set<Int> = []
+    var maps: Set<Int> = []
+
+    static func held(by pid: pid_t) -> BPFObjects {
+        var held = BPFObjects()
+        let folder = "/proc/\(pid)/fdinfo"
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
+            guard let text = try? String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8) else { continue }
+            for line in text.split(separator: "\n") {
+                let words = line.split(whereSeparator: \.isWhitespace)
+                guard words.count == 2, let id = Int(words[1]) else { continue }
+                if words[0] == "prog_id:" { held.programs.insert(id) }
+                if words[0] == "map_id:" { held.maps.insert(id) }
+            }
+        }
+        return held
+    }
+
+    /// The kernel frees them in the background, so they get a moment.
+    func stillThere() async throws -> [String] {
+        guard Machine.has("bpftool") else { return [] }
+        var left: [String] = []
+        for _ in 0..<40 {
+            left = try await self.find()
+            if left.isEmpty { return [] }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return left
+    }
+
+    private func find() async throws -> [String] {
+        var found: [String] = []
+        for (kind, ids) in [("prog", self.programs), ("map", self.maps)] {
+            let listing = try await tool("bpftool", ["-j", kind, "show"])
+            let rows = try JSONDecoder().decode([Row].self, from: Data(listing.output.utf8))
+            found += rows.filter { ids.contains($0.id) }.map { "\(kind) \($0.id) \($0.name ?? "")" }
+        }
+        return found
+    }
+
+    private struct Row: Decodable {
+        var id: Int
+        var name: String?
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import GroundTruth
+import Testing
+
+/// An nginx of its own on a free loopback port, with a log of the bytes it counted.
+final class WebServer {
+    struct LogEntry {
+        var remotePort: UInt16
+        var bytesSent: UInt64
+        var requestLength: UInt64
+    }
+
+    let port: UInt16
+    /// What it serves.
+    let folder: URL
+    private let root: URL
+    private let program: Program
+
+    init(files: [String: Int]) async throws {
+        self.root = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
+        self.folder = self.root.appending(path: "files")
+        try FileManager.default.createDirectory(
+            at: self.folder.appending(path: "upload"),
+            withIntermediateDirectories: true
+        )
+        for (name, bytes) in files {
+            try Data(repeating: UInt8(ascii: "x"), count: bytes).write(to: self.folder.appending(path: name))
+        }
+        self.port = try freePort()
+        let configuration = self.root.appending(path: "nginx.conf")
+        try Self.configuration(root: self.root.path, port: self.port)
+            .write(to: configuration, atomically: true, encoding: .utf8)
+        let nginx = try #require(Machine.path(of: "nginx"))
+        self.program = try Program(nginx, ["-p", self.root.path, "-e", "error.log", "-c", configuration.path])
+        try await self.waitUntilReady()
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: self.root)
+    }
+
+    private static func configuration(root: String, port: UInt16) -> String {
+        """
+        daemon off;
+        user root;
+        worker_processes 2;
+        pid nginx.pid;
+        error_log error.log;
+        events { worker_connections 512; }
+        http {
+            sendfile on;
+            log_format bytes '$remote_port $bytes_sent $request_length';
+            access_log access.log bytes;
+            client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+            uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+            client_max_body_size 100m;
+            server {
+                listen 127.0.0.1:\(port);
+                root files;
+                location /upload/ { dav_methods PUT; }
+            }
+        }
+        """
+    }
+
+    private func waitUntilReady() async throws {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while !FileManager.default.fileExists(atPath: self.root.appending(path: "nginx.pid").path) {
+            guard self.program.isRunning, ContinuousClock.now < deadline else {
+                throw Program.Failure(description: "nginx did not start: \(self.program.errorText)")
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    func url(_ path: String) -> String { "http://127.0.0.1:\(self.port)/\(path)" }
+
+    /// Ends it when its last response is out; the log is complete then.
+    func stop() async throws {
+        self.program.signal(SIGQUIT)
+        try await self.program.exit(within: .seconds(20))
+    }
+
+    func log() throws -> [LogEntry] {
+        let text = try String(contentsOf: self.root.appending(path: "access.log"), encoding: .utf8)
+        return text.split(separator: "\n").map { line in
+            let fields = line.split(separator: " ").map { UInt64($0) ?? 0 }
+            return LogEntry(remotePort: UInt16(fields[0]), bytesSent: fields[1], requestLength: fields[2])
+        }
+    }
+}
+
+/// A TCP port of the loopback address that nobody has at the moment.
+func freePort() throws -> UInt16 {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let bound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            unsafe bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+        }
+    }
+    guard bound else { throw Program.Failure(description: "no free port") }
+    return UInt16(bigEndian: address.sin_port)
+}
