@@ -91,7 +91,7 @@ let package = Package(
         .executableTarget(
             name: "trafficctl",
             dependencies: [
-                "CNcurses", "CTerminal", "TrafficModel", "TrafficView",
+                "CNcurses", "CTerminal", "TrafficExport", "TrafficModel", "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),

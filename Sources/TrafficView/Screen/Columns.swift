@@ -91,9 +91,9 @@ struct ColumnLayout {
         let name = min(17, 8 + max(0, total - used))
         used += name - 8
         widths[.name] = name
-        if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .process ? 7 : 5) }
-        if grouping != .remote { _ = take([.sparkline], 7) }
-        _ = take([.sockets], 5)
+        if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .remote ? 5 : 7) }
+        if grouping != .remote { _ = take([.sparkline], 8) }
+        _ = take([.sockets], 4)
         _ = take(trailing, number)
         if grouping == .process || grouping == .executable || grouping == .unit { _ = take([.user], 8) }
         if grouping == .process || grouping == .executable || grouping == .user { _ = take([.unit], 14) }

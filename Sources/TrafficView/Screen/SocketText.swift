@@ -5,11 +5,14 @@ struct SocketText {
     let socket: SocketUsage
     let typeface: Typeface
     let now: Timestamp
+    /// Name and pid of the process, where the row does not stand below it but below the remote address.
+    let owner: String?
 
-    init(_ socket: SocketUsage, typeface: Typeface, at now: Timestamp) {
+    init(_ socket: SocketUsage, typeface: Typeface, at now: Timestamp, owner: String? = nil) {
         self.socket = socket
         self.typeface = typeface
         self.now = now
+        self.owner = owner
     }
 
     /// Who called whom.
@@ -25,12 +28,13 @@ struct SocketText {
 
     /// `10.0.0.5:443 ← 10.0.0.9:51234`.
     var endpoints: String {
-        self.hasRemote ? "\(self.socket.local) \(self.arrow) \(self.socket.remote)" : "\(self.socket.local)"
+        if let owner { return "\(owner) :\(self.socket.local.port) \(self.arrow) :\(self.socket.remote.port)" }
+        return self.hasRemote ? "\(self.socket.local) \(self.arrow) \(self.socket.remote)" : "\(self.socket.local)"
     }
 
     /// `:443 ← 10.0.0.9:51234`: the own address is the one that is missed least.
     private var shortEndpoints: String {
-        guard self.hasRemote else { return self.endpoints }
+        guard self.hasRemote, self.owner == nil else { return self.endpoints }
         return ":\(self.socket.local.port) \(self.arrow) \(self.socket.remote)"
     }
 
@@ -52,16 +56,25 @@ struct SocketText {
         }
     }
 
-    /// `1.20 ms 3r`: round-trip time and segments sent again. Empty for what has neither.
-    var timing: String {
-        var text = ""
-        if let microseconds = self.socket.smoothedRoundTripMicroseconds, microseconds > 0 {
-            text = TimeText.roundTrip(microseconds: microseconds)
-        }
-        if let segments = self.socket.retransmittedSegments, segments > 0 {
-            text += (text.isEmpty ? "" : " ") + "\(segments)r"
-        }
-        return text
+    /// `1.20 ms 3r`: round-trip time and segments sent again, as well as they go into `width` cells. Segments sent again are
+    /// the news of the two. Empty for a socket that has neither.
+    func timing(width: Int) -> String {
+        let time = self.socket.smoothedRoundTripMicroseconds.flatMap { $0 > 0 ? $0 : nil }
+        let again = self.socket.retransmittedSegments.flatMap { $0 > 0 ? $0 : nil }
+        let candidates: [String] =
+            switch (time, again) {
+            case (nil, nil): []
+            case (let time?, nil):
+                [TimeText.roundTrip(microseconds: time), TimeText.shortRoundTrip(microseconds: time)]
+            case (nil, let again?): ["\(again)r"]
+            case (let time?, let again?):
+                [
+                    "\(TimeText.roundTrip(microseconds: time)) \(again)r",
+                    "\(TimeText.shortRoundTrip(microseconds: time)) \(again)r",
+                    "\(again)r",
+                ]
+            }
+        return candidates.first { $0.utf8.count <= width } ?? candidates.last ?? ""
     }
 
     var age: String? {
@@ -86,7 +99,7 @@ struct SocketText {
             line.add(" ")
             line.add(state, self.socket.state == .established ? .label : .dim, width: stateWidth)
             if ageWidth > 0 { line.add(self.age ?? "older", .dim, width: ageWidth, .right) }
-            if timing > 0 { line.add(self.timing, .label, width: timing, .right) }
+            if timing > 0 { line.add(self.timing(width: timing - 1), .label, width: timing, .right) }
         } else {
             line.add(self.shortEndpoints, role, width: max(0, end - line.columns))
         }

@@ -4,7 +4,7 @@ import TrafficModel
 extension TopState {
     /// The details below the list, under a rule.
     var paneRows: [Frame.Row] {
-        let lines = self.detailLines(width: self.size.width)
+        let lines = self.detailLines
         let room = self.paneHeight - 1
         var rule = self.line()
         rule.add(String(repeating: self.typeface.rule, count: 2), .dim)
@@ -15,7 +15,7 @@ extension TopState {
         return rows
     }
 
-    func detailLines(width: Int) -> [PageLine] {
+    var detailLines: [PageLine] {
         guard let row = self.selectedRow, let snapshot = self.shown else {
             return [PageLine(label: nil, text: "no row selected", role: .dim)]
         }
@@ -28,7 +28,9 @@ extension TopState {
         case .socket(let index, _):
             guard let socket = snapshot.sockets?[index] else { return [] }
             return self.lines(of: socket, snapshot)
-        case .rest, .pending:
+        case .pending, .noSockets:
+            return []
+        case .rest:
             return [PageLine(label: nil, text: "Enter shows the other sockets", role: .dim)]
         }
     }
@@ -149,7 +151,7 @@ extension TopState {
             lines.append(
                 PageLine(
                     label: "\(socket.transport.rawValue) \(socket.state.shortName)",
-                    text: "\(text.endpoints)  \(bytes)  \(text.timing)",
+                    text: "\(text.endpoints)  \(bytes)  \(text.timing(width: 20))",
                     role: socket.closedAt == nil ? .plain : .dim
                 )
             )

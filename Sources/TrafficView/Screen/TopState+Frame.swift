@@ -77,6 +77,7 @@ extension TopState {
         let sorted = self.order.key
         let descending = self.order.key.isDescending != self.order.isReversed
         let layout = self.columns
+        let cursorIsOnSocket = if case .socket = self.selectedRow?.content { true } else { false }
         let showsBoth = layout.cells.contains { $0.column.sortKey(self.measure) == sorted }
         for (index, cell) in layout.cells.enumerated() {
             if index > 0 { line.add(" ", .columnTitle) }
@@ -85,7 +86,7 @@ extension TopState {
             let isPart = !showsBoth && Self.parts(of: sorted).contains(key)
             let isSorted = key == sorted || isPart
             let mark = isSorted ? (descending ? self.typeface.down : self.typeface.up) : ""
-            let plain = cell.column.title(self.grouping)
+            let plain = cursorIsOnSocket && cell.column == .sparkline ? "RTT RETX" : cell.column.title(self.grouping)
             let title = plain.utf8.count < cell.width ? plain + mark : plain
             let alignment: Typeface.Alignment = cell.column.isNumber ? .right : .left
             let text =

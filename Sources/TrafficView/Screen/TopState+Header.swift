@@ -24,8 +24,8 @@ extension TopState {
         var line = self.line()
         let separator = " \(self.typeface.separator) "
         let processes = snapshot.processes?.count { $0.state == .running } ?? 0
-        let sockets =
-            snapshot.sockets?.count { $0.closedAt == nil } ?? snapshot.processes?.reduce(0) { $0 + $1.socketsOpen } ?? 0
+        // Not the list of sockets, which is there only at times: the number would change with what is shown.
+        let sockets = snapshot.processes?.reduce(0) { $0 + $1.socketsOpen } ?? 0
         let counts = "\(processes) processes\(separator)\(sockets) sockets "
         let seconds = seconds(from: snapshot.countingSince, to: snapshot.takenAt)
         line.add(" ")
@@ -44,7 +44,13 @@ extension TopState {
 
     private func shortRow(_ snapshot: Snapshot) -> Frame.Row {
         var line = self.line()
-        self.addTotals(snapshot.totals, to: &line, withTotals: false)
+        if self.size.width < 28 {
+            let rates = snapshot.totals.rates
+            line.add(self.typeface.up + self.units.short(rates.sent), .sent)
+            line.add(" " + self.typeface.down + self.units.short(rates.received), .received)
+        } else {
+            self.addTotals(snapshot.totals, to: &line, withTotals: false)
+        }
         line.addWhole([
             ("  ", .plain), (snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .label),
         ])
@@ -155,10 +161,11 @@ extension TopState {
                 )
             )
         }
+        if case .lost = self.connection { notices.append(("start it: sudo trafficd run", .key)) }
         if case .live = self.connection, let age = self.silence {
             notices.append(("no data from trafficd for \(age)", .error))
         }
-        if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(loss) }
+        if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(("! " + loss.text, loss.role)) }
         if self.isPaused { notices.append(("paused", .pinned)) }
         if !self.filterText.isEmpty {
             notices.append(("filter: \(self.typeface.printable(self.filterText, limit: 200))", .pinned))
@@ -201,7 +208,7 @@ extension CaptureLoss {
         if lost > 0 { parts.append("lost \(TimeText.grouped(lost)) records") }
         if self.ringFull > 0 { parts.append("late \(TimeText.grouped(self.ringFull))") }
         guard !parts.isEmpty else { return nil }
-        return ("! " + parts.joined(separator: ", "), self.isLossy || lost > 0 ? .error : .warning)
+        return (parts.joined(separator: ", "), self.isLossy || lost > 0 ? .error : .warning)
     }
 }
 

@@ -41,6 +41,8 @@ extension TopState {
             line.add(self.branch(row) + " \(TimeText.grouped(UInt64(hidden))) more sockets, Enter shows them", .dim)
         case .pending:
             line.add(self.branch(row) + " reading the sockets\(self.typeface.ellipsis)", .dim)
+        case .noSockets:
+            line.add(self.branch(row) + " no sockets", .dim)
         }
         return line.row(selected: isSelected)
     }
@@ -77,11 +79,12 @@ extension TopState {
             case .unit:
                 line.add(self.typeface.printable(usage.unit ?? "", limit: cell.width + 1), .label, width: cell.width)
             case .sockets:
-                line.add(usage.sockets == 0 ? "" : String(usage.sockets), plain, width: cell.width, .right)
+                line.add(usage.sockets == 0 ? "" : TimeText.count(usage.sockets), plain, width: cell.width, .right)
             case .sparkline:
                 let members = usage.members.lazy.compactMap { snapshot.processes?[$0].identity }
                 let history = self.timeline.history(of: members)
-                line.add(history.sparkline(width: cell.width, typeface: self.typeface), .sparkline, width: cell.width)
+                let text = history.sparkline(width: cell.width, typeface: self.typeface)
+                line.add(text, history.isIdle ? .dim : .sparkline, width: cell.width)
             default:
                 let share = usage.bytes.payload
                 self.addNumber(cell, share, usage.rates, snapshot.totals.rates, isDim: !usage.isRunning, to: &line)
@@ -156,6 +159,13 @@ extension TopState {
 
     // MARK: Sockets
 
+    /// The process that moved most of a socket's bytes.
+    private func ownerName(of socket: SocketUsage, _ snapshot: Snapshot) -> String {
+        guard let owner = socket.owners.max(by: { $0.payload.total < $1.payload.total })?.identity else { return "?" }
+        let name = snapshot.processes?.first { $0.identity == owner }?.details.name ?? ""
+        return "\(self.typeface.printable(name, limit: 40))[\(owner.pid)]"
+    }
+
     private func add(
         _ socket: SocketUsage,
         of owner: ProcessIdentity?,
@@ -168,14 +178,15 @@ extension TopState {
         let share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
         // Of a socket with several owners only the bytes are known by owner.
         let rates = owner == nil || socket.owners.count <= 1 ? socket.rates : nil
-        let description = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt)
+        let name = owner == nil ? self.ownerName(of: socket, snapshot) : nil
+        let description = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt, owner: name)
         line.add(self.branch(row) + " ", .dim)
         let hasTiming = layout.cells.contains { $0.column == .sparkline }
         description.add(to: &line, until: layout.descriptionWidth, withTiming: !hasTiming)
         for cell in layout.cells where !cell.column.isDescription {
             line.add(" ")
             if cell.column == .sparkline {
-                line.add(description.timing, isOpen ? .label : .dim, width: cell.width)
+                line.add(description.timing(width: cell.width), isOpen ? .label : .dim, width: cell.width)
             } else {
                 let bytes = share ?? socket.bytes.payload
                 self.addNumber(cell, bytes, rates, snapshot.totals.rates, isDim: !isOpen, to: &line)

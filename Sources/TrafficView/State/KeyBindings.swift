@@ -19,13 +19,13 @@ public enum KeyBindings {
         (
             "Move",
             [
-                KeyBinding([.up, "k"], "Up k", "up; the cursor stays with its row", .move(-1)),
+                KeyBinding([.up, "k"], "Up k", "up; the cursor follows its row", .move(-1)),
                 KeyBinding([.down, "j"], "Down j", "down", .move(1)),
                 KeyBinding([.pageUp, .control("b")], "PgUp", "a screen up", .page(-1)),
                 KeyBinding([.pageDown, .control("f")], "PgDn", "a screen down", .page(1)),
-                KeyBinding([.home], "Home", "to the top, and stay at the top", .moveToTop),
+                KeyBinding([.home], "Home", "to the top and stay there", .moveToTop),
                 KeyBinding([.end, "G"], "End", "to the bottom", .moveToBottom),
-                KeyBinding([.enter], "Enter", "open or close a row: its sockets, its processes", .toggleExpansion),
+                KeyBinding([.enter], "Enter", "open or close a row", .toggleExpansion),
                 KeyBinding([.right, "l"], "Right", "open", .expand),
                 KeyBinding([.left], "Left", "close", .collapse),
             ]
@@ -33,10 +33,10 @@ public enum KeyBindings {
         (
             "Order",
             [
-                KeyBinding(["<", ","], "< >", "sort by the column to the left, to the right", .sortByNeighbour(-1)),
+                KeyBinding(["<", ","], "< >", "sort by the next column", .sortByNeighbour(-1)),
                 KeyBinding([">", "."], nil, "", .sortByNeighbour(1)),
                 KeyBinding(["r", "R"], "r", "reverse", .reverse),
-                KeyBinding(["A"], "A", "sort by all traffic, both ways", .sort(.rate)),
+                KeyBinding(["A"], "A", "sort by traffic both ways", .sort(.rate)),
                 KeyBinding(["S"], "S", "sort by sent", .sort(.sentRate)),
                 KeyBinding(["D"], "D", "sort by received (down)", .sort(.receivedRate)),
                 KeyBinding(["C"], "C", "sort by count of sockets", .sort(.sockets)),
@@ -48,16 +48,16 @@ public enum KeyBindings {
         (
             "Show",
             [
-                KeyBinding(["/"], "/", "filter, as you type: nginx  port:443  rx>1M", .startFilter),
+                KeyBinding(["/"], "/", "filter", .startFilter),
                 KeyBinding(["\\"], "\\", "no filter", .clearFilter),
-                KeyBinding(["g"], "g", "group: process, executable, unit, user, remote", .group(1)),
+                KeyBinding(["g"], "g", "group: unit, user, remote", .group(1)),
                 KeyBinding(["t"], "t", "rates or totals", .toggleMeasure),
                 KeyBinding(["b"], "b", "bytes or bits", .toggleUnits),
                 KeyBinding([" "], "Space", "pause; counting goes on", .togglePause),
-                KeyBinding(["f"], "f", "freeze: keep this row first", .togglePin),
+                KeyBinding(["f"], "f", "freeze: keep the row first", .togglePin),
                 KeyBinding(["d"], "d", "details below the list", .toggleDetails),
                 KeyBinding(["i"], "i", "all details of the row", .show(.details)),
-                KeyBinding(["c"], "c", "capture: how it counts, blind spots, losses", .show(.capture)),
+                KeyBinding(["c"], "c", "capture: blind spots, losses", .show(.capture)),
                 KeyBinding(["?", "h"], "? h", "this help", .show(.help)),
                 KeyBinding([.escape], "Esc", "close", .close),
                 KeyBinding(["q", "Q"], "q", "quit", .quit),

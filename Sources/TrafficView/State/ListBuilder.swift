@@ -122,10 +122,13 @@ struct ListBuilder {
         to rows: inout [ListRow]
     ) {
         guard let sockets = snapshot.sockets else {
-            rows.append(ListRow(id: .pending(of: parent), depth: depth, isLast: true, content: .pending))
+            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .pending))
             return
         }
         let ordered = index.sockets(below: parent).sorted { self.order.precedes(sockets[$0], sockets[$1]) }
+        if ordered.isEmpty {
+            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .noSockets))
+        }
         let shown = self.unlimited.contains(parent) ? ordered.count : min(ordered.count, Self.socketsShown)
         for (position, socket) in ordered.prefix(shown).enumerated() {
             rows.append(

@@ -10,8 +10,8 @@ public indirect enum RowID: Hashable, Sendable {
     case socket(serial: UInt64, of: ProcessIdentity?)
     /// "… 9,900 more" under `of`.
     case rest(of: RowID)
-    /// "reading the sockets" under `of`.
-    case pending(of: RowID)
+    /// What stands under `of` in place of sockets.
+    case note(of: RowID)
 }
 
 /// The numbers of a row: a process, a group of them, a remote address, or what is left of exited processes.
@@ -76,7 +76,9 @@ struct ListRow: Sendable {
         /// Index in the snapshot's list of sockets, and whose share of it the row is about.
         case socket(Int, of: ProcessIdentity?)
         case rest(hidden: Int)
+        /// The snapshot has no list of sockets yet.
         case pending
+        case noSockets
     }
 
     var id: RowID

@@ -51,7 +51,7 @@ extension TopState {
 
     private mutating func move(by lines: Int) {
         if case .page(let page, let scroll) = self.mode {
-            let most = max(0, self.pageLines(page).count - self.pageHeight)
+            let most = max(0, self.pageRows(page).count - self.pageHeight)
             self.mode = .page(page, scroll: max(0, min(most, sum(scroll, lines))))
             return
         }
@@ -97,7 +97,7 @@ extension TopState {
             }
             self.rebuild()
         case .exited: break
-        case .socket, .pending:
+        case .socket, .note:
             if open == nil { self.mode = .page(.details, scroll: 0) }
             if open == false { self.collapseParent(of: row) }
         }
@@ -126,9 +126,6 @@ extension TopState {
             keys.firstIndex(of: self.order.key).map { ($0 + step + keys.count) % keys.count }
             ?? (step > 0 ? 0 : keys.count - 1)
         self.order = RowOrder(keys[next])
-        if keys[next].asked(of: .rates) != keys[next].asked(of: .totals) {
-            self.measure = keys[next].asked(of: .rates) == keys[next] ? .rates : .totals
-        }
         self.rebuild()
     }
 

@@ -1,16 +1,34 @@
 public import TrafficModel
 
-extension Table {
-    /// A row per process. The name is last among what describes, where cutting it hurts least.
-    public static func processes(_ snapshot: Snapshot, order: RowOrder) -> Table {
-        let processes = snapshot.processes ?? []
+extension Snapshot {
+    /// - Parameter limit: At most so many.
+    public func withProcesses(sortedBy order: RowOrder, limit: Int? = nil) -> Snapshot {
+        guard let processes = self.processes else { return self }
+        var result = self
         let rows = processes.enumerated().map { UsageRow($1, at: $0) }.sorted(by: order.precedes)
+        result.processes = rows.prefix(limit ?? .max).flatMap(\.members).map { processes[$0] }
+        return result
+    }
+
+    /// - Parameter limit: At most so many.
+    public func withSockets(sortedBy order: RowOrder, limit: Int? = nil) -> Snapshot {
+        var result = self
+        result.sockets = self.sockets.map { Array($0.sorted(by: order.precedes).prefix(limit ?? .max)) }
+        return result
+    }
+}
+
+extension Table {
+    /// A row per process, in the snapshot's order.
+    public static func processes(_ snapshot: Snapshot) -> Table {
+        let rows = (snapshot.processes ?? []).enumerated().map { UsageRow($1, at: $0) }
         return Table(
             columns: [
                 Column("PID", "pid"), Column("USER", "user", cutTo: 6), Column("PROCESS", "name", cutTo: 8),
-                Column("UNIT", "unit", cutTo: 6), Column("STATE", "state"), Column("SOCK", "sockets_open"),
-                Column("SENT/s", "payload_sent_bytes_per_second"),
-                Column("RECV/s", "payload_received_bytes_per_second"),
+                Column("UNIT", "unit", cutTo: 6, rank: 5), Column("STATE", "state", rank: 4),
+                Column("SOCK", "sockets_open"),
+                Column("SENT/s", "payload_sent_bytes_per_second", rank: 2),
+                Column("RECV/s", "payload_received_bytes_per_second", rank: 3),
                 Column("SENT", "payload_sent_bytes"), Column("RECV", "payload_received_bytes"),
             ],
             rows: rows.map { row in
@@ -24,23 +42,22 @@ extension Table {
         )
     }
 
-    /// A row per socket, with the process that moved most of its bytes.
-    public static func sockets(_ snapshot: Snapshot, order: RowOrder) -> Table {
+    /// A row per socket, in the snapshot's order, with the process that moved most of its bytes.
+    public static func sockets(_ snapshot: Snapshot) -> Table {
         let names = Dictionary(
             (snapshot.processes ?? []).map { ($0.identity, $0.details.name) },
             uniquingKeysWith: { first, _ in first }
         )
-        let sockets = (snapshot.sockets ?? []).sorted(by: order.precedes)
         return Table(
             columns: [
-                Column("PROTO", "protocol"), Column("STATE", "state"), Column("LOCAL", "local", cutTo: 15),
+                Column("PROTO", "protocol"), Column("STATE", "state", rank: 4), Column("LOCAL", "local", cutTo: 15),
                 Column("REMOTE", "remote", cutTo: 15), Column("PID", "pid"), Column("PROCESS", "name", cutTo: 8),
-                Column("RTT", "smoothed_rtt_us"), Column("RETX", "retransmitted_segments"),
-                Column("SENT/s", "payload_sent_bytes_per_second"),
-                Column("RECV/s", "payload_received_bytes_per_second"),
+                Column("RTT", "smoothed_rtt_us", rank: 1), Column("RETX", "retransmitted_segments", rank: 0),
+                Column("SENT/s", "payload_sent_bytes_per_second", rank: 2),
+                Column("RECV/s", "payload_received_bytes_per_second", rank: 3),
                 Column("SENT", "payload_sent_bytes"), Column("RECV", "payload_received_bytes"),
             ],
-            rows: sockets.map { socket in
+            rows: (snapshot.sockets ?? []).map { socket in
                 let owner = socket.owners.max { $0.payload.total < $1.payload.total }?.identity
                 let name = owner.flatMap { names[$0] }
                 return [

@@ -17,20 +17,19 @@ public struct Table: Sendable {
         public var name: String
         /// The least width at which cutting text off still leaves sense; `nil` for a column that is never cut.
         public var leastWidth: Int?
+        /// Where cutting is not enough, columns are left out, the lowest rank first; `nil` for one that stays.
+        public var rank: Int?
 
-        init(_ title: String, _ name: String, cutTo leastWidth: Int? = nil) {
+        init(_ title: String, _ name: String, cutTo leastWidth: Int? = nil, rank: Int? = nil) {
             self.title = title
             self.name = name
             self.leastWidth = leastWidth
+            self.rank = rank
         }
     }
 
     public var columns: [Column]
     public var rows: [[Cell]]
-
-    public func prefix(_ count: Int) -> Table {
-        Table(columns: self.columns, rows: Array(self.rows.prefix(count)))
-    }
 
     /// Lines with a tab between cells and numbers in full, with the columns' names in the first line.
     ///
@@ -61,6 +60,10 @@ public struct Table: Sendable {
                 max($0, typeface.columns(of: $1[column]))
             }
         }
+        let least = zip(self.columns, widths).map { min($0.leastWidth ?? .max, $1) }
+        if least.reduce(0, +) + 2 * (least.count - 1) > width, let narrower = self.withoutLowestRank {
+            return narrower.frame(width: width, typeface: typeface, units: units)
+        }
         self.narrow(&widths, to: width)
         let isNumber = self.columns.indices.map(self.isNumber)
         func row(_ cells: [String], _ role: Style.Role) -> Frame.Row {
@@ -72,6 +75,17 @@ public struct Table: Sendable {
             return Frame.Row([Frame.Span(text, Style(role))])
         }
         return Frame(rows: [row(self.columns.map(\.title), .title)] + cells.map { row($0, .plain) })
+    }
+
+    private var withoutLowestRank: Table? {
+        let ranked = self.columns.indices.filter { self.columns[$0].rank != nil }
+        guard let lowest = ranked.min(by: { (self.columns[$0].rank ?? 0) < (self.columns[$1].rank ?? 0) }) else {
+            return nil
+        }
+        var table = self
+        table.columns.remove(at: lowest)
+        for row in table.rows.indices { table.rows[row].remove(at: lowest) }
+        return table
     }
 
     private func narrow(_ widths: inout [Int], to width: Int) {

@@ -16,6 +16,9 @@ struct RateHistory: Sendable, Hashable {
         for (index, sample) in other.samples.enumerated() { self.samples[offset + index] += sample }
     }
 
+    /// Whether nothing moved in all that time.
+    var isIdle: Bool { self.samples.allSatisfy { $0 <= 0 } }
+
     /// The newest samples in `width` cells, the newest at the right, on a linear scale up to `peak` or their own largest.
     ///
     /// A blank is a time before the first sample, the lowest step no traffic; the least traffic shows as the second step.

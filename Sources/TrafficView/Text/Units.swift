@@ -36,6 +36,12 @@ public enum Units: Sendable, Hashable, CaseIterable {
         return number + " " + unit + self.name + "/s"
     }
 
+    /// `1.23M`, without a unit: for where there is hardly any room.
+    public func short(_ bytes: Double) -> String {
+        let (number, unit) = Self.scaled(bytes * self.multiplier)
+        return number + unit
+    }
+
     private static let prefixes = ["", "k", "M", "G", "T", "P", "E", "Z"]
 
     private static func scaled(_ value: Double) -> (number: String, prefix: String) {
@@ -85,6 +91,25 @@ public enum TimeText {
         case ..<999_500: Units.fixed(Double(microseconds) / 1e3, decimals: 0) + " ms"
         case ..<99_950_000: Units.fixed(Double(microseconds) / 1e6, decimals: 1) + " s"
         default: "\(min(microseconds, 9_999_000_000) / 1_000_000) s"
+        }
+    }
+
+    /// The same in at most five cells: `85us`, `1.2ms`, `340ms`, `12s`.
+    static func shortRoundTrip(microseconds: UInt64) -> String {
+        switch Double(microseconds) {
+        case ..<999.5: "\(microseconds)us"
+        case ..<9_950: Units.fixed(Double(microseconds) / 1e3, decimals: 1) + "ms"
+        case ..<999_500: Units.fixed(Double(microseconds) / 1e3, decimals: 0) + "ms"
+        default: Units.fixed(Double(min(microseconds, 9_999_000_000)) / 1e6, decimals: 0) + "s"
+        }
+    }
+
+    /// At most four cells: `9999`, `12k`, `3M`.
+    static func count(_ value: Int) -> String {
+        switch value {
+        case ..<10_000: "\(value)"
+        case ..<1_000_000: "\(value / 1000)k"
+        default: "\(value / 1_000_000)M"
         }
     }
 

@@ -15,16 +15,14 @@ struct LineSplitter {
         }
     }
 
-    /// - Returns: The next complete line without its newline; `nil` where none is complete.
+    /// - Returns: The next complete line with its newline; `nil` where none is complete.
     mutating func next() -> ByteBuffer? {
         let view = self.pending.readableBytesView
         guard let newline = view[(view.startIndex + self.scanned)...].firstIndex(of: UInt8(ascii: "\n")) else {
             self.scanned = view.count
             return nil
         }
-        let line = self.pending.readSlice(length: newline - view.startIndex)
-        self.pending.moveReaderIndex(forwardBy: 1)
         self.scanned = 0
-        return line
+        return self.pending.readSlice(length: newline - view.startIndex + 1)
     }
 }

@@ -38,7 +38,7 @@ struct Doctor: AsyncParsableCommand {
         let output = StandardStream.output
         switch self.format {
         case .json:
-            try unsafe answer.withUnsafeReadableBytes { try unsafe output.write($0) }
+            try output.write(answer)
         case .table:
             let view = DoctorView(typeface: Locale.typeface(ascii: false), width: output.columns ?? 80)
             try output.write(view.frame(of: report), inColor: self.color.isWanted)

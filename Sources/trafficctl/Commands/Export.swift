@@ -35,14 +35,14 @@ struct Export: AsyncParsableCommand {
         let query = [("format", self.format.rawValue), ("filter", self.filtering.filter)]
         guard let output else {
             try await self.connection.client.stream("/v1/snapshot", query) { part in
-                try unsafe part.withUnsafeReadableBytes { try unsafe StandardStream.output.write($0) }
+                try StandardStream.output.write(part)
             }
             return
         }
         // Asked first: without an answer there is nothing to make a file for.
         let bytes = try await self.connection.client.get("/v1/snapshot", query)
         let file = try NewFile(path: output)
-        try unsafe bytes.readableBytesView.withUnsafeBytes { try unsafe file.write($0) }
+        try file.write(bytes)
         try file.commit()
     }
 }

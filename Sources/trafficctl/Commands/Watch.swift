@@ -36,8 +36,7 @@ struct Watch: AsyncParsableCommand {
             try await self.connection.client.stream("/v1/stream", query) { part in
                 lines.append(part)
                 while let line = lines.next() {
-                    try unsafe line.withUnsafeReadableBytes { try unsafe StandardStream.output.write($0) }
-                    try StandardStream.output.write("\n")
+                    try StandardStream.output.write(line)
                     left -= 1
                     if left == 0 { throw EnoughLines() }
                 }

@@ -1,4 +1,5 @@
 import Glibc
+import NIOCore
 
 /// A file that appears under its name when it is complete, and not at all otherwise: written beside it, synced, renamed.
 struct NewFile: ~Copyable {
@@ -23,8 +24,12 @@ struct NewFile: ~Copyable {
     }
 
     /// - Throws: `Failure.notWritten`.
-    func write(_ bytes: UnsafeRawBufferPointer) throws(Failure) {
-        try unsafe writeAll(bytes, to: self.descriptor, path: self.path)
+    func write(_ buffer: ByteBuffer) throws(Failure) {
+        let (descriptor, path) = (self.descriptor, self.path)
+        let result = buffer.withUnsafeReadableBytes { bytes in
+            Result { () throws(Failure) in try unsafe writeAll(bytes, to: descriptor, path: path) }
+        }
+        try result.get()
     }
 
     /// Gives the file its name.

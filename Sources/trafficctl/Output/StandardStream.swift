@@ -1,4 +1,5 @@
 import Glibc
+import NIOCore
 
 /// Standard output has no reader any more (EPIPE): nothing is left to do, and nothing is wrong.
 struct OutputClosed: Error {}
@@ -27,7 +28,12 @@ struct StandardStream {
     }
 
     /// - Throws: `OutputClosed` or `Failure.notWritten`.
-    func write(_ bytes: UnsafeRawBufferPointer) throws {
+    func write(_ buffer: ByteBuffer) throws {
+        try buffer.withUnsafeReadableBytes { try unsafe self.write($0) }
+    }
+
+    /// - Throws: `OutputClosed` or `Failure.notWritten`.
+    private func write(_ bytes: UnsafeRawBufferPointer) throws {
         do throws(Failure) {
             try unsafe writeAll(bytes, to: self.descriptor, path: self.name)
         } catch .notWritten(_, EPIPE) {

@@ -1,0 +1,56 @@
+import TrafficModel
+
+/// The page about the counting itself, and every sum there is.
+extension TopState {
+    var captureLines: [PageLine] {
+        guard let snapshot = self.timeline.snapshot else { return [PageLine(label: nil, text: "no data yet")] }
+        let capture = snapshot.capture
+        let clean = { (text: String) in self.typeface.printable(text) }
+        var lines: [PageLine] = [
+            .heading("How bytes are counted"),
+            PageLine(label: "rung", text: capture.rung.rawValue, role: capture.isDegraded ? .warning : .plain),
+        ]
+        if let reason = capture.reason { lines += self.wrapped("why", clean(reason), .warning) }
+        lines += self.wrapped("hooks", capture.hooks.isEmpty ? "none" : clean(capture.hooks.joined(separator: ", ")))
+        if capture.blindSpots.isEmpty { lines.append(PageLine(label: "blind spots", text: "none known")) }
+        for (index, spot) in capture.blindSpots.enumerated() {
+            lines += self.wrapped(index == 0 ? "blind spots" : "", clean(spot), .warning)
+        }
+        lines += [
+            PageLine(label: "daemon", text: clean("trafficd \(snapshot.daemon.version), pid \(snapshot.daemon.pid)")),
+            PageLine(label: "counting since", text: snapshot.countingSince.description),
+            PageLine(label: "kernel", text: clean(snapshot.host.kernel)),
+            .blank, .heading("What is missing from the numbers"),
+        ]
+        let loss = capture.loss
+        let losses: [(String, UInt64, String)] = [
+            ("ring full", loss.ringFull, "records came late, none lost"),
+            ("map full", loss.mapFull, "records, owners or sockets found no room"),
+            ("malformed", loss.recordsMalformed, "records could not be read"),
+            ("reports", loss.reportsDropped + loss.reportsRejected, "reports dropped or rejected"),
+            ("sent", loss.lostSentBytes, "bytes belong to no known socket"),
+            ("received", loss.lostReceivedBytes, "bytes belong to no known socket"),
+        ]
+        for (label, count, meaning) in losses {
+            let role: Style.Role = count == 0 ? .dim : label == "ring full" ? .warning : .error
+            lines.append(PageLine(label: label, text: "\(TimeText.grouped(count)) \(meaning)", role: role))
+        }
+        lines += [.blank, .heading("Totals")]
+        lines += self.amounts("all", snapshot.totals.bytes.payload)
+        for (scope, bytes) in snapshot.totals.byScope.sorted(by: { $0.key < $1.key }) {
+            lines += self.amounts(clean(scope), bytes.payload)
+        }
+        lines += [.blank, .heading("Interfaces, since they came up")]
+        for interface in Self.ordered(snapshot.interfaces ?? []) {
+            let bytes = PayloadBytes(sent: interface.sentBytes, received: interface.receivedBytes)
+            lines += self.amounts(clean(interface.name), bytes)
+        }
+        return lines
+    }
+
+    private func amounts(_ label: String, _ bytes: PayloadBytes) -> [PageLine] {
+        let text =
+            "\(self.typeface.up) \(self.units.amount(bytes.sent))  \(self.typeface.down) \(self.units.amount(bytes.received))"
+        return [PageLine(label: label, text: text)]
+    }
+}

@@ -1,0 +1,74 @@
+import ArgumentParser
+import NIOCore
+import TrafficExport
+import TrafficModel
+import TrafficView
+
+/// Options of the commands that print rows.
+struct RowOptions: ParsableArguments {
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case table, json, ndjson, csv
+
+        /// `nil` for the one format that is made here.
+        var export: ExportFormat? { ExportFormat(rawValue: self.rawValue) }
+    }
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+    @OptionGroup var color: ColorOptions
+    @OptionGroup var unit: UnitOptions
+
+    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
+    var format = Format.table
+
+    @Option(help: "Largest first for amounts, A to Z for names. (default for tables: total)")
+    var sort: SortKey?
+
+    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
+    var limit: Int?
+
+    func validate() throws {
+        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
+    }
+
+    private var order: RowOrder { RowOrder(self.sort ?? .total) }
+
+    func printProcesses() async throws {
+        try await self.run("/v1/processes", csv: .processes, table: Table.processes) {
+            $0.withProcesses(sortedBy: self.order, limit: self.limit)
+        }
+    }
+
+    func printSockets() async throws {
+        try await self.run("/v1/sockets", csv: .sockets, table: Table.sockets) {
+            $0.withSockets(sortedBy: self.order, limit: self.limit)
+        }
+    }
+
+    /// - Parameters:
+    ///   - path: Of the control API.
+    ///   - csv: The list that CSV has.
+    ///   - choose: Orders and cuts the list that this is about.
+    private func run(
+        _ path: String,
+        csv: Snapshot.Table,
+        table: (Snapshot) -> Table,
+        choose: (Snapshot) -> Snapshot
+    ) async throws {
+        let client = self.connection.client
+        let output = StandardStream.output
+        if let format = self.format.export, self.sort == nil, self.limit == nil {
+            // Nothing to do to it: the bytes as the daemon made them.
+            let query = [("filter", self.filtering.filter), ("format", format.rawValue)]
+            return try await client.stream(path, query) { try output.write($0) }
+        }
+        let snapshot = choose(try Snapshot(json: try await client.get(path, [("filter", self.filtering.filter)])))
+        if let format = self.format.export {
+            return try output.write(ByteBuffer(bytes: snapshot.encoded(as: format, table: csv)))
+        }
+        let typeface = Locale.typeface(ascii: false)
+        guard output.isTerminal else { return try output.write(table(snapshot).tabSeparated(typeface: typeface)) }
+        let frame = table(snapshot).frame(width: output.columns ?? 80, typeface: typeface, units: self.unit.units)
+        try output.write(frame, inColor: self.color.isWanted)
+    }
+}

@@ -1,0 +1,285 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficView
+
+@Suite("What top does with keys and snapshots")
+struct TopStateTests {
+    private func pids(_ state: TopState) -> [Int32] {
+        state.rows.compactMap { if case .usage(let row) = $0.content { row.pid } else { nil } }
+    }
+
+    @Test("the cursor follows its process wherever the order puts it")
+    func cursorFollows() throws {
+        var state = try Fixture.top()
+        #expect(state.selectedText.contains("node"))
+        state.press(.down)
+        #expect(state.selectedText.contains("nginx"))
+        var snapshot = try Fixture.snapshot(tick: 31)
+        snapshot.processes?[0].rates = PayloadRates(sent: 0, received: 0)
+        state.receive(snapshot)
+        #expect(state.selectedText.contains("nginx"))
+        #expect(state.cursor == 4)
+    }
+
+    @Test("untouched, the cursor stays at the top, and Home brings it back there")
+    func cursorAtTop() throws {
+        var state = try Fixture.top()
+        var snapshot = try Fixture.snapshot(tick: 31)
+        snapshot.processes?[1].rates = PayloadRates()
+        state.receive(snapshot)
+        #expect(state.selectedText.contains("nginx"))
+        state.press(.end, .home)
+        state.receive(try Fixture.snapshot(tick: 36))
+        #expect(state.cursor == 0 && state.selected == nil)
+    }
+
+    @Test("when the row under the cursor goes, the cursor stays on its line")
+    func rowGone() throws {
+        var state = try Fixture.top()
+        state.press(.down, .down, .down)
+        var snapshot = try Fixture.snapshot(tick: 31)
+        snapshot.processes?.removeAll { $0.identity.pid == 2 }
+        state.receive(snapshot)
+        #expect(state.cursor == 3)
+        snapshot.processes = []
+        snapshot.exited = []
+        state.receive(snapshot)
+        #expect(state.cursor == 0 && state.selectedRow == nil)
+        state.press(.enter, .left, "f", "d", "i", .escape, .down, .pageDown, .end)
+        #expect(state.rows.isEmpty)
+    }
+
+    @Test("a reused pid is another process, and the cursor does not take it for the old one")
+    func pidReuse() throws {
+        var state = try Fixture.top()
+        state.press(.down)
+        var snapshot = try Fixture.snapshot(tick: 31)
+        snapshot.processes?[0].identity.startBoottimeNanoseconds += 1
+        snapshot.processes?[0].rates = PayloadRates()
+        state.receive(snapshot)
+        #expect(!state.selectedText.contains("nginx"))
+    }
+
+    @Test("rows with equal values stand by pid, also when the daemon lists them otherwise")
+    func stableOrder() throws {
+        var state = try Fixture.top()
+        let before = self.pids(state)
+        #expect(before == [4_194_304, 812, 2, 77, 901, 1301])
+        var snapshot = try Fixture.snapshot(tick: 29)
+        snapshot.processes?.reverse()
+        state.receive(snapshot)
+        #expect(self.pids(state) == before)
+        state.press("r")
+        #expect(self.pids(state) == [2, 77, 901, 1301, 812, 4_194_304])
+    }
+
+    @Test(
+        "each key sorts by its column, and once more reverses",
+        arguments: [
+            ("S", [812, 4_194_304]), ("D", [4_194_304, 812]), ("C", [4_194_304, 812]), ("P", [2, 77]),
+            ("N", [1301, 77]),
+            ("U", [77, 901]), ("A", [812, 4_194_304]),
+        ] as [(Key, [Int32])]
+    )
+    func sortKeys(_ key: Key, _ first: [Int32]) throws {
+        // After another order, so that every key is pressed for the first time.
+        var state = try Fixture.top(ticks: 35)
+        state.order = RowOrder(.total, isReversed: true)
+        state.press(key)
+        #expect(Array(self.pids(state).prefix(2)) == first)
+        state.press(key)
+        #expect(self.pids(state).last == first.first)
+    }
+
+    @Test("< and > go through the columns on the screen, and round")
+    func neighbours() throws {
+        var state = try Fixture.top(width: 80)
+        var keys: [SortKey] = []
+        for _ in 0..<9 {
+            keys.append(state.order.key)
+            state.press(">")
+        }
+        #expect(keys == [.rate, .sent, .received, .pid, .user, .name, .sockets, .sentRate, .receivedRate])
+        state.press("<", "<")
+        #expect(state.order.key == .sentRate)
+    }
+
+    @Test("t asks the same question of totals and back")
+    func measure() throws {
+        var state = try Fixture.top()
+        state.press("S", "t")
+        #expect(state.order.key == .sent)
+        state.press("t")
+        #expect(state.order.key == .sentRate)
+    }
+
+    @Test("paused, the picture stands still, and going on shows what came meanwhile")
+    func pause() throws {
+        var state = try Fixture.top()
+        state.press(" ")
+        let still = state.frame()
+        for tick in 30..<35 { state.receive(try Fixture.snapshot(tick: tick)) }
+        #expect(state.frame() == still)
+        state.press(" ")
+        #expect(state.frame() != still)
+        #expect(state.timeline.sent.samples.count == 35)
+    }
+
+    @Test("a row opened while paused gets its sockets from the running stream")
+    func pausedSockets() throws {
+        var state = try Fixture.top()
+        state.press(.down, " ", .enter)
+        #expect(state.needsSockets)
+        state.receive(try Fixture.snapshot(tick: 31, withSockets: true))
+        #expect(state.frame().plainText.contains("192.168.100.200"))
+        let still = state.frame()
+        state.receive(try Fixture.snapshot(tick: 32, withSockets: true))
+        #expect(state.frame() == still)
+    }
+
+    @Test("sockets are asked for when something shows them, and only then")
+    func needsSockets() throws {
+        var state = try Fixture.top()
+        #expect(!state.needsSockets)
+        state.press(.enter)
+        #expect(state.needsSockets)
+        state.press(.left)
+        #expect(!state.needsSockets)
+        state.press("g", "g", "g", "g")
+        #expect(state.needsSockets)
+        state.press("g")
+        try state.setFilter("port:443")
+        #expect(state.needsSockets)
+        state.press("\\")
+        #expect(!state.needsSockets)
+    }
+
+    @Test("left goes to the parent and closes it")
+    func collapse() throws {
+        var state = try Fixture.top(withSockets: true)
+        state.press(.down, .right, .down, .down)
+        #expect(state.selectedText.contains("2001:db8"))
+        state.press(.left)
+        #expect(state.selectedText.contains("nginx"))
+        #expect(state.rows.count == 7)
+    }
+
+    @Test("a frozen row stands first whatever it moves, until it is freed")
+    func pin() throws {
+        var state = try Fixture.top()
+        state.press(.end, "f")
+        #expect(self.pids(state).first == 1301)
+        state.receive(try Fixture.snapshot(tick: 31))
+        #expect(self.pids(state).first == 1301)
+        state.press("f")
+        #expect(self.pids(state).first == 812)
+    }
+
+    @Test("a filter works as it is typed, an error leaves it, and Esc brings the old one back")
+    func filter() throws {
+        var state = try Fixture.top()
+        try state.setFilter("nginx")
+        state.press("/")
+        state.press(.control("u"))
+        state.type("node")
+        #expect(self.pids(state) == [4_194_304])
+        state.type(" bad:term")
+        #expect(state.filterError != nil)
+        state.press(.enter)
+        if case .filter = state.mode {} else { Issue.record("a wrong filter was accepted") }
+        state.press(.escape)
+        #expect(state.filterText == "nginx" && state.filterError == nil && state.mode == .list)
+        #expect(self.pids(state) == [812])
+        state.press("/", .control("w"), .enter)
+        #expect(state.filterText.isEmpty && self.pids(state).count == 6)
+    }
+
+    @Test("keys that edit do so in the prompt, and control characters stay out")
+    func editing() throws {
+        var state = try Fixture.top()
+        state.press("/")
+        state.type("q?pause b")
+        #expect(!state.wantsQuit && state.filterText == "q?pause b")
+        state.press(.left, .left, .backspace, .home, .delete, .end)
+        state.press(.character("\u{1b}"), .character("\u{202e}"))
+        #expect(state.filterText == "?paus b")
+    }
+
+    @Test("a daemon that goes dims the rows and says so; one that returns makes them live")
+    func lost() throws {
+        var state = try Fixture.top()
+        state.loseConnection(reason: "gone")
+        state.tick(now: Fixture.time(100))
+        let row = try #require(state.frame().rows.first { $0.text.contains("nginx") })
+        #expect(row.spans.allSatisfy { $0.style.role == .dim })
+        #expect(
+            state.frame().plainText.contains("waiting for trafficd at /run/trafficd/control.sock, last seen 1m 11s ago")
+        )
+        state.receive(try Fixture.snapshot(tick: 31))
+        #expect(!state.frame().plainText.contains("waiting"))
+    }
+
+    @Test("another boot or a daemon that counts anew starts the histories over")
+    func newCounters() throws {
+        var state = try Fixture.top()
+        var snapshot = try Fixture.snapshot(tick: 1)
+        snapshot.countingSince = Fixture.time(0)
+        state.receive(snapshot)
+        #expect(state.timeline.sent.samples.count == 1)
+        // The same snapshot again, as after a change of stream, is no sample.
+        state.receive(snapshot)
+        #expect(state.timeline.sent.samples.count == 1)
+    }
+
+    @Test(
+        "pages scroll within their text and close with the key that opened them",
+        arguments: ["?", "c", "i"] as [Key]
+    )
+    func pages(_ key: Key) throws {
+        var state = try Fixture.top(height: 8)
+        let list = state.frame()
+        state.press(key, .up, .end, .pageDown, .down)
+        let end = state.frame()
+        state.press(.down)
+        #expect(state.frame() == end)
+        state.press(.home, key)
+        #expect(state.frame() == list)
+        #expect(!state.wantsQuit)
+    }
+
+    @Test("no key crashes in any mode, at any size")
+    func anyKeys() throws {
+        var generator = SeededGenerator(seed: 11)
+        let keys: [Key] =
+            KeyBindings.list.flatMap { $0.bindings.flatMap(\.keys) } + [.backspace, .delete, .tab, .enter, "x", "日"]
+        var state = try Fixture.top(withSockets: true)
+        for step in 0..<4000 {
+            let key = keys.randomElement(using: &generator) ?? .enter
+            state.press(key)
+            if step % 50 == 0 {
+                state.resize(
+                    to: .init(
+                        width: Int.random(in: 1...150, using: &generator),
+                        height: Int.random(in: 1...50, using: &generator)
+                    )
+                )
+                state.receive(try Fixture.snapshot(tick: step, withSockets: step % 100 == 0))
+            }
+            FrameTests.check(
+                state.frame(),
+                width: state.size.width,
+                height: state.size.height,
+                typeface: state.typeface
+            )
+        }
+    }
+
+    @Test("every binding has its own key, and help for it")
+    func bindings() {
+        let bindings = KeyBindings.list.flatMap(\.bindings)
+        let keys = bindings.flatMap(\.keys)
+        #expect(Set(keys).count == keys.count)
+        #expect(bindings.allSatisfy { $0.label == nil || !$0.help.isEmpty })
+    }
+}
