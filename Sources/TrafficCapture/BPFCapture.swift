@@ -34,6 +34,9 @@ public final class BPFCapture: CaptureSource {
     /// - Parameter ringBytes: Size of the ring of closed sockets, a power of two and at least a page.
     package init(rung: CaptureRung, reason: String? = nil, ringBytes: UInt32) throws(CaptureError) {
         LibbpfLog.install()
+        guard HostProbe.btf().isGood else {
+            throw .unsupported(feature: "rung \(rung.rawValue)", reason: HostProbe.btf().finding)
+        }
         let programs = BPFPrograms.of(rung)
         var blindSpots = BPFPrograms.blindSpots
         var hooks: [BPFPrograms.Hook] = []

@@ -11,7 +11,7 @@ public struct HostProbe: Sendable, Hashable {
         [self.btf(), self.cgroup(), self.pidNamespace(), self.lockdown()]
     }
 
-    private static func btf() -> HostProbe {
+    static func btf() -> HostProbe {
         let path = "/sys/kernel/btf/vmlinux"
         let isThere = access(path, R_OK) == 0
         return HostProbe(

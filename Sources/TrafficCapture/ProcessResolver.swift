@@ -44,6 +44,12 @@ public final class ProcessResolver: Sendable {
 
     /// Works until ``stop()``. Blocks its thread.
     public func run() throws(CaptureError) {
+        // A descriptor per watched process.
+        var limit = rlimit()
+        if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
+            limit.rlim_cur = limit.rlim_max
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        }
         var watch = try ProcessWatch(wake: self.wake.descriptor)
         var reader = ProcessReader()
         while true {

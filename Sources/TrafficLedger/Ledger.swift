@@ -63,8 +63,7 @@ public struct Ledger: Sendable {
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
             self.processes[process]?.resolve(details)
         case .exited(let process, let time):
-            guard self.processes[process]?.exitedAt == nil else { return }
-            self.processes[process]?.exitedAt = time
+            self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
         case .loss(let loss):
@@ -122,7 +121,7 @@ public struct Ledger: Sendable {
         self.interfaces.tick(seconds: seconds)
         self.forgetClosedSockets(boottime: boottime)
         self.countOpenSockets()
-        self.foldExitedProcesses(wall: wall)
+        self.foldExitedProcesses(boottime: boottime)
     }
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
@@ -142,17 +141,14 @@ public struct Ledger: Sendable {
         }
     }
 
-    private mutating func foldExitedProcesses(wall: Timestamp) {
-        let age = Int64(self.retention.exitedProcesses.nanoseconds)
-        let gone = self.processes.values.filter { $0.exitedAt != nil }.sorted {
-            ($0.exitedAt ?? wall) < ($1.exitedAt ?? wall)
-        }
+    private mutating func foldExitedProcesses(boottime: UInt64) {
+        let age = self.retention.exitedProcesses.nanoseconds
+        let gone = self.processes.values.compactMap { process in process.exitedBoottime.map { ($0, process.identity) } }
+            .sorted { $0.0 < $1.0 }
         let surplus = gone.count - self.retention.exitedProcessLimit
-        for (index, process) in gone.enumerated() {
-            let exitedAt = process.exitedAt?.nanosecondsSinceEpoch ?? 0
-            guard index < surplus || exitedAt + age < wall.nanosecondsSinceEpoch else { continue }
-            self.processes[process.identity] = nil
-            self.exited.fold(process)
+        for (index, (exitedBoottime, identity)) in gone.enumerated() {
+            guard index < surplus || exitedBoottime + age < boottime else { return }
+            if let process = self.processes.removeValue(forKey: identity) { self.exited.fold(process) }
         }
     }
 

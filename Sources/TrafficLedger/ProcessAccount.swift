@@ -6,7 +6,9 @@ struct ProcessAccount {
     private(set) var details: ProcessDetails
     /// The names by which the kernel has known it; a new one means that it has executed something else.
     private var names: Set<String> = []
-    var exitedAt: Timestamp?
+    private(set) var exitedAt: Timestamp?
+    /// When the ledger heard of the end, on the clock that does not jump.
+    private(set) var exitedBoottime: UInt64?
     var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
@@ -29,6 +31,13 @@ struct ProcessAccount {
     /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.
     mutating func resolve(_ details: ProcessDetails) {
         if details.executable != nil || self.details.executable == nil { self.details = details }
+    }
+
+    /// The first word on its end counts.
+    mutating func end(at time: Timestamp, boottime: UInt64) {
+        guard self.exitedAt == nil else { return }
+        self.exitedAt = time
+        self.exitedBoottime = boottime
     }
 
     mutating func add(retransmitted: UInt64) {

@@ -1,0 +1,55 @@
+import Foundation
+import GroundTruth
+import Testing
+
+/// A kernel that lacks something, made by hiding it in a mount namespace of the daemon's own.
+@Suite(.tags(.kernel), .serialized, .needsRoot, .needs("unshare"))
+struct BareKernelTests {
+    /// Runs the daemon for `seconds` with `directory` empty, and gives what it answered to `path` meanwhile.
+    private func run(
+        hiding directory: String,
+        rung: String,
+        asking path: String = "/v1/doctor"
+    ) async throws -> (code: Int32, error: String, answer: String) {
+        let runtime = FileManager.default.temporaryDirectory.appending(path: "trafficd-bare-\(UUID().uuidString.prefix(8))")
+        defer { try? FileManager.default.removeItem(at: runtime) }
+        let script = """
+            mount -t tmpfs none \(directory) || exit 99
+            \(Machine.programs.daemon.path) run --rung \(rung) --runtime-directory \(runtime.path) &
+            daemon=$!
+            for try in $(seq 50); do
+                curl --silent --fail --unix-socket \(runtime.path)/control.sock http://localhost\(path) && break
+                kill -0 $daemon 2>/dev/null || break
+                sleep 0.1
+            done
+            kill -TERM $daemon 2>/dev/null
+            wait $daemon
+            """
+        let result = try await tool("unshare", ["--mount", "sh", "-c", script])
+        return (result.code, result.error, result.output)
+    }
+
+    @Test("without BTF a BPF rung says so in one line", .needsBPF)
+    func noBTF() async throws {
+        let result = try await self.run(hiding: "/sys/kernel/btf", rung: Machine.rung)
+        #expect(result.code == 1)
+        #expect(result.error.split(separator: "\n").count == 1, "\(result.error)")
+        #expect(result.error.contains("/sys/kernel/btf/vmlinux is missing"))
+    }
+
+    @Test("without BTF the best rung is poll, and doctor says why and what to do")
+    func pollWithoutBTF() async throws {
+        let result = try await self.run(hiding: "/sys/kernel/btf", rung: "auto")
+        #expect(result.code == 0)
+        #expect(result.answer.contains(#""rung":"poll""#))
+        #expect(result.answer.contains("BTF"))
+        #expect(result.answer.contains("CONFIG_DEBUG_INFO_BTF"))
+    }
+
+    @Test("bpffs, tracefs and mounted cgroups are not needed", .needsBPF, arguments: ["/sys/fs/bpf", "/sys/kernel/tracing", "/sys/fs/cgroup"])
+    func noMounts(directory: String) async throws {
+        let result = try await self.run(hiding: directory, rung: Machine.rung)
+        #expect(result.code == 0, "\(result.error)")
+        #expect(result.answer.contains("cgroup/sock_release"))
+    }
+}
