@@ -35,7 +35,7 @@ public final class RuntimeDirectory: Sendable {
     public let path: String
     /// The group that the socket is given. `nil` where there is none of the name, or this process may not give it.
     package let groupID: UInt32?
-    private let lock: CInt
+    private let lock: Descriptor
 
     public var controlSocketPath: String { self.path + "/control.sock" }
 
@@ -59,21 +59,11 @@ public final class RuntimeDirectory: Sendable {
         self.groupID = Self.identifier(ofGroup: group)
         self.lock = try Self.takeLock(in: path)
         guard self.bindingPath.utf8.count <= Self.longestSocketPath else {
-            close(self.lock)
             throw .pathTooLong(path: self.bindingPath, limit: Self.longestSocketPath)
         }
-        do throws(RuntimeDirectoryError) {
-            try Self.clear(self.controlSocketPath)
-            if mkdir(self.privatePath, 0o700) != 0, errno != EEXIST { throw .last("mkdir", self.privatePath) }
-            try Self.clear(self.bindingPath)
-        } catch {
-            close(self.lock)
-            throw error
-        }
-    }
-
-    deinit {
-        close(self.lock)
+        try Self.clear(self.controlSocketPath)
+        if mkdir(self.privatePath, 0o700) != 0, errno != EEXIST { throw .last("mkdir", self.privatePath) }
+        try Self.clear(self.bindingPath)
     }
 
     /// Gives the listening socket at ``bindingPath`` mode and group, and moves it to ``controlSocketPath``.
@@ -94,30 +84,27 @@ public final class RuntimeDirectory: Sendable {
     }
 
     /// - Returns: A descriptor that holds the lock.
-    private static func takeLock(in path: String) throws(RuntimeDirectoryError) -> CInt {
+    private static func takeLock(in path: String) throws(RuntimeDirectoryError) -> Descriptor {
         if mkdir(path, 0o755) == 0 {
             // The umask may have taken more than it should: group members have to reach the socket.
             guard chmod(path, 0o755) == 0 else { throw .last("chmod", path) }
         } else if errno != EEXIST {
             throw .last("mkdir", path)
         }
-        let directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        guard directory >= 0 else { throw .last("open", path) }
-        defer { close(directory) }
+        let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+        guard let directory = Descriptor(open(path, flags)) else { throw .last("open", path) }
         var status = stat()
-        guard unsafe fstat(directory, &status) == 0 else { throw .last("stat", path) }
+        guard unsafe fstat(directory.number, &status) == 0 else { throw .last("stat", path) }
         guard status.st_uid == geteuid() || status.st_uid == 0 else {
             throw .notSafe(path: path, reason: "it belongs to user \(status.st_uid)")
         }
         guard status.st_mode & S_IWOTH == 0 else { throw .notSafe(path: path, reason: "everyone may write to it") }
 
         let file = path + "/lock"
-        let lock = openat(directory, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard lock >= 0 else { throw .last("open", file) }
-        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
-            let error = errno == EWOULDBLOCK ? RuntimeDirectoryError.inUse(path: path) : .last("flock", file)
-            close(lock)
-            throw error
+        let lock = Descriptor(openat(directory.number, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600))
+        guard let lock else { throw .last("open", file) }
+        guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
+            throw errno == EWOULDBLOCK ? .inUse(path: path) : .last("flock", file)
         }
         return lock
     }
@@ -137,15 +124,14 @@ public final class RuntimeDirectory: Sendable {
 
     /// Whether a socket is listened on. A full queue is a sign of life too.
     private static func answers(_ path: String) -> Bool {
-        let client = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        guard client >= 0 else { return false }
-        defer { close(client) }
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        guard let client = Descriptor(socket(AF_UNIX, type, 0)) else { return false }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
         let result = unsafe withUnsafeBytes(of: &address) { bytes in
             unsafe connect(
-                client,
+                client.number,
                 bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
                 socklen_t(MemoryLayout<sockaddr_un>.size)
             )
@@ -163,6 +149,21 @@ public final class RuntimeDirectory: Sendable {
             }
             return unsafe entry.gr_gid
         }
+    }
+}
+
+/// The one owner of a file descriptor.
+private struct Descriptor: ~Copyable, Sendable {
+    let number: CInt
+
+    /// - Returns: `nil` for the negative number of a call that failed; `errno` says why.
+    init?(_ number: CInt) {
+        guard number >= 0 else { return nil }
+        self.number = number
+    }
+
+    deinit {
+        close(self.number)
     }
 }
 

@@ -1,0 +1,108 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficControl
+
+@Suite("The runtime directory")
+struct RuntimeDirectoryTests {
+    let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+
+    func listen(at path: String) throws -> CInt {
+        let server = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
+        let result = unsafe withUnsafeBytes(of: &address) { bytes in
+            unsafe bind(
+                server,
+                bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
+                socklen_t(MemoryLayout<sockaddr_un>.size)
+            )
+        }
+        try #require(result == 0 && Glibc.listen(server, 1) == 0)
+        return server
+    }
+
+    @Test("It is created for others to reach, and taken once")
+    func taken() throws {
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        var first: RuntimeDirectory? = try RuntimeDirectory(taking: self.path)
+        let mode = try FileManager.default.attributesOfItem(atPath: self.path)[.posixPermissions] as? Int
+        #expect(mode == 0o755)
+        #expect(throws: RuntimeDirectoryError.inUse(path: self.path)) { try RuntimeDirectory(taking: self.path) }
+        #expect(first?.controlSocketPath == self.path + "/control.sock")
+        first = nil
+        _ = try RuntimeDirectory(taking: self.path)
+    }
+
+    @Test("A dead daemon's socket is removed, a living one's is in use though its lock is gone")
+    func stale() throws {
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        let socket = self.path + "/control.sock"
+        let server = try self.listen(at: socket)
+        #expect(throws: RuntimeDirectoryError.inUse(path: socket)) { try RuntimeDirectory(taking: self.path) }
+        #expect(FileManager.default.fileExists(atPath: socket))
+        close(server)
+        _ = try RuntimeDirectory(taking: self.path)
+        #expect(!FileManager.default.fileExists(atPath: socket))
+    }
+
+    @Test("A file that is no socket is not removed")
+    func foreignFile() throws {
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        let file = self.path + "/control.sock"
+        try Data("precious".utf8).write(to: URL(filePath: file))
+        #expect(throws: RuntimeDirectoryError.notASocket(path: file)) { try RuntimeDirectory(taking: self.path) }
+        #expect(FileManager.default.fileExists(atPath: file))
+    }
+
+    @Test("A directory that everyone may write to is refused, and so is a symbolic link")
+    func unsafeDirectories() throws {
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        let link = self.path + "/link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "/tmp")
+        #expect(throws: RuntimeDirectoryError.self) { try RuntimeDirectory(taking: link) }
+        chmod(self.path, 0o777)
+        #expect(throws: RuntimeDirectoryError.notSafe(path: self.path, reason: "everyone may write to it")) {
+            try RuntimeDirectory(taking: self.path)
+        }
+    }
+
+    @Test("A path that no socket can have is refused with its limit, and the lock is free again")
+    func tooLong() throws {
+        let long =
+            self.path + String(repeating: "x", count: 107 - self.path.utf8.count - "/.private/control.sock".count)
+        defer { try? FileManager.default.removeItem(atPath: long) }
+        _ = try RuntimeDirectory(taking: long)
+        let longer = long + "y"
+        defer { try? FileManager.default.removeItem(atPath: longer) }
+        let error = RuntimeDirectoryError.pathTooLong(path: longer + "/.private/control.sock", limit: 107)
+        #expect(throws: error) { try RuntimeDirectory(taking: longer) }
+        #expect(throws: error) { try RuntimeDirectory(taking: longer) }
+    }
+
+    @Test("A missing parent is named")
+    func missingParent() throws {
+        let error = try #require(throws: RuntimeDirectoryError.self) {
+            try RuntimeDirectory(taking: self.path + "/a/b")
+        }
+        #expect(error.description == "mkdir \(self.path)/a/b: No such file or directory")
+    }
+
+    @Test("Nothing stays open after a refusal")
+    func descriptors() throws {
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        try Data().write(to: URL(filePath: self.path + "/control.sock"))
+        for _ in 0..<20 { _ = try? RuntimeDirectory(taking: self.path) }
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        let ours = descriptors.filter {
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0))?.hasPrefix(self.path)
+                == true
+        }
+        #expect(ours.isEmpty)
+    }
+}
