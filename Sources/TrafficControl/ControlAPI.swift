@@ -137,7 +137,8 @@ private struct ViewerMiddleware: RouterMiddleware {
         case .fixed(let viewer): context.viewer = viewer
         case .network: context.viewer = .network
         case .credentials(let rule):
-            guard let peer = try await PeerCredentials(of: context.channel) else {
+            // Also where the client is gone already: who can't be named gets nothing.
+            guard let peer = try? await PeerCredentials(of: context.channel) else {
                 throw Problem(status: .forbidden, detail: "The connection does not say whose it is.")
             }
             context.viewer = rule.viewer(for: peer)
@@ -149,14 +150,13 @@ private struct ViewerMiddleware: RouterMiddleware {
 /// On a loopback listener, refuses requests that were sent to a name other than `localhost`.
 ///
 /// A page in a browser on this host can have its own name resolve to 127.0.0.1 (DNS rebinding) and would be allowed to read the answers.
-private struct LoopbackHostMiddleware: RouterMiddleware {
+struct LoopbackHostMiddleware: RouterMiddleware {
     func handle(
         _ request: Request,
         context: ControlContext,
         next: (Request, ControlContext) async throws -> Response
     ) async throws -> Response {
-        let host = Self.host(of: request.head.authority ?? "")
-        guard host == "localhost" || InternetAddress(host) != nil else {
+        guard Self.isThisHost(request.head.authority ?? "") else {
             throw Problem(
                 status: .misdirectedRequest,
                 detail: "This listener is for this host alone: call it localhost or by its address."
@@ -165,9 +165,11 @@ private struct LoopbackHostMiddleware: RouterMiddleware {
         return try await next(request, context)
     }
 
-    /// The host of `host:port`, `[address]:port` or either without a port.
-    static func host(of authority: String) -> String {
-        if authority.first == "[" { return String(authority.dropFirst().prefix { $0 != "]" }) }
-        return authority.prefix { $0 != ":" }.lowercased()
+    /// - Parameter authority: `host:port`, `[address]:port` or either without a port (RFC 3986 section 3.2).
+    static func isThisHost(_ authority: String) -> Bool {
+        let host =
+            authority.first == "["
+            ? String(authority.dropFirst().prefix { $0 != "]" }) : authority.prefix { $0 != ":" }.lowercased()
+        return host == "localhost" || InternetAddress(host) != nil
     }
 }

@@ -31,9 +31,16 @@ package struct PeerCredentials: Sendable, Hashable {
         // struct ucred { pid, uid, gid }, which Glibc's module hides.
         let credentials = try Self.option(SO_PEERCRED, of: socket, capacity: 3)
         guard credentials.count == 3 else { throw IOError(errnoCode: EINVAL, reason: "getsockopt(SO_PEERCRED)") }
-        // NGROUPS_MAX of Linux.
-        let groups = try Self.option(SO_PEERGROUPS, of: socket, capacity: 65_536)
-        self.init(uid: credentials[1], gid: credentials[2], supplementaryGroups: groups)
+        self.init(uid: credentials[1], gid: credentials[2], supplementaryGroups: try Self.groups(of: socket))
+    }
+
+    private static func groups(of socket: CInt) throws -> [UInt32] {
+        do {
+            return try Self.option(SO_PEERGROUPS, of: socket, capacity: 32)
+        } catch let error as IOError where error.errnoCode == ERANGE {
+            // NGROUPS_MAX of Linux: no process has more.
+            return try Self.option(SO_PEERGROUPS, of: socket, capacity: 65_536)
+        }
     }
 
     private static func option(_ name: CInt, of socket: CInt, capacity: Int) throws -> [UInt32] {

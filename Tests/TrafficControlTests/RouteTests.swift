@@ -1,0 +1,213 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import Testing
+import TrafficModel
+
+@testable import TrafficControl
+
+@Suite("The routes of the control API")
+struct RouteTests {
+    let box = SnapshotBox()
+
+    init() {
+        self.box.publish(Fixture.snapshot())
+        self.box.publish(checks: [.init(name: "capture", status: .degraded, detail: "no trampolines", remedy: "reboot")]
+        )
+    }
+
+    func get(
+        _ path: String,
+        as viewer: Viewer = .administrator,
+        method: HTTPRequest.Method = .get
+    ) async throws -> TestResponse {
+        try await self.request(path, access: .fixed(viewer), method: method)
+    }
+
+    func request(
+        _ path: String,
+        access: ControlAPI.Access,
+        method: HTTPRequest.Method = .get
+    ) async throws -> TestResponse {
+        let application = Application(router: ControlAPI.router(source: self.box, access: access))
+        return try await application.test(.router) { client in
+            try await client.executeRequest(uri: path, method: method, headers: [:], body: nil)
+        }
+    }
+
+    func snapshot(_ path: String, as viewer: Viewer = .administrator) async throws -> Snapshot {
+        let response = try await self.get(path, as: viewer)
+        #expect(response.status == .ok)
+        #expect(response.headers[.contentType] == "application/json")
+        #expect(response.headers[.cacheControl] == "no-store")
+        return try JSONDecoder().decode(Snapshot.self, from: Data(response.body.readableBytesView))
+    }
+
+    func expectProblem(_ response: TestResponse, _ status: HTTPResponse.Status, parameter: String? = nil) throws {
+        #expect(response.status == status)
+        #expect(response.headers[.contentType] == "application/problem+json")
+        let body = try JSONSerialization.jsonObject(with: Data(response.body.readableBytesView)) as? [String: Any]
+        #expect(body?["status"] as? Int == status.code)
+        #expect(body?["title"] as? String == status.reasonPhrase)
+        #expect((body?["detail"] as? String)?.isEmpty == false)
+        #expect(body?["parameter"] as? String == parameter)
+    }
+
+    @Test("A snapshot has everything, the other views their part")
+    func views() async throws {
+        #expect(try await self.snapshot("/v1/snapshot") == Fixture.snapshot())
+        let processes = try await self.snapshot("/v1/processes")
+        #expect(processes.sockets == nil)
+        #expect(processes.processes?.count == 2 && processes.exited?.count == 1 && processes.interfaces?.count == 1)
+        let sockets = try await self.snapshot("/v1/sockets?filter=port:22")
+        #expect(sockets.sockets?.map(\.cookie.rawValue) == [1])
+        #expect(sockets.processes == [Fixture.root])
+        #expect(sockets.exited == nil && sockets.interfaces == nil)
+    }
+
+    @Test(
+        "A filter may be encoded either way",
+        arguments: ["filter=process:web%20port:80", "filter=process:web+port:80", "filter=process%3Aweb%09port%3A80"]
+    )
+    func filters(query: String) async throws {
+        let seen = try await self.snapshot("/v1/snapshot?\(query)")
+        #expect(seen.processes == [Fixture.nobody])
+        #expect(seen.sockets?.map(\.cookie.rawValue) == [2])
+        #expect(seen.totals == Fixture.snapshot().totals)
+    }
+
+    @Test("A filter on a socket decides about processes though they are sent without sockets")
+    func processesBySocket() async throws {
+        let seen = try await self.snapshot("/v1/processes?filter=port:22")
+        #expect(seen.processes == [Fixture.root])
+        #expect(seen.sockets == nil)
+    }
+
+    @Test("Formats have their media types and rows")
+    func formats() async throws {
+        let csv = try await self.get("/v1/snapshot?format=csv")
+        #expect(csv.headers[.contentType] == "text/csv; charset=utf-8; header=present")
+        #expect(String(buffer: csv.body).split(separator: "\r\n").count == 3)
+        #expect(String(buffer: csv.body).hasPrefix("taken_at,host,pid,"))
+        let sockets = try await self.get("/v1/sockets?format=csv")
+        #expect(String(buffer: sockets.body).hasPrefix("taken_at,host,cookie,"))
+        let lines = try await self.get("/v1/snapshot?format=ndjson")
+        #expect(lines.headers[.contentType] == "application/x-ndjson")
+        #expect(
+            String(buffer: lines.body).split(separator: "\n").count == 7,
+            "2 processes, 1 exited, 3 sockets, 1 interface"
+        )
+    }
+
+    @Test(
+        "A bad parameter is named",
+        arguments: [
+            ("/v1/snapshot?filter=prot:tcp", "filter"), ("/v1/snapshot?format=xml", "format"),
+            ("/v1/processes?filtre=x", "filtre"), ("/v1/stream?interval=0", "interval"),
+            ("/v1/stream?interval=3601", "interval"), ("/v1/stream?interval=nan", "interval"),
+            ("/v1/stream?view=all", "view"), ("/v1/stream?format=csv", "format"), ("/healthz?x", "x"),
+            ("/v1/doctor?format=csv", "format"), ("/v1/snapshot?filter=a&filter=b", "filter"),
+            ("/v1/snapshot?filter=%ff", "filter"),
+        ]
+    )
+    func parameters(path: String, name: String) async throws {
+        try self.expectProblem(try await self.get(path), .badRequest, parameter: name)
+    }
+
+    @Test(
+        "What is not there is not found",
+        arguments: [
+            "/", "/v1", "/v1/", "/v1/endpoints", "/v1/exchanges", "/v1/history", "/v1/alerts", "/v1/audit", "/metrics",
+            "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",
+        ]
+    )
+    func notFound(path: String) async throws {
+        try self.expectProblem(try await self.get(path), .notFound)
+    }
+
+    @Test(
+        "Other methods than GET and HEAD are refused",
+        arguments: [.post, .put, .delete, .patch, .options, .trace] as [HTTPRequest.Method]
+    )
+    func methods(method: HTTPRequest.Method) async throws {
+        let response = try await self.get("/v1/snapshot", method: method)
+        try self.expectProblem(response, .methodNotAllowed)
+        #expect(response.headers[.allow] == "GET, HEAD")
+    }
+
+    @Test("HEAD has the headers and no body", arguments: ["/healthz", "/v1/snapshot", "/v1/stream", "/nothing"])
+    func head(path: String) async throws {
+        let response = try await self.get(path, method: .head)
+        #expect(response.body.readableBytes == 0)
+        #expect(response.headers[.contentType] != nil)
+        #expect(response.status == (path == "/nothing" ? .notFound : .ok))
+    }
+
+    @Test(
+        "Before the first snapshot the service is unavailable",
+        arguments: ["/healthz", "/v1/snapshot", "/v1/processes", "/v1/sockets", "/v1/doctor", "/v1/stream"]
+    )
+    func early(path: String) async throws {
+        let router = ControlAPI.router(source: SnapshotBox(), access: .fixed(.administrator))
+        let response = try await Application(router: router).test(.router) { client in
+            try await client.executeRequest(uri: path, method: .get, headers: [:], body: nil)
+        }
+        try self.expectProblem(response, .serviceUnavailable)
+        #expect(response.headers[.retryAfter] == "1")
+    }
+
+    @Test("Doctor reports the capture and the checks")
+    func doctor() async throws {
+        let response = try await self.get("/v1/doctor", as: .user(1))
+        let report = try JSONDecoder().decode(DoctorReport.self, from: Data(response.body.readableBytesView))
+        #expect(report.capture == Fixture.snapshot().capture)
+        #expect(report.checks == self.box.checks())
+    }
+
+    @Test("A user's view holds for every format, and no filter reaches beyond it")
+    func user() async throws {
+        #expect(try await self.snapshot("/v1/snapshot", as: .user(65_534)).processes == [Fixture.nobody])
+        #expect(try await self.snapshot("/v1/snapshot?filter=pid:10", as: .user(65_534)).processes == [])
+        #expect(try await self.snapshot("/v1/sockets?filter=port:22", as: .user(65_534)).sockets == [])
+        for format in ["json", "ndjson", "csv"] {
+            for view in ["snapshot", "processes", "sockets"] {
+                let response = try await self.get("/v1/\(view)?format=\(format)", as: .user(65_534))
+                #expect(!String(buffer: response.body).contains("sshd"))
+                #expect(!String(buffer: response.body).contains("123456"))
+            }
+        }
+    }
+
+    @Test("The TCP listener shows no command lines and no sockets, in answers or through filters")
+    func network() async throws {
+        for format in ["json", "ndjson", "csv"] {
+            let response = try await self.get("/v1/snapshot?format=\(format)", as: .network)
+            #expect(response.status == .ok)
+            #expect(!String(buffer: response.body).contains("hunter2"))
+            #expect(!String(buffer: response.body).contains("198.51.100.7"))
+        }
+        for path in ["/v1/sockets", "/v1/processes?filter=port:22", "/v1/stream?view=sockets"] {
+            try self.expectProblem(try await self.get(path, as: .network), .forbidden)
+        }
+        #expect(try await self.snapshot("/v1/processes?filter=198.51", as: .network).processes == [])
+    }
+
+    @Test("A connection that has no credentials gets nothing")
+    func noCredentials() async throws {
+        let access = ControlAPI.Access.credentials(AccessRule(daemonUID: 0, group: nil))
+        try self.expectProblem(try await self.request("/v1/snapshot", access: access), .forbidden)
+    }
+
+    @Test(
+        "A loopback listener answers to localhost and to addresses alone",
+        arguments: [
+            ("127.0.0.1:9419", true), ("127.0.0.1", true), ("[::1]:9419", true), ("[::1]", true), ("LOCALHOST:1", true),
+            ("evil.example:9419", false), ("localhost.evil.example", false), ("", false),
+        ]
+    )
+    func rebinding(authority: String, isAnswered: Bool) {
+        #expect(LoopbackHostMiddleware.isThisHost(authority) == isAnswered)
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import Testing
+import TrafficControl
+import TrafficModel
+
+/// A control server on real sockets in a directory of its own.
+struct TestServer: Sendable {
+    let box: SnapshotBox
+    let path: String
+    let endpoints: ControlServer.Endpoints
+    let group: ServiceGroup
+
+    static func with<Value: Sendable>(
+        listen: TrafficModel.SocketAddress? = nil,
+        group: String = "trafficd",
+        limits: ControlServer.Limits = ControlServer.Limits(),
+        _ body: @Sendable @escaping (TestServer) async throws -> Value
+    ) async throws -> Value {
+        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let box = SnapshotBox()
+        box.publish(Fixture.snapshot())
+        let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
+        var logger = Logger(label: "test")
+        logger.logLevel = .error
+        let server = ControlServer(
+            source: box,
+            runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
+            listen: listen,
+            limits: limits,
+            logger: logger
+        ) {
+            readiness.yield($0)
+        }
+        let services = ServiceGroup(services: [server], logger: logger)
+        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { readiness.finish() }
+                try await services.run()
+            }
+            guard let endpoints = await ready.first(where: { _ in true }) else {
+                try await tasks.waitForAll()
+                throw CancellationError()
+            }
+            let result: Swift.Result<Value, any Error>
+            do {
+                result = .success(
+                    try await body(TestServer(box: box, path: path, endpoints: endpoints, group: services))
+                )
+            } catch {
+                result = .failure(error)
+            }
+            await services.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            #expect(!FileManager.default.fileExists(atPath: endpoints.socketPath), "the socket is removed")
+            #expect(try Self.sockets(below: path) == 0, "no descriptor of a socket is left")
+            return try result.get()
+        }
+    }
+
+    func curl(_ path: String, options: [String] = [], as privileges: [String] = []) async throws -> Command.Result {
+        try await Command.run(
+            privileges + ["curl", "-s", "--max-time", "10", "--unix-socket", self.endpoints.socketPath] + options
+                + ["http://trafficd" + path]
+        )
+    }
+
+    /// A client that sends a request and reads nothing.
+    func connectAndStall(_ path: String) async throws -> any Channel {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .connect(unixDomainSocketPath: self.endpoints.socketPath).get()
+        try await channel.writeAndFlush(ByteBuffer(string: "GET \(path) HTTP/1.1\r\nHost: trafficd\r\n\r\n"))
+        return channel
+    }
+
+    /// The server's descriptors, as the kernel lists them: the listener and each accepted connection bear the path it was bound to.
+    var openSockets: Int {
+        get throws { try Self.sockets(below: self.path) }
+    }
+
+    private static func sockets(below path: String) throws -> Int {
+        try String(contentsOfFile: "/proc/net/unix", encoding: .utf8).split(separator: "\n").count { $0.contains(path) }
+    }
+
+    /// Waits for at most ten seconds.
+    static func eventually(_ condition: () throws -> Bool) async throws -> Bool {
+        for _ in 0..<500 {
+            if try condition() { return true }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        return false
+    }
+}
