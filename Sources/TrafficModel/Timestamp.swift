@@ -24,8 +24,8 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 extension Timestamp {
     /// ``description`` in ASCII: `2026-11-19T07:21:16.123Z`, fractions of a millisecond cut off.
     ///
-    /// Computed with integers alone (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`): a
-    /// snapshot of 10,000 sockets prints 20,000 times, which a Foundation format style takes 100 ms for.
+    /// Computed with integers alone (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`). By way of
+    /// a `Date`, whose `Double` often lies just below the millisecond meant, every second time would print one too early.
     package var ascii: InlineArray<24, UInt8> {
         let (days, nanoseconds) = Self.floorDivide(self.nanosecondsSinceEpoch, by: 86_400_000_000_000)
         let (year, month, day) = Self.civilDate(daysSinceEpoch: days)
