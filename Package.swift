@@ -155,11 +155,19 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .testTarget(name: "TrafficViewTests", dependencies: ["TrafficView", "TrafficModel"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficViewTests",
+            dependencies: ["TrafficView", "TrafficModel"],
+            exclude: ["Frames"],
+            swiftSettings: strict
+        ),
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["GroundTruth", "TrafficModel", "trafficd", "trafficctl", "trafficgen"],
+            dependencies: [
+                "GroundTruth", "TrafficExport", "TrafficModel", "trafficd", "trafficctl", "trafficgen",
+            ],
+            exclude: ["Help"],
             swiftSettings: strict
         ),
     ],

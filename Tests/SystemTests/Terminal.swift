@@ -1,0 +1,170 @@
+import Foundation
+import Testing
+
+/// A terminal with a program in it, by tmux: keys in, screen out.
+final class Terminal {
+    private let socket: String
+    let directory: String
+
+    /// Whether tmux is here.
+    static let isAvailable = (try? CommandResult.of("tmux", ["-V"]))?.status == 0
+
+    /// - Parameter command: A line for sh. Sees `before` and `after` as functions that keep the terminal's settings.
+    init(
+        width: Int,
+        height: Int,
+        directory: String,
+        command: String,
+        locale: String = "C.UTF-8",
+        type: String = "screen-256color"
+    )
+        throws
+    {
+        self.directory = directory
+        self.socket = "\(directory)/tmux"
+        // stty tells the whole state of the terminal; what top leaves changed shows as a difference.
+        let script = """
+            stty -a > '\(directory)/before'; \(command); echo "exit status $?"; stty -a > '\(directory)/after'; \
+            echo over; exec sleep 1000
+            """
+        try self.tmux(
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "\(width)",
+            "-y",
+            "\(height)",
+            "env TERM=\(type) LC_ALL=\(locale) sh -c \"$SCRIPT\"",
+            environment: ["SCRIPT": script]
+        )
+        // Every byte that the program sends to the terminal.
+        try self.tmux("pipe-pane", "-o", "cat >> '\(directory)/bytes'")
+    }
+
+    deinit {
+        _ = try? self.tmux("kill-server")
+    }
+
+    @discardableResult
+    private func tmux(_ arguments: String..., environment: [String: String] = [:]) throws -> String {
+        let result = try CommandResult.of("tmux", ["-S", self.socket] + arguments, environment: environment)
+        guard result.status == 0 else { throw TerminalFailure(text: "tmux \(arguments): \(result.error)") }
+        return result.output
+    }
+
+    struct TerminalFailure: Error {
+        var text: String
+    }
+
+    func press(_ keys: String...) throws {
+        for key in keys { try self.tmux("send-keys", key) }
+    }
+
+    func type(_ text: String) throws {
+        try self.tmux("send-keys", "-l", text)
+    }
+
+    func resize(width: Int, height: Int) throws {
+        try self.tmux("resize-window", "-x", "\(width)", "-y", "\(height)")
+    }
+
+    var screen: String {
+        get throws { try self.tmux("capture-pane", "-p") }
+    }
+
+    /// A variable of tmux, such as `alternate_on`.
+    func variable(_ name: String) throws -> String {
+        try self.tmux("display-message", "-p", "#{\(name)}").trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// The process that runs the test's command.
+    func pid(of name: String) throws -> pid_t {
+        let shell = try self.variable("pane_pid")
+        let found = try CommandResult.of("pgrep", ["-P", shell, "-x", name]).output
+        return try #require(pid_t(found.trimmingCharacters(in: .whitespacesAndNewlines)), "no \(name) under \(shell)")
+    }
+
+    var bytes: Data {
+        get throws { try Data(contentsOf: URL(filePath: "\(self.directory)/bytes")) }
+    }
+
+    /// Waits until the screen is as asked, and returns it.
+    @discardableResult
+    func wait(_ what: String, until holds: (String) throws -> Bool) async throws -> String {
+        var screen = ""
+        for _ in 0..<100 {
+            screen = try self.screen
+            if try holds(screen) { return screen }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        throw TerminalFailure(text: "waited in vain for \(what); the screen is:\n\(screen)")
+    }
+
+    @discardableResult
+    func wait(for text: String) async throws -> String {
+        try await self.wait("'\(text)'") { $0.contains(text) }
+    }
+
+    /// That the terminal is as it was before: same settings, first screen, visible cursor.
+    func expectRestored() throws {
+        let before = try String(contentsOfFile: "\(self.directory)/before", encoding: .utf8)
+        let after = try String(contentsOfFile: "\(self.directory)/after", encoding: .utf8)
+        #expect(before == after)
+        #expect(try self.variable("alternate_on") == "0")
+        #expect(try self.variable("cursor_flag") == "1")
+        #expect(try self.variable("keypad_cursor_flag") == "0")
+    }
+}
+
+/// What a program said and how it ended.
+struct CommandResult {
+    /// 128 + the signal where one ended it.
+    var status: Int32
+    var output: String
+    var error: String
+
+    /// Runs `name`, found in PATH or beside the tests, with nothing to read.
+    static func of(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws -> CommandResult {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [name] + arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardInput = FileHandle.nullDevice
+        let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        // Files and not pipes: a pipe fills up and then waits for the reader that waits for the end.
+        let files = try ["output", "error"].map { name in
+            let file = directory.appending(path: name)
+            try Data().write(to: file)
+            return file
+        }
+        process.standardOutput = try FileHandle(forWritingTo: files[0])
+        process.standardError = try FileHandle(forWritingTo: files[1])
+        try process.run()
+        process.waitUntilExit()
+        let signalled = process.terminationReason == .uncaughtSignal
+        return CommandResult(
+            status: process.terminationStatus + (signalled ? 128 : 0),
+            output: String(decoding: try Data(contentsOf: files[0]), as: UTF8.self),
+            error: String(decoding: try Data(contentsOf: files[1]), as: UTF8.self)
+        )
+    }
+}
+
+/// Where the test's programs are, and a directory that goes away.
+enum Lab {
+    static let binaries = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path()
+
+    static func binary(_ name: String) -> String { Self.binaries + "/" + name }
+
+    static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
+        // Short: a socket's path has 107 bytes.
+        let path = "/tmp/tt-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return try await body(path)
+    }
+}

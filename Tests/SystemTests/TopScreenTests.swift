@@ -1,0 +1,226 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficModel
+
+/// `trafficctl top` in a real terminal against a made-up daemon.
+@Suite("top in a terminal", .enabled(if: Terminal.isAvailable, "tmux is not installed"))
+struct TopScreenTests {
+    private func withTop(
+        width: Int = 80,
+        height: Int = 24,
+        options: String = "",
+        locale: String = "C.UTF-8",
+        type: String = "screen-256color",
+        sockets: Int = 3,
+        _ body: (Terminal, FakeDaemon, String) async throws -> Void
+    ) async throws {
+        try await Lab.withDirectory { directory in
+            let daemon = try FakeDaemon(directory: directory) { .sample(sockets: sockets) }
+            defer { daemon.stop() }
+            let terminal = try Terminal(
+                width: width,
+                height: height,
+                directory: directory,
+                command:
+                    "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1 \(options)",
+                locale: locale,
+                type: type
+            )
+            try await body(terminal, daemon, directory)
+        }
+    }
+
+    @Test("shows rows, ends with q, and leaves the terminal as it was")
+    func startAndQuit() async throws {
+        try await self.withTop { terminal, _, _ in
+            let screen = try await terminal.wait(for: "nginx")
+            #expect(screen.contains("testhost · counting 1h 00m · fexit"))
+            #expect(screen.contains("812 www-data ▸ nginx"))
+            #expect(screen.contains("5.00 kB"))
+            #expect(try terminal.variable("alternate_on") == "1")
+            #expect(try terminal.variable("cursor_flag") == "0")
+            try terminal.press("q")
+            try await terminal.wait(for: "over")
+            #expect(try terminal.screen.contains("exit status 0"))
+            try terminal.expectRestored()
+        }
+    }
+
+    @Test("follows the keys: open, filter, group, details, help")
+    func keys() async throws {
+        try await self.withTop { terminal, _, _ in
+            try await terminal.wait(for: "nginx")
+            try terminal.press("Enter")
+            try await terminal.wait(for: "tcp :443 ← 192.168.0.1:30000")
+            try await terminal.wait(for: "1.2ms 3r")
+            try terminal.press("Left", "/")
+            try terminal.type("idl")
+            try await terminal.wait("the filtered list") { $0.contains("idler") && !$0.contains("nginx") }
+            try terminal.type(" no:such")
+            try await terminal.wait(for: "unknown key 'no'")
+            try terminal.press("Escape")
+            try await terminal.wait("the whole list") { $0.contains("nginx") && !$0.contains("Filter:") }
+            try terminal.press("g")
+            try await terminal.wait(for: "by executable")
+            try terminal.press("g", "g", "g", "g", "d")
+            try await terminal.wait(for: "command line")
+            try terminal.press("d", "?")
+            try await terminal.wait(for: "Keys of trafficctl top")
+            try terminal.press("q")
+            try await terminal.wait("the list") { $0.contains("nginx") && !$0.contains("Keys of") }
+            try terminal.press("q")
+            try await terminal.wait(for: "exit status 0")
+        }
+    }
+
+    @Test("takes every size the terminal gets, 20x5 included")
+    func resize() async throws {
+        try await self.withTop(sockets: 200) { terminal, _, _ in
+            try await terminal.wait(for: "nginx")
+            try terminal.press("Enter")
+            for (width, height) in [(120, 40), (40, 12), (20, 5), (5, 2), (200, 50), (80, 24)] {
+                try terminal.resize(width: width, height: height)
+                let screen = try await terminal.wait("a screen of \(width)x\(height)") { screen in
+                    let lines = screen.split(separator: "\n", omittingEmptySubsequences: false)
+                    return width < 20 || lines.contains { $0.contains("nginx") }
+                }
+                #expect(screen.split(separator: "\n").allSatisfy { $0.count <= width })
+            }
+            try terminal.press("q")
+            try await terminal.wait(for: "over")
+            try terminal.expectRestored()
+        }
+    }
+
+    @Test("waits for a daemon that is not there, and for one that went away, and takes up where it comes back")
+    func lostDaemon() async throws {
+        try await self.withTop { terminal, daemon, directory in
+            try await terminal.wait(for: "nginx")
+            daemon.stop()
+            let screen = try await terminal.wait(for: "waiting for trafficd at \(directory)/control.sock")
+            #expect(screen.contains("nginx"), "the last data stay")
+            let again = try FakeDaemon(directory: directory) { .sample() }
+            try await terminal.wait("live data") { !$0.contains("waiting for") && $0.contains("nginx") }
+            again.stop()
+            try await terminal.wait(for: "waiting for")
+            try terminal.press("q")
+            try await terminal.wait(for: "exit status 0")
+            try terminal.expectRestored()
+        }
+    }
+
+    @Test("says how to start a daemon that never was there")
+    func noDaemon() async throws {
+        try await Lab.withDirectory { directory in
+            let terminal = try Terminal(
+                width: 80,
+                height: 24,
+                directory: directory,
+                command: "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)'"
+            )
+            let screen = try await terminal.wait(for: "waiting for trafficd at \(directory)/control.sock")
+            #expect(screen.contains("sudo trafficd run"))
+            try terminal.press("C-c")
+            try await terminal.wait(for: "over")
+            try terminal.expectRestored()
+        }
+    }
+
+    @Test(
+        "a signal that ends it leaves the terminal as it was, a crash too",
+        arguments: [SIGTERM, SIGHUP, SIGINT, SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGTRAP, SIGQUIT]
+    )
+    func signals(_ signal: Int32) async throws {
+        try await self.withTop { terminal, _, _ in
+            try await terminal.wait(for: "nginx")
+            kill(try terminal.pid(of: "trafficctl"), signal)
+            let screen = try await terminal.wait(for: "over")
+            #expect(screen.contains("exit status \(128 + signal)"))
+            try terminal.expectRestored()
+        }
+    }
+
+    @Test("stops on Ctrl-Z with the terminal given back, and goes on when continued")
+    func suspend() async throws {
+        try await Lab.withDirectory { directory in
+            let daemon = try FakeDaemon(directory: directory) { .sample() }
+            defer { daemon.stop() }
+            let top = "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1"
+            // Job control takes an interactive shell.
+            let terminal = try Terminal(
+                width: 80,
+                height: 24,
+                directory: directory,
+                command: "PS1='ready> ' bash --norc --noprofile -i"
+            )
+            try await terminal.wait(for: "ready>")
+            try terminal.type(top)
+            try terminal.press("Enter")
+            try await terminal.wait(for: "nginx")
+            try terminal.press("C-z")
+            try await terminal.wait(for: "Stopped")
+            #expect(try terminal.variable("alternate_on") == "0")
+            try terminal.type("fg")
+            try terminal.press("Enter")
+            try await terminal.wait("the list again") { $0.contains("nginx") && $0.contains("quit") }
+            #expect(try terminal.variable("alternate_on") == "1")
+            try terminal.press("q")
+            try await terminal.wait(for: "ready>")
+            #expect(try terminal.variable("alternate_on") == "0")
+        }
+    }
+
+    @Test("a hostile name never reaches the terminal raw", arguments: ["C.UTF-8", "C"])
+    func hostileName(locale: String) async throws {
+        try await self.withTop(width: 160, locale: locale) { terminal, _, _ in
+            try await terminal.wait(for: "\\x1b[2J\\x1b]0;pwned\\x07\\u{202e}evil")
+            try terminal.press("Down", "d")
+            try await terminal.wait(for: "command line")
+            try terminal.press("i")
+            try await terminal.wait(for: "Details")
+            try terminal.press("q", "q")
+            try await terminal.wait(for: "over")
+            let bytes = try terminal.bytes
+            #expect(bytes.range(of: Data("nginx".utf8)) != nil, "the stream was captured")
+            #expect(bytes.range(of: Data("\u{1b}]0;".utf8)) == nil)
+            #expect(bytes.range(of: Data("\u{202e}".utf8)) == nil)
+            #expect(try terminal.variable("pane_title") != "pwned")
+            if locale == "C" { #expect(bytes.allSatisfy { $0 < 0x80 }) }
+        }
+    }
+
+    @Test("draws with ASCII where the locale has no more, and without colours where asked")
+    func asciiWithoutColor() async throws {
+        try await self.withTop(options: "--no-color", locale: "C") { terminal, _, _ in
+            let screen = try await terminal.wait(for: "nginx")
+            #expect(screen.contains("+ nginx"))
+            try terminal.press("q")
+            try await terminal.wait(for: "over")
+            let text = String(decoding: try terminal.bytes, as: UTF8.self)
+            #expect(text.utf8.allSatisfy { $0 < 0x80 })
+            // SGR 30 to 49 and 90 to 107 are colours; 39 and 49, "the default", are what programs reset with.
+            let colors = text.matches(of: /\u{1b}\[[0-9;]*?\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m/)
+            #expect(colors.isEmpty, "\(colors.map(\.output.0.debugDescription))")
+        }
+    }
+
+    @Test("works on a terminal without colours", arguments: ["vt100", "screen"])
+    func plainTerminal(type: String) async throws {
+        try await self.withTop(type: type) { terminal, _, _ in
+            try await terminal.wait(for: "nginx")
+            try terminal.press("q")
+            try await terminal.wait(for: "exit status 0")
+        }
+    }
+
+    @Test("an unknown terminal is named, with what to do")
+    func unknownTerminal() async throws {
+        try await self.withTop(width: 200, type: "nosuchterm") { terminal, _, _ in
+            let screen = try await terminal.wait(for: "over")
+            #expect(screen.contains("terminfo does not know the terminal 'nosuchterm'"))
+            #expect(screen.contains("top --once"))
+            #expect(screen.contains("exit status 1"))
+        }
+    }
+}

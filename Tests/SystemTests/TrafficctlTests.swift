@@ -1,0 +1,273 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficModel
+
+/// The commands of `trafficctl` against a made-up daemon.
+@Suite("trafficctl")
+struct TrafficctlTests {
+    private func withDaemon(_ body: (String) async throws -> Void) async throws {
+        try await Lab.withDirectory { directory in
+            let daemon = try FakeDaemon(directory: directory) { .sample() }
+            defer { daemon.stop() }
+            try await body(directory)
+        }
+    }
+
+    private func trafficctl(_ arguments: String..., environment: [String: String] = [:]) throws -> CommandResult {
+        try CommandResult.of(
+            Lab.binary("trafficctl"),
+            arguments,
+            environment: ["LC_ALL": "C.UTF-8"].merging(environment) { $1 }
+        )
+    }
+
+    /// - Parameter script: Sees the program as `$ctl` and the daemon's directory as `$dir`.
+    private func shell(_ script: String, _ directory: String) throws -> CommandResult {
+        try CommandResult.of(
+            "bash",
+            ["-c", script],
+            environment: ["ctl": Lab.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"]
+        )
+    }
+
+    @Test("export passes the daemon's bytes on")
+    func export() async throws {
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl("export", "--runtime-directory", directory)
+            #expect(result.status == 0 && result.error.isEmpty)
+            let snapshot = try JSONDecoder().decode(Snapshot.self, from: Data(result.output.utf8))
+            #expect(snapshot.processes?.map(\.identity.pid) == [812, 666, 900])
+        }
+    }
+
+    @Test("export to a file replaces it at once, or leaves it alone")
+    func exportToFile() async throws {
+        try await self.withDaemon { directory in
+            let path = directory + "/out.json"
+            try Data("old".utf8).write(to: URL(filePath: path))
+            // Files of at most one block of 1 kB: the disk is full early.
+            let full = try self.shell(
+                "trap '' XFSZ; ulimit -f 1; $ctl export --runtime-directory $dir -o $dir/out.json",
+                directory
+            )
+            #expect(full.status == 1)
+            #expect(full.error == "trafficctl: can't write \(path): File too large\n")
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+            #expect(
+                try FileManager.default.contentsOfDirectory(atPath: directory).sorted() == ["control.sock", "out.json"]
+            )
+
+            let done = try self.trafficctl("export", "--runtime-directory", directory, "--output", path)
+            #expect(done.status == 0 && done.output.isEmpty)
+            #expect(
+                try JSONDecoder().decode(Snapshot.self, from: Data(contentsOf: URL(filePath: path))).schemaVersion == 1
+            )
+
+            let nowhere = try self.trafficctl("export", "--runtime-directory", directory, "-o", "/nosuchdir/out")
+            #expect(nowhere.status == 1)
+            #expect(nowhere.error == "trafficctl: can't write /nosuchdir/out: No such file or directory\n")
+        }
+    }
+
+    @Test("a full standard output is an error, a closed one is not")
+    func closedOutput() async throws {
+        try await self.withDaemon { directory in
+            let full = try self.shell("$ctl export --runtime-directory $dir > /dev/full", directory)
+            #expect(full.status == 1 && full.error.contains("No space left on device"))
+            for command in ["watch --interval 0.1", "export", "sockets", "processes", "top --once --interval 0.1"] {
+                let script = "$ctl \(command) --runtime-directory $dir | true; echo ${PIPESTATUS[0]}"
+                let result = try self.shell(script, directory)
+                #expect(result.output == "0\n" && result.error.isEmpty, "\(command)")
+            }
+            let watch = try self.shell(
+                "$ctl watch --interval 0.1 --runtime-directory $dir | head -1 | wc -l",
+                directory
+            )
+            #expect(watch.output == "1\n" && watch.error.isEmpty)
+        }
+    }
+
+    @Test("watch writes a snapshot per line as it comes, and stops after as many as asked for")
+    func watch() async throws {
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl(
+                "watch",
+                "--runtime-directory",
+                directory,
+                "--interval",
+                "0.1",
+                "--count",
+                "3"
+            )
+            #expect(result.status == 0)
+            let lines = result.output.split(separator: "\n")
+            #expect(lines.count == 3)
+            for line in lines { _ = try JSONDecoder().decode(Snapshot.self, from: Data(line.utf8)) }
+        }
+    }
+
+    @Test("piped tables are plain and exact, and a hostile name is one cell of one line")
+    func tables() async throws {
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl("processes", "--runtime-directory", directory, "--sort", "total")
+            let lines = result.output.split(separator: "\n").map {
+                $0.split(separator: "\t", omittingEmptySubsequences: false)
+            }
+            #expect(lines.map { $0[0] } == ["pid", "812", "666", "900"])
+            #expect(lines[1].suffix(2) == ["123456", "7"])
+            #expect(lines[2][2] == "\\x1b[2J\\x1b]0;pwned\\x07\\u{202e}evil")
+            let sockets = try self.trafficctl("sockets", "--runtime-directory", directory, "--limit", "2")
+            #expect(sockets.output.split(separator: "\n").count == 3)
+            let sorted = try self.trafficctl(
+                "processes",
+                "--runtime-directory",
+                directory,
+                "--format",
+                "json",
+                "--sort",
+                "pid",
+                "--limit",
+                "1"
+            )
+            let snapshot = try JSONDecoder().decode(Snapshot.self, from: Data(sorted.output.utf8))
+            #expect(snapshot.processes?.map(\.identity.pid) == [666])
+        }
+    }
+
+    @Test("top --once needs no terminal")
+    func once() async throws {
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl("top", "--once", "--runtime-directory", directory, "--interval", "0.1")
+            #expect(result.status == 0 && result.error.isEmpty)
+            let lines = result.output.split(separator: "\n", omittingEmptySubsequences: false)
+            #expect(lines.count == 3 + 1 + 3 + 1)
+            #expect(lines.allSatisfy { $0.count <= 80 })
+            #expect(result.output.contains("812 www-data ▸ nginx"))
+            let wide = try self.trafficctl(
+                "top",
+                "--once",
+                "--runtime-directory",
+                directory,
+                "--interval",
+                "0.1",
+                "--limit",
+                "1",
+                environment: ["COLUMNS": "132"]
+            )
+            #expect(wide.output.split(separator: "\n").map(\.count).max() ?? 0 > 100)
+        }
+    }
+
+    @Test("without a terminal top says so, and what to do")
+    func noTerminal() throws {
+        let result = try self.trafficctl("top")
+        #expect(result.status == 1)
+        #expect(
+            result.error
+                == "trafficctl: top needs a terminal for its input and output; for one picture as text: trafficctl top --once\n"
+        )
+    }
+
+    @Test("exit codes: 64 usage, 69 no daemon, 77 no permission")
+    func exitCodes() async throws {
+        for wrong in [
+            ["nosuch"], ["top", "--nosuch"], ["top", "--interval", "0"], ["processes", "--filter", "no:such"],
+            ["top", "--width", "9"],
+        ] {
+            let result = try CommandResult.of(Lab.binary("trafficctl"), wrong)
+            #expect(result.status == 64, "\(wrong)")
+            #expect(!result.error.isEmpty)
+        }
+        try await Lab.withDirectory { directory in
+            for command in ["processes", "sockets", "export", "watch", "doctor"] {
+                let result = try self.trafficctl(command, "--runtime-directory", directory)
+                #expect(result.status == 69)
+                #expect(
+                    result.error
+                        == "trafficctl: trafficd is not running at \(directory)/control.sock; "
+                        + "start it with: sudo systemctl start trafficd, or: sudo trafficd run\n"
+                )
+            }
+            let once = try self.trafficctl("top", "--once", "--runtime-directory", directory)
+            #expect(once.status == 69)
+        }
+        try await self.withDaemon { directory in
+            chmod(directory + "/control.sock", 0)
+            chmod(directory, 0o755)
+            // To root nothing is forbidden, so it becomes somebody else.
+            let result = try CommandResult.of(
+                "setpriv",
+                [
+                    "--reuid=65534", "--regid=65534", "--clear-groups", Lab.binary("trafficctl"), "processes",
+                    "--runtime-directory", directory,
+                ]
+            )
+            if getuid() == 0 {
+                #expect(result.status == 77)
+                #expect(result.error.contains("join the group 'trafficd'"))
+            }
+        }
+    }
+
+    @Test("the daemon's refusal is one line")
+    func refusal() async throws {
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl("doctor", "--runtime-directory", directory)
+            #expect(result.status == 1)
+            #expect(result.error == "trafficctl: There is nothing at /v1/doctor.\n")
+        }
+    }
+
+    @Test("a daemon of another schema version is named as such")
+    func otherSchema() async throws {
+        try await Lab.withDirectory { directory in
+            let daemon = try FakeDaemon(directory: directory) {
+                var snapshot = Snapshot.sample()
+                snapshot.schemaVersion = 2
+                return snapshot
+            }
+            defer { daemon.stop() }
+            let result = try self.trafficctl("processes", "--runtime-directory", directory)
+            #expect(result.status == 1)
+            #expect(result.error.contains("schema version 2"))
+        }
+    }
+
+    @Test("the directory can come from the environment, and stand before the command")
+    func directoryOptions() async throws {
+        try await self.withDaemon { directory in
+            let environment = ["TRAFFICD_RUNTIME_DIRECTORY": directory]
+            let fromEnvironment = try self.trafficctl("processes", environment: environment)
+            #expect(fromEnvironment.status == 0)
+            let beforeCommand = try self.trafficctl("--runtime-directory", directory, "processes")
+            #expect(beforeCommand.status == 0)
+        }
+    }
+
+    @Test("completions come for every shell", arguments: ["bash", "zsh", "fish"])
+    func completions(shell: String) throws {
+        let result = try self.trafficctl("--generate-completion-script", shell)
+        #expect(result.status == 0 && result.output.contains("trafficctl"))
+        if shell == "bash" {
+            #expect(try CommandResult.of("bash", ["-n", "-c", result.output]).status == 0)
+        }
+    }
+
+    @Test("help and version", arguments: ["", "top", "processes", "sockets", "export", "watch", "doctor"])
+    func help(command: String) throws {
+        let result = try self.trafficctl("help", command, environment: ["COLUMNS": "100"])
+        #expect(result.status == 0)
+        let file = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "Help/trafficctl\(command.isEmpty ? "" : "-")\(command).txt")
+        if ProcessInfo.processInfo.environment["UPDATE_FRAMES"] != nil {
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try result.output.write(to: file, atomically: true, encoding: .utf8)
+        }
+        #expect(try result.output == String(contentsOf: file, encoding: .utf8))
+        #expect(try self.trafficctl("--version").output == "0.1.0\n")
+    }
+}
