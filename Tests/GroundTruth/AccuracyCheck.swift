@@ -3,14 +3,15 @@ public struct AccuracyCheck: Sendable {
     public enum Outcome: Sendable {
         /// The machine cannot make this traffic.
         case skipped(reason: String)
-        case compared(bytes: UInt64, differences: [Difference])
+        /// - Parameters:
+        ///   - bytes: What the generator's processes moved.
+        ///   - off: By how many bytes the daemon's processes differ from that.
+        case compared(bytes: UInt64, off: UInt64, differences: [Difference])
     }
 
     public var scenario: String
     public var outcome: Outcome
-    public var notes: String?
 
-    /// Compares twice: with the sockets open, and after they were closed.
     public static func run(
         _ scenario: String,
         daemon: Daemon,
@@ -23,18 +24,7 @@ public struct AccuracyCheck: Sendable {
             try await generator.exit()
             return AccuracyCheck(scenario: scenario, outcome: .skipped(reason: truth.reason ?? "no reason given"))
         }
-        let held = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: true)
-        try generator.goOn()
-        try await generator.exit()
-        let closed = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: false)
-        return AccuracyCheck(
-            scenario: scenario,
-            outcome: .compared(
-                bytes: truth.bytes,
-                differences: held.differences.map { $0.marked("open") } + closed.differences.map { $0.marked("closed") }
-            ),
-            notes: truth.notes
-        )
+        return AccuracyCheck(scenario: scenario, outcome: try await self.compare(truth, generator, daemon))
     }
 
     /// The daemon starts in mid-transfer: it must have exactly what was moved since.
@@ -42,18 +32,30 @@ public struct AccuracyCheck: Sendable {
         _ scenario: String,
         programs: Programs,
         startDaemon: () async throws -> Daemon
-    ) async throws -> (differences: [Difference], bytes: UInt64, daemon: Daemon) {
+    ) async throws -> (check: AccuracyCheck, daemon: Daemon) {
         let generator = try Generator(programs, scenario: scenario, pause: true)
         let before = try await generator.result()
         let daemon = try await startDaemon()
         try generator.goOn()
         let truth = try await generator.result().growth(since: before)
+        return (AccuracyCheck(scenario: scenario, outcome: try await self.compare(truth, generator, daemon)), daemon)
+    }
+
+    /// Compares twice: with the sockets open, and after they were closed.
+    private static func compare(
+        _ truth: GeneratorResult,
+        _ generator: Generator,
+        _ daemon: Daemon
+    ) async throws -> Outcome {
         let held = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: true)
         try generator.goOn()
         try await generator.exit()
         let closed = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: false)
-        let differences = held.differences.map { $0.marked("open") } + closed.differences.map { $0.marked("closed") }
-        return (differences, truth.bytes, daemon)
+        return .compared(
+            bytes: truth.bytes,
+            off: max(held.processDifference, closed.processDifference),
+            differences: held.differences.map { $0.marked("open") } + closed.differences.map { $0.marked("closed") }
+        )
     }
 }
 

@@ -5,8 +5,6 @@ public struct Difference: Sendable, CustomStringConvertible {
     public var subject: String
     public var expected: String
     public var actual: String
-    /// How many bytes too many or too few; 0 for an attribute.
-    public var bytes: UInt64 = 0
 
     public var description: String { "\(self.subject): expected \(self.expected), counted \(self.actual)" }
 }
@@ -33,19 +31,19 @@ public struct Comparison {
         }
     }
 
-    /// Bytes by which the processes' totals are off.
-    public var differenceInBytes: UInt64 { self.differences.reduce(0) { $0 + $1.bytes } }
+    /// Bytes by which the processes' totals are off, all together.
+    public private(set) var processDifference: UInt64 = 0
 
     private mutating func differ(_ subject: String, expected: String, actual: String) {
         self.differences.append(Difference(subject: subject, expected: expected, actual: actual))
     }
 
-    private mutating func compare(_ subject: String, expected: UInt64, actual: UInt64) {
-        guard expected != actual else { return }
-        let off = expected > actual ? expected - actual : actual - expected
-        self.differences.append(
-            Difference(subject: subject, expected: String(expected), actual: String(actual), bytes: off)
-        )
+    /// - Returns: How far apart they are.
+    @discardableResult
+    private mutating func compare(_ subject: String, expected: UInt64, actual: UInt64) -> UInt64 {
+        guard expected != actual else { return 0 }
+        self.differ(subject, expected: String(expected), actual: String(actual))
+        return expected > actual ? expected - actual : actual - expected
     }
 
     private func isSame(_ identity: ProcessIdentity, pid: Int32, startTicks: UInt64) -> Bool {
@@ -149,8 +147,9 @@ public struct Comparison {
                 self.isSame($0.identity, pid: process.pid, startTicks: process.startBoottimeTicks)
             }
             let payload = counted?.bytes.payload ?? PayloadBytes()
-            self.compare("\(subject) sent", expected: process.sent, actual: payload.sent)
-            self.compare("\(subject) received", expected: process.received, actual: payload.received)
+            let offSent = self.compare("\(subject) sent", expected: process.sent, actual: payload.sent)
+            let offReceived = self.compare("\(subject) received", expected: process.received, actual: payload.received)
+            self.processDifference += offSent + offReceived
             if let counted, counted.details.name != process.name {
                 self.differ("\(subject) name", expected: process.name, actual: counted.details.name)
             }

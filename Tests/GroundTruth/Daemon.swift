@@ -41,7 +41,8 @@ public final class Daemon {
         self.directories = try directories ?? DaemonDirectories()
         self.program = try Program(
             programs.daemon,
-            ["run", "--rung", rung, "--listen", "off", "--log-level", "warning"] + self.directories.arguments
+            ["run", "--rung", rung, "--listen", "off", "--interval", "0.2", "--log-level", "warning"]
+                + self.directories.arguments
                 + arguments
         )
         try await self.waitUntilReady()
@@ -57,7 +58,8 @@ public final class Daemon {
                     message: self.program.errorText.trimmingCharacters(in: .whitespacesAndNewlines)
                 )
             }
-            if try await self.get("/healthz").code == 0 { return }
+            // Ask who answers: another daemon may have this runtime directory.
+            if let answer = try? await self.latestSnapshot(), answer.daemon.pid == self.program.pid { return }
             guard ContinuousClock.now < deadline else {
                 self.program.signal(SIGKILL)
                 throw Program.Failure(description: "trafficd is not ready: \(self.program.errorText)")
@@ -114,10 +116,9 @@ public final class DaemonDirectories {
     }
 
     public var runtime: URL { self.root.appending(path: "run") }
-    public var state: URL { self.root.appending(path: "state") }
     public var controlSocket: URL { self.runtime.appending(path: "control.sock") }
 
     public var arguments: [String] {
-        ["--runtime-directory", self.runtime.path, "--state-directory", self.state.path]
+        ["--runtime-directory", self.runtime.path]
     }
 }

@@ -32,14 +32,25 @@ public final class Program {
         self.process.standardInput = self.input
         self.process.standardOutput = self.output
         self.process.standardError = try FileHandle(forWritingTo: self.errorFile)
-        try self.process.run()
+        try Self.withoutBlockedSignals { try self.process.run() }
         let descriptor = self.output.fileHandleForReading.fileDescriptor
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
     }
 
+    /// Foundation puts the program at the head of a process group: what it started ends with it.
     deinit {
-        if self.process.isRunning { kill(self.process.processIdentifier, SIGKILL) }
+        if self.process.isRunning { kill(-self.process.processIdentifier, SIGKILL) }
         try? FileManager.default.removeItem(at: self.errorFile)
+    }
+
+    /// Dispatch's threads block most signals, and a child inherits that: a shell would wait for its SIGCHLD for ever.
+    private static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
+        var none = sigset_t()
+        var before = sigset_t()
+        unsafe sigemptyset(&none)
+        unsafe pthread_sigmask(SIG_SETMASK, &none, &before)
+        defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
+        try body()
     }
 
     public var pid: pid_t { self.process.processIdentifier }

@@ -2,67 +2,70 @@ import GroundTruth
 import Testing
 import TrafficModel
 
-/// The daemon's counts against the results of the generator's own calls. Tolerance: 0 bytes.
-@Suite(.tags(.kernel), .serialized, .needsBPF)
-struct AccuracyTests {
-    @Test("there are scenarios to run")
-    func scenariosExist() {
-        #expect(Machine.scenarios.count > 30)
-    }
-
-    @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)
-    func scenario(_ name: String) async throws {
-        let check = try await withDaemon { daemon in
-            try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+extension SystemTests {
+    /// The daemon's counts against the results of the generator's own calls. Tolerance: 0 bytes.
+    @Suite(.needsBPF)
+    struct AccuracyTests {
+        @Test("there are scenarios to run")
+        func scenariosExist() {
+            #expect(Machine.scenarios.count > 30)
         }
-        switch check.outcome {
-        case .skipped(let reason): try Test.cancel("\(reason)")
-        case .compared(let bytes, let differences):
-            #expect(differences.isEmpty, "\(report(differences))")
-            #expect(bytes > 0 || name == "unix")
-        }
-    }
 
-    @Test("a daemon that starts in mid-transfer has exactly what came after", arguments: ["tcp", "tcp-unread"])
-    func startInTheMiddle(_ name: String) async throws {
-        let run = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
-            try await Daemon(Machine.programs, rung: Machine.rung)
-        }
-        try await finish(run.daemon)
-        #expect(run.differences.isEmpty, "\(report(run.differences))")
-        #expect(run.bytes > 0)
-    }
-
-    @Test("two daemons count the same bytes side by side")
-    func twoDaemons() async throws {
-        try await withDaemon { first in
-            try await withDaemon { second in
-                let generator = try Generator(Machine.programs, scenario: "tcp")
-                let truth = try await generator.result()
-                for daemon in [first, second] {
-                    let snapshot = try await daemon.snapshot()
-                    let comparison = Comparison(truth: truth, snapshot: snapshot, socketsHeld: true)
-                    #expect(comparison.differences.isEmpty, "\(report(comparison.differences))")
-                }
-                try generator.goOn()
-                try await generator.exit()
+        @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)
+        func scenario(_ name: String) async throws {
+            let check = try await withDaemon { daemon in
+                try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+            }
+            switch check.outcome {
+            case .skipped(let reason): try Test.cancel("\(reason)")
+            case .compared(let bytes, _, let differences):
+                #expect(differences.isEmpty, "\(report(differences))")
+                #expect(bytes > 0 || name == "unix")
             }
         }
-    }
 
-    @Test("5,000 short connections are accounted, every one")
-    func shortConnections() async throws {
-        let check = try await withDaemon { daemon in
-            try await AccuracyCheck.run(
-                "churn",
-                daemon: daemon,
-                programs: Machine.programs,
-                arguments: ["--rate", "2500", "--seconds", "2"]
-            )
+        @Test("a daemon that starts in mid-transfer has exactly what came after", arguments: ["tcp", "tcp-unread"])
+        func startInTheMiddle(_ name: String) async throws {
+            let (check, daemon) = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
+                try await Daemon(Machine.programs, rung: Machine.rung)
+            }
+            try await finish(daemon)
+            guard case .compared(let bytes, _, let differences) = check.outcome else { return }
+            #expect(differences.isEmpty, "\(report(differences))")
+            #expect(bytes > 0)
         }
-        guard case .compared(let bytes, let differences) = check.outcome else { return }
-        #expect(differences.isEmpty, "\(report(differences))")
-        #expect(bytes > 0)
+
+        @Test("two daemons count the same bytes side by side")
+        func twoDaemons() async throws {
+            try await withDaemon { first in
+                try await withDaemon { second in
+                    let generator = try Generator(Machine.programs, scenario: "tcp")
+                    let truth = try await generator.result()
+                    for daemon in [first, second] {
+                        let snapshot = try await daemon.snapshot()
+                        let comparison = Comparison(truth: truth, snapshot: snapshot, socketsHeld: true)
+                        #expect(comparison.differences.isEmpty, "\(report(comparison.differences))")
+                    }
+                    try generator.goOn()
+                    try await generator.exit()
+                }
+            }
+        }
+
+        @Test("5,000 short connections are accounted, every one")
+        func shortConnections() async throws {
+            let check = try await withDaemon { daemon in
+                try await AccuracyCheck.run(
+                    "churn",
+                    daemon: daemon,
+                    programs: Machine.programs,
+                    arguments: ["--rate", "2500", "--seconds", "2"]
+                )
+            }
+            guard case .compared(let bytes, _, let differences) = check.outcome else { return }
+            #expect(differences.isEmpty, "\(report(differences))")
+            #expect(bytes > 0)
+        }
     }
 }
 

@@ -3,109 +3,116 @@ import GroundTruth
 import Testing
 import TrafficModel
 
-/// What goes wrong around the daemon, and what a person then sees.
-@Suite(.tags(.kernel), .serialized)
-struct FaultTests {
-    /// One line, so that it fits a log and a terminal.
-    private func expectOneLine(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
-        let lines = text.split(separator: "\n").filter { !$0.isEmpty }
-        #expect(lines.count == 1, "\(text)", sourceLocation: sourceLocation)
-    }
-
-    private func refusal(
-        rung: String = Machine.rung,
-        directories: DaemonDirectories? = nil,
-        arguments: [String] = []
-    ) async throws -> Daemon.Refusal? {
-        do {
-            let daemon = try await Daemon(Machine.programs, rung: rung, directories: directories, arguments: arguments)
-            try await finish(daemon)
-            return nil
-        } catch let refusal as Daemon.Refusal {
-            return refusal
+extension SystemTests {
+    /// What goes wrong around the daemon, and what a person then sees.
+    @Suite
+    struct FaultTests {
+        /// One line, so that it fits a log and a terminal.
+        private func expectOneLine(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
+            let lines = text.split(separator: "\n").filter { !$0.isEmpty }
+            #expect(lines.count == 1, "\(text)", sourceLocation: sourceLocation)
         }
-    }
 
-    @Test("without root it says what is missing and exits with 77", .needsRoot, .needs("setpriv"))
-    func noRoot() async throws {
-        let directories = try DaemonDirectories()
-        let daemon = Machine.programs.daemon.path
-        let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups", daemon, "run", "--listen", "off"]
-        let result = try await tool("setpriv", arguments + directories.arguments)
-        #expect(result.code == 77)
-        self.expectOneLine(result.error)
-        #expect(result.error.contains("sudo") || result.error.contains("root"))
-    }
-
-    @Test(
-        "unknown flags and rungs are bad usage: 64",
-        arguments: [["--no-such-flag"], ["--rung", "guess"], ["--listen"]]
-    )
-    func badUsage(_ arguments: [String]) async throws {
-        let result = try await Program.run(Machine.programs.daemon, ["run"] + arguments)
-        #expect(result.code == 64)
-        #expect(!result.error.isEmpty)
-    }
-
-    @Test("a runtime directory that a live daemon has is not taken over", .needsRoot)
-    func runtimeDirectoryTaken() async throws {
-        try await withDaemon { first in
-            let refusal = try #require(try await self.refusal(directories: first.directories))
-            #expect(refusal.code == 1)
-            self.expectOneLine(refusal.message)
-            #expect(refusal.message.contains(first.directories.runtime.path))
-            let pid = try await first.latestSnapshot().daemon.pid
-            #expect(pid == first.program.pid)
+        private func refusal(
+            rung: String = Machine.rung,
+            directories: DaemonDirectories? = nil,
+            arguments: [String] = []
+        ) async throws -> Daemon.Refusal? {
+            do {
+                let daemon = try await Daemon(
+                    Machine.programs,
+                    rung: rung,
+                    directories: directories,
+                    arguments: arguments
+                )
+                try await finish(daemon)
+                return nil
+            } catch let refusal as Daemon.Refusal {
+                return refusal
+            }
         }
-    }
 
-    @Test("what a killed daemon left does not stop the next, and nothing of it stays in the kernel", .needsRoot)
-    func killed() async throws {
-        let directories = try DaemonDirectories()
-        let first = try await Daemon(Machine.programs, rung: Machine.rung, directories: directories)
-        let held = BPFObjects.held(by: first.program.pid)
-        let code = try await first.stop(SIGKILL)
-        #expect(code == 128 + SIGKILL)
-        let left = try await held.stillThere()
-        #expect(left.isEmpty, "left in the kernel: \(left)")
-        #expect(FileManager.default.fileExists(atPath: directories.controlSocket.path))
-        try await withDaemon(directories: directories) { second in
-            let pid = try await second.latestSnapshot().daemon.pid
-            #expect(pid == second.program.pid)
-        }
-    }
-
-    @Test("a directory that cannot be written is named", .needsRoot)
-    func unwritableDirectory() async throws {
-        // Root may write anywhere but into kernel file systems, and below a plain file.
-        for path in ["/proc/trafficd", "/dev/null/trafficd"] {
-            let result = try await Program.run(
-                Machine.programs.daemon,
-                ["run", "--listen", "off", "--runtime-directory", path, "--state-directory", path]
-            )
-            #expect(result.code == 1)
+        @Test("without root it says what is missing and exits with 77", .needsRoot, .needs("setpriv"))
+        func noRoot() async throws {
+            let directories = try DaemonDirectories()
+            let daemon = Machine.programs.daemon.path
+            let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups", daemon, "run", "--listen", "off"]
+            let result = try await tool("setpriv", arguments + directories.arguments)
+            #expect(result.code == 77)
             self.expectOneLine(result.error)
-            #expect(result.error.contains(path))
+            #expect(result.error.contains("sudo") || result.error.contains("root"))
         }
-    }
 
-    @Test("SIGINT stops it as SIGTERM does", .needsRoot)
-    func interrupt() async throws {
-        let daemon = try await Daemon(Machine.programs, rung: Machine.rung)
-        let code = try await daemon.stop(SIGINT)
-        #expect(code == 0)
-    }
+        @Test(
+            "unknown flags and rungs are bad usage: 64",
+            arguments: [["--no-such-flag"], ["--rung", "guess"], ["--listen"]]
+        )
+        func badUsage(_ arguments: [String]) async throws {
+            let result = try await Program.run(Machine.programs.daemon, ["run"] + arguments)
+            #expect(result.code == 64)
+            #expect(!result.error.isEmpty)
+        }
 
-    @Test(
-        "a running daemon holds the BPF programs that the check for leftovers looks for",
-        .needsBPF,
-        .needs("bpftool")
-    )
-    func leftoverCheckWorks() async throws {
-        try await withDaemon { daemon in
-            let held = BPFObjects.held(by: daemon.program.pid)
-            #expect(!held.programs.isEmpty)
-            #expect(!held.maps.isEmpty)
+        @Test("a runtime directory that a live daemon has is not taken over", .needsRoot)
+        func runtimeDirectoryTaken() async throws {
+            try await withDaemon { first in
+                let refusal = try #require(try await self.refusal(directories: first.directories))
+                #expect(refusal.code == 1)
+                self.expectOneLine(refusal.message)
+                #expect(refusal.message.contains(first.directories.runtime.path))
+                let pid = try await first.latestSnapshot().daemon.pid
+                #expect(pid == first.program.pid)
+            }
+        }
+
+        @Test("what a killed daemon left does not stop the next, and nothing of it stays in the kernel", .needsRoot)
+        func killed() async throws {
+            let directories = try DaemonDirectories()
+            let first = try await Daemon(Machine.programs, rung: Machine.rung, directories: directories)
+            let held = BPFObjects.held(by: first.program.pid)
+            let code = try await first.stop(SIGKILL)
+            #expect(code == 128 + SIGKILL)
+            let left = try await held.stillThere()
+            #expect(left.isEmpty, "left in the kernel: \(left)")
+            #expect(FileManager.default.fileExists(atPath: directories.controlSocket.path))
+            try await withDaemon(directories: directories) { second in
+                let pid = try await second.latestSnapshot().daemon.pid
+                #expect(pid == second.program.pid)
+            }
+        }
+
+        @Test("a directory that cannot be written is named", .needsRoot)
+        func unwritableDirectory() async throws {
+            // Root may write anywhere but into kernel file systems, and below a plain file.
+            for path in ["/proc/trafficd", "/dev/null/trafficd"] {
+                let result = try await Program.run(
+                    Machine.programs.daemon,
+                    ["run", "--listen", "off", "--runtime-directory", path]
+                )
+                #expect(result.code == 1)
+                self.expectOneLine(result.error)
+                #expect(result.error.contains(path))
+            }
+        }
+
+        @Test("SIGINT stops it as SIGTERM does", .needsRoot)
+        func interrupt() async throws {
+            let daemon = try await Daemon(Machine.programs, rung: Machine.rung)
+            let code = try await daemon.stop(SIGINT)
+            #expect(code == 0)
+        }
+
+        @Test(
+            "a running daemon holds the BPF programs that the check for leftovers looks for",
+            .needsBPF,
+            .needs("bpftool")
+        )
+        func leftoverCheckWorks() async throws {
+            try await withDaemon { daemon in
+                let held = BPFObjects.held(by: daemon.program.pid)
+                #expect(!held.programs.isEmpty)
+                #expect(!held.maps.isEmpty)
+            }
         }
     }
 }

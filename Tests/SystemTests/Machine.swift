@@ -2,6 +2,10 @@ import Foundation
 import GroundTruth
 import Testing
 
+/// Whole programs on the real kernel, one test after the other: their traffic would disturb the figures of another's.
+@Suite(.tags(.kernel), .serialized)
+enum SystemTests {}
+
 /// What this machine lets the tests do. Each answer is probed once.
 enum Machine {
     /// The programs of the build that the tests belong to.

@@ -3,205 +3,220 @@ import GroundTruth
 import Testing
 import TrafficModel
 
-/// The daemon's counts against what other programs say of themselves.
-@Suite(.tags(.kernel, .peer), .serialized, .needsBPF)
-struct PeerTests {
-    // MARK: iperf3
+extension SystemTests {
+    /// The daemon's counts against what other programs say of themselves.
+    @Suite(.tags(.peer), .needsBPF)
+    struct PeerTests {
+        // MARK: iperf3
 
-    private struct IperfReport: Decodable {
-        struct Start: Decodable { var connected: [Connection] }
-        struct Connection: Decodable { var socket: Int, local_port: UInt16 }
-        struct End: Decodable { var streams: [Stream] }
-        /// TCP has one entry for each end, UDP one that both share.
-        struct Stream: Decodable { var sender: Side?, udp: Side? }
-        struct Side: Decodable { var socket: Int, bytes: UInt64 }
-        var start: Start
-        var end: End
-    }
+        private struct IperfReport: Decodable {
+            struct Start: Decodable { var connected: [Connection] }
+            struct Connection: Decodable { var socket: Int, local_port: UInt16 }
+            struct End: Decodable { var streams: [Stream] }
+            /// TCP has one entry for each end, UDP one that both share.
+            struct Stream: Decodable { var sender: Side?, udp: Side? }
+            struct Side: Decodable { var socket: Int, bytes: UInt64 }
+            var start: Start
+            var end: End
+        }
 
-    /// On each data connection iperf3 first sends its 37-byte cookie (TCP), or 4 bytes each way (UDP).
-    @Test(
-        "iperf3's data streams, by its own JSON",
-        .needs("iperf3"),
-        arguments: [("tcp", 37 as UInt64, 0 as UInt64), ("udp", 4, 4)]
-    )
-    func iperf(_ transport: String, _ greeting: UInt64, _ answer: UInt64) async throws {
-        let iperf = try #require(Machine.path(of: "iperf3"))
-        try await withDaemon { daemon in
-            let port = String(try freePort())
-            let server = try Program(iperf, ["--server", "--one-off", "--port", port, "--bind", "127.0.0.1"])
-            try await Task.sleep(for: .milliseconds(300))
-            let amount = transport == "udp" ? ["--udp", "--bytes", "2M", "--bitrate", "100M"] : ["--bytes", "64M"]
-            let result = try await Program.run(
-                iperf,
-                ["--client", "127.0.0.1", "--port", port, "--parallel", "2", "--json"] + amount
-            )
-            #expect(result.code == 0)
-            let report = try JSONDecoder().decode(IperfReport.self, from: result.output)
-            let snapshot = try await daemon.snapshot()
-            try await server.exit()
-            #expect(report.end.streams.count == 2)
-            for stream in report.end.streams {
-                let side = try #require(stream.sender ?? stream.udp)
-                let connection = try #require(report.start.connected.first { $0.socket == side.socket })
-                let socket = try #require(
-                    snapshot.sockets?.first {
-                        $0.transport.rawValue == transport && $0.local.port == connection.local_port
-                            && $0.role != .server && $0.remote.port == UInt16(port)
-                    }
+        /// On each data connection iperf3 first sends its 37-byte cookie (TCP), or 4 bytes each way (UDP).
+        @Test(
+            "iperf3's data streams, by its own JSON",
+            .needs("iperf3"),
+            arguments: [("tcp", 37 as UInt64, 0 as UInt64), ("udp", 4, 4)]
+        )
+        func iperf(_ transport: String, _ greeting: UInt64, _ answer: UInt64) async throws {
+            let iperf = try #require(Machine.path(of: "iperf3"))
+            try await withDaemon { daemon in
+                let port = String(try freePort())
+                let server = try Program(iperf, ["--server", "--one-off", "--port", port, "--bind", "127.0.0.1"])
+                try await Task.sleep(for: .milliseconds(300))
+                let amount = transport == "udp" ? ["--udp", "--bytes", "2M", "--bitrate", "100M"] : ["--bytes", "64M"]
+                let result = try await Program.run(
+                    iperf,
+                    ["--client", "127.0.0.1", "--port", port, "--parallel", "2", "--json"] + amount
                 )
-                #expect(socket.bytes.payload == PayloadBytes(sent: side.bytes + greeting, received: answer))
+                #expect(result.code == 0)
+                let report = try JSONDecoder().decode(IperfReport.self, from: result.output)
+                let snapshot = try await daemon.snapshot()
+                try await server.exit()
+                #expect(report.end.streams.count == 2)
+                for stream in report.end.streams {
+                    let side = try #require(stream.sender ?? stream.udp)
+                    let connection = try #require(report.start.connected.first { $0.socket == side.socket })
+                    let socket = try #require(
+                        snapshot.sockets?.first {
+                            $0.transport.rawValue == transport && $0.local.port == connection.local_port
+                                && $0.role != .server && $0.remote.port == UInt16(port)
+                        }
+                    )
+                    #expect(socket.bytes.payload == PayloadBytes(sent: side.bytes + greeting, received: answer))
+                }
             }
         }
-    }
 
-    // MARK: nginx and curl
+        // MARK: nginx and curl
 
-    private struct Transfer {
-        var port: UInt16
-        var sent: UInt64
-        var received: UInt64
-    }
-
-    /// curl's own figures: what it sent is request and upload, what it received header and body.
-    private func curl(_ arguments: [String]) async throws -> [Transfer] {
-        let format = "%{local_port} %{size_request} %{size_upload} %{size_header} %{size_download}\n"
-        let result = try await tool("curl", ["--silent", "--show-error", "--write-out", format] + arguments)
-        #expect(result.code == 0, "\(result.error)")
-        return result.output.split(separator: "\n").map { line in
-            let fields = line.split(separator: " ").map { UInt64($0) ?? 0 }
-            return Transfer(
-                port: UInt16(fields[0]),
-                sent: fields[1] + fields[2],
-                received: fields[3] + fields[4]
-            )
+        private struct Transfer {
+            var port: UInt16
+            var sent: UInt64
+            var received: UInt64
         }
-    }
 
-    @Test("nginx with sendfile and curl, by nginx's log and curl's figures", .needs("nginx", "curl"))
-    func webServer() async throws {
-        try await withDaemon { daemon in
-            let nginx = try await WebServer(files: ["small": 1234, "large": 10_000_000])
-            let nowhere = ["--output", "/dev/null"]
-            var transfers: [Transfer] = []
-            transfers += try await self.curl([nginx.url("large")] + nowhere)
-            transfers += try await self.curl([nginx.url("small")] + nowhere)
-            transfers += try await self.curl([nginx.url("none")] + nowhere)
-            // Two requests on one connection: their figures add up on its socket.
-            transfers += try await self.curl([nginx.url("large")] + nowhere + [nginx.url("small")] + nowhere)
-            let snapshot = try await daemon.snapshot()
-            try await nginx.stop()
+        /// curl's own figures: what it sent is request and upload, what it received header and body.
+        private func curl(_ arguments: [String]) async throws -> [Transfer] {
+            let format = "%{local_port} %{size_request} %{size_upload} %{size_header} %{size_download}\n"
+            let result = try await tool("curl", ["--silent", "--show-error", "--write-out", format] + arguments)
+            #expect(result.code == 0, "\(result.error)")
+            return result.output.split(separator: "\n").map { line in
+                let fields = line.split(separator: " ").map { UInt64($0) ?? 0 }
+                return Transfer(
+                    port: UInt16(fields[0]),
+                    sent: fields[1] + fields[2],
+                    received: fields[3] + fields[4]
+                )
+            }
+        }
 
-            let byPort = Dictionary(grouping: transfers, by: \.port)
-            #expect(byPort.count == 4)
-            let log = Dictionary(grouping: try nginx.log(), by: \.remotePort)
-            for (port, transfers) in byPort {
+        @Test("nginx with sendfile and curl, by nginx's log and curl's figures", .needs("nginx", "curl"))
+        func webServer() async throws {
+            try await withDaemon { daemon in
+                let nginx = try await WebServer(files: ["small": 1234, "large": 10_000_000])
+                let nowhere = ["--output", "/dev/null"]
+                var transfers: [Transfer] = []
+                transfers += try await self.curl([nginx.url("large")] + nowhere)
+                transfers += try await self.curl([nginx.url("small")] + nowhere)
+                transfers += try await self.curl([nginx.url("none")] + nowhere)
+                // Two requests on one connection: their figures add up on its socket.
+                transfers += try await self.curl([nginx.url("large")] + nowhere + [nginx.url("small")] + nowhere)
+                let snapshot = try await daemon.snapshot()
+                try await nginx.stop()
+
+                let byPort = Dictionary(grouping: transfers, by: \.port)
+                #expect(byPort.count == 4)
+                let log = Dictionary(grouping: try nginx.log(), by: \.remotePort)
+                for (port, transfers) in byPort {
+                    let sockets = (snapshot.sockets ?? []).filter { $0.transport == .tcp }
+                    let client = try #require(sockets.first { $0.local.port == port && $0.remote.port == nginx.port })
+                    let server = try #require(sockets.first { $0.remote.port == port && $0.local.port == nginx.port })
+                    let asked = transfers.reduce(PayloadBytes()) {
+                        $0 + PayloadBytes(sent: $1.sent, received: $1.received)
+                    }
+                    #expect(client.bytes.payload == asked)
+                    let entries = log[port] ?? []
+                    let answered = entries.reduce(PayloadBytes()) {
+                        $0 + PayloadBytes(sent: $1.bytesSent, received: $1.requestLength)
+                    }
+                    #expect(server.bytes.payload == answered)
+                }
+            }
+        }
+
+        @Test("an upload, by nginx's log and curl's figures", .needs("nginx", "curl"))
+        func upload() async throws {
+            try await withDaemon { daemon in
+                let nginx = try await WebServer(files: ["source": 5_000_000])
+                let source = nginx.folder.appending(path: "source").path
+                let transfers = try await self.curl(
+                    [
+                        "--upload-file", source, "--header", "Expect:", nginx.url("upload/target"), "--output",
+                        "/dev/null",
+                    ]
+                )
+                let snapshot = try await daemon.snapshot()
+                try await nginx.stop()
+                let transfer = try #require(transfers.first)
+                let entry = try #require(try nginx.log().first)
                 let sockets = (snapshot.sockets ?? []).filter { $0.transport == .tcp }
-                let client = try #require(sockets.first { $0.local.port == port && $0.remote.port == nginx.port })
-                let server = try #require(sockets.first { $0.remote.port == port && $0.local.port == nginx.port })
-                let asked = transfers.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }
-                #expect(client.bytes.payload == asked)
-                let entries = log[port] ?? []
-                let answered = entries.reduce(PayloadBytes()) {
-                    $0 + PayloadBytes(sent: $1.bytesSent, received: $1.requestLength)
+                let client = try #require(
+                    sockets.first { $0.local.port == transfer.port && $0.remote.port == nginx.port }
+                )
+                let server = try #require(
+                    sockets.first { $0.remote.port == transfer.port && $0.local.port == nginx.port }
+                )
+                #expect(client.bytes.payload == PayloadBytes(sent: transfer.sent, received: transfer.received))
+                #expect(server.bytes.payload == PayloadBytes(sent: entry.bytesSent, received: entry.requestLength))
+                #expect(entry.requestLength > 5_000_000)
+            }
+        }
+
+        @Test("300 curl processes are all named, and their sum is nginx's", .needs("nginx", "curl"))
+        func curlStorm() async throws {
+            try await withDaemon { daemon in
+                let nginx = try await WebServer(files: ["small": 4321])
+                let curl = try #require(Machine.path(of: "curl"))
+                let command = """
+                    for i in $(seq 300); do
+                        sh -c 'echo $$; exec "$0" --silent --output /dev/null "$1?number=$2"' "$0" "$1" "$i" &
+                        [ $((i % 20)) -ne 0 ] || wait
+                    done
+                    wait
+                    """
+                let result = try await tool("sh", ["-c", command, curl.path, nginx.url("small")])
+                let snapshot = try await daemon.snapshot()
+                try await nginx.stop()
+
+                let pids = Set(result.output.split(separator: "\n").compactMap { Int32($0) })
+                #expect(pids.count == 300)
+                let counted = (snapshot.processes ?? []).filter {
+                    pids.contains($0.identity.pid) && $0.bytes.payload.total > 0
                 }
-                #expect(server.bytes.payload == answered)
+                #expect(counted.count == 300)
+                #expect(counted.allSatisfy { $0.details.name == "curl" })
+                let sum = counted.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
+                let log = try nginx.log()
+                #expect(log.count == 300)
+                #expect(sum.sent == log.reduce(0) { $0 + $1.requestLength })
+                #expect(sum.received == log.reduce(0) { $0 + $1.bytesSent })
             }
         }
-    }
 
-    @Test("an upload, by nginx's log and curl's figures", .needs("nginx", "curl"))
-    func upload() async throws {
-        try await withDaemon { daemon in
-            let nginx = try await WebServer(files: ["source": 5_000_000])
-            let source = nginx.folder.appending(path: "source").path
-            let transfers = try await self.curl(
-                ["--upload-file", source, "--header", "Expect:", nginx.url("upload/target"), "--output", "/dev/null"]
-            )
-            let snapshot = try await daemon.snapshot()
-            try await nginx.stop()
-            let transfer = try #require(transfers.first)
-            let entry = try #require(try nginx.log().first)
-            let sockets = (snapshot.sockets ?? []).filter { $0.transport == .tcp }
-            let client = try #require(sockets.first { $0.local.port == transfer.port && $0.remote.port == nginx.port })
-            let server = try #require(sockets.first { $0.remote.port == transfer.port && $0.local.port == nginx.port })
-            #expect(client.bytes.payload == PayloadBytes(sent: transfer.sent, received: transfer.received))
-            #expect(server.bytes.payload == PayloadBytes(sent: entry.bytesSent, received: entry.requestLength))
-            #expect(entry.requestLength > 5_000_000)
-        }
-    }
+        // MARK: The kernel's own counters
 
-    @Test("300 curl processes are all named, and their sum is nginx's", .needs("nginx", "curl"))
-    func curlStorm() async throws {
-        try await withDaemon { daemon in
-            let nginx = try await WebServer(files: ["small": 4321])
-            let curl = try #require(Machine.path(of: "curl"))
-            let command = """
-                for i in $(seq 300); do
-                    sh -c 'echo $$; exec "$0" --silent --output /dev/null "$1?number=$2"' "$0" "$1" "$i" &
-                    [ $((i % 20)) -ne 0 ] || wait
-                done
-                wait
-                """
-            let result = try await tool("sh", ["-c", command, curl.path, nginx.url("small")])
-            let snapshot = try await daemon.snapshot()
-            try await nginx.stop()
+        @Test("open connections, by the kernel's own counters as ss prints them", .needs("ss"))
+        func socketStatistics() async throws {
+            try await withDaemon { daemon in
+                let generator = try Generator(
+                    Machine.programs,
+                    scenario: "tcp-requests",
+                    arguments: ["--count", "3000"]
+                )
+                let truth = try await generator.result()
+                let listing = try await tool("ss", ["--tcp", "--info", "--extended", "--numeric", "--no-header"])
+                let snapshot = try await daemon.snapshot()
+                try generator.goOn()
+                try await generator.exit()
 
-            let pids = Set(result.output.split(separator: "\n").compactMap { Int32($0) })
-            #expect(pids.count == 300)
-            let counted = (snapshot.processes ?? []).filter {
-                pids.contains($0.identity.pid) && $0.bytes.payload.total > 0
-            }
-            #expect(counted.count == 300)
-            #expect(counted.allSatisfy { $0.details.name == "curl" })
-            let sum = counted.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
-            let log = try nginx.log()
-            #expect(log.count == 300)
-            #expect(sum.sent == log.reduce(0) { $0 + $1.requestLength })
-            #expect(sum.received == log.reduce(0) { $0 + $1.bytesSent })
-        }
-    }
-
-    // MARK: The kernel's own counters
-
-    @Test("open connections, by the kernel's own counters as ss prints them", .needs("ss"))
-    func socketStatistics() async throws {
-        try await withDaemon { daemon in
-            let generator = try Generator(Machine.programs, scenario: "tcp-requests", arguments: ["--count", "3000"])
-            let truth = try await generator.result()
-            let listing = try await tool("ss", ["--tcp", "--info", "--extended", "--numeric", "--no-header"])
-            let snapshot = try await daemon.snapshot()
-            try generator.goOn()
-            try await generator.exit()
-
-            let kernel = kernelCounts(listing.output)
-            let cookies = Set(truth.sockets.filter { $0.sent > 0 }.map(\.cookie))
-            #expect(cookies.count == 4)
-            for cookie in cookies {
-                let counts = try #require(kernel[cookie], "ss does not list socket \(cookie)")
-                let socket = try #require(snapshot.sockets?.first { $0.cookie.rawValue == cookie })
-                #expect(socket.bytes.payload == counts)
-            }
-        }
-    }
-
-    /// From `ss -tie`: a line with `sk:COOKIE` in hexadecimal, then one with the counters.
-    private func kernelCounts(_ text: String) -> [UInt64: PayloadBytes] {
-        var counts: [UInt64: PayloadBytes] = [:]
-        var cookie: UInt64 = 0
-        for line in text.split(separator: "\n") {
-            for word in line.split(separator: " ") {
-                let pair = word.split(separator: ":", maxSplits: 1)
-                guard pair.count == 2 else { continue }
-                switch pair[0] {
-                case "sk": cookie = UInt64(pair[1], radix: 16) ?? 0
-                case "bytes_sent": counts[cookie, default: PayloadBytes()].sent += UInt64(pair[1]) ?? 0
-                case "bytes_retrans": counts[cookie, default: PayloadBytes()].sent -= UInt64(pair[1]) ?? 0
-                case "bytes_received": counts[cookie, default: PayloadBytes()].received += UInt64(pair[1]) ?? 0
-                default: break
+                let kernel = kernelCounts(listing.output)
+                let cookies = Set(truth.sockets.filter { $0.sent > 0 }.map(\.cookie))
+                #expect(cookies.count == 4)
+                for cookie in cookies {
+                    let counts = try #require(kernel[cookie], "ss does not list socket \(cookie)")
+                    let socket = try #require(snapshot.sockets?.first { $0.cookie.rawValue == cookie })
+                    #expect(socket.bytes.payload == counts)
                 }
             }
         }
-        return counts
+
+        /// From `ss -tie`: a line with `sk:COOKIE` in hexadecimal, then one with the counters.
+        private func kernelCounts(_ text: String) -> [UInt64: PayloadBytes] {
+            var counts: [UInt64: PayloadBytes] = [:]
+            var cookie: UInt64 = 0
+            for line in text.split(separator: "\n") {
+                for word in line.split(separator: " ") {
+                    let pair = word.split(separator: ":", maxSplits: 1)
+                    guard pair.count == 2 else { continue }
+                    switch pair[0] {
+                    case "sk": cookie = UInt64(pair[1], radix: 16) ?? 0
+                    case "bytes_sent": counts[cookie, default: PayloadBytes()].sent += UInt64(pair[1]) ?? 0
+                    case "bytes_retrans": counts[cookie, default: PayloadBytes()].sent -= UInt64(pair[1]) ?? 0
+                    case "bytes_received": counts[cookie, default: PayloadBytes()].received += UInt64(pair[1]) ?? 0
+                    default: break
+                    }
+                }
+            }
+            return counts
+        }
     }
 }

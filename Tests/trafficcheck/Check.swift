@@ -11,13 +11,13 @@ struct Check: AsyncParsableCommand {
         abstract: "Compare what trafficd counts with what trafficgen's calls returned.",
         discussion: """
             Prints one line for each rung and scenario: RUNG, SCENARIO, BYTES moved, DIFFERENCE in bytes (or `skipped`), \
-            and details, separated by tabs. Exit code 1 on any difference. A rung that this kernel refuses is reported as \
+            and details, separated by tabs; `!` marks a row with anything wrong. Exit code 1 on any difference. A rung that this kernel refuses is reported as \
             `not offered` and is no failure unless it was named with --require.
             """
     )
 
     @Option(help: "Directory with trafficd and trafficgen.")
-    var programs = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().path
+    var programs = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path
 
     @Option(help: "A rung to check; may be repeated. Default: fexit and tracepoint.")
     var rung: [String] = []
@@ -71,16 +71,10 @@ struct Check: AsyncParsableCommand {
             case .skipped(let reason):
                 report(rung, scenario, "-", "skipped", reason)
                 return true
-            case .compared(let bytes, let differences):
-                let off = differences.reduce(0) { $0 + $1.bytes }
+            case .compared(let bytes, let off, let differences):
                 let shown = differences.prefix(self.verbose ? differences.count : 1).map(\.description)
-                report(
-                    rung,
-                    scenario,
-                    String(bytes),
-                    differences.isEmpty ? "0" : "\(off) !",
-                    shown.joined(separator: "; ")
-                )
+                let mark = differences.isEmpty ? "" : " !"
+                report(rung, scenario, String(bytes), "\(off)\(mark)", shown.joined(separator: "; "))
                 return differences.isEmpty
             }
         } catch {

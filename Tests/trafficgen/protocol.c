@@ -64,6 +64,7 @@ static void raw_server(const struct part *part)
 		skip("raw socket: %s", strerror(errno));
 	if (bind(fd, (struct sockaddr *)&own.storage, own.length))
 		fail("bind a raw socket");
+	set_option(fd, SOL_SOCKET, SO_RCVBUF, MIB);
 	watch(fd, "peer");
 	ready(part, 0);
 	header_bytes = own.storage.ss_family == AF_INET ? sizeof(struct iphdr) : 0;
@@ -182,7 +183,7 @@ static void unix_client(const struct part *part)
 
 const struct scenario protocol_scenarios[] = {
 	{ "mptcp", "MPTCP server, MPTCP and plain client", mptcp_server, mptcp_client },
-	{ "raw", "raw sockets, IP_HDRINCL too", raw_server, raw_client },
+	{ "raw", "raw sockets, IP_HDRINCL too", raw_server, raw_client, .private_network = true },
 	{ "raw-tcp", "a raw socket of protocol 6", raw_tcp_server, raw_tcp_client, .one_address = true,
 	  .private_network = true },
 	{ "ping", "ping sockets", NULL, ping_client, .private_network = true },

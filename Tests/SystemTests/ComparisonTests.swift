@@ -1,0 +1,52 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// The comparison itself: it would be worth nothing if it let a wrong count pass.
+    @Suite(.needsBPF)
+    struct ComparisonTests {
+        @Test("a comparison notices one byte, a missing socket, a wrong name and a socket that is none of ours")
+        func noticesMistakes() async throws {
+            let (truth, snapshot) = try await withDaemon { daemon in
+                let generator = try Generator(Machine.programs, scenario: "tcp")
+                let truth = try await generator.result()
+                let snapshot = try await daemon.snapshot()
+                try generator.goOn()
+                try await generator.exit()
+                return (truth, snapshot)
+            }
+            #expect(self.differences(truth, snapshot) == [])
+
+            var wrong = snapshot
+            let index = try #require(wrong.sockets?.firstIndex { $0.cookie.rawValue == truth.sockets.last?.cookie })
+            wrong.sockets?[index].owners[0].payload.sent += 1
+            #expect(self.differences(truth, wrong).count == 1)
+
+            wrong = snapshot
+            wrong.sockets?.remove(at: index)
+            #expect(self.differences(truth, wrong).count == 1)
+
+            wrong = snapshot
+            let process = try #require(
+                wrong.processes?.firstIndex { $0.identity.pid == truth.processes[0].pid && $0.bytes.payload.total > 0 }
+            )
+            wrong.processes?[process].bytes.payload.received -= 1
+            wrong.processes?[process].details.name = "unknown"
+            #expect(self.differences(truth, wrong).count == 2)
+
+            wrong = snapshot
+            wrong.processes?[process].identity.startBoottimeNanoseconds += 1_000_000_000
+            #expect(self.differences(truth, wrong).count >= 1)
+
+            var other = truth
+            other.excluded = [truth.sockets[0].cookie]
+            #expect(self.differences(other, snapshot).count == 1)
+        }
+
+        private func differences(_ truth: GeneratorResult, _ snapshot: Snapshot) -> [String] {
+            Comparison(truth: truth, snapshot: snapshot, socketsHeld: true).differences.map(\.description)
+        }
+    }
+}
