@@ -92,7 +92,7 @@ struct RouteTests {
         #expect(String(buffer: csv.body).split(separator: "\r\n").count == 3)
         #expect(String(buffer: csv.body).hasPrefix("taken_at,host,pid,"))
         let sockets = try await self.get("/v1/sockets?format=csv")
-        #expect(String(buffer: sockets.body).hasPrefix("taken_at,host,cookie,"))
+        #expect(String(buffer: sockets.body).hasPrefix("taken_at,host,serial,cookie,"))
         let lines = try await self.get("/v1/snapshot?format=ndjson")
         #expect(lines.headers[.contentType] == "application/x-ndjson")
         #expect(

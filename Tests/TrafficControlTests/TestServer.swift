@@ -84,7 +84,11 @@ struct TestServer: Sendable {
     }
 
     private static func sockets(below path: String) throws -> Int {
-        try String(contentsOfFile: "/proc/net/unix", encoding: .utf8).split(separator: "\n").count { $0.contains(path) }
+        // String(contentsOfFile:) takes the first short read of a /proc file for its end.
+        let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/net/unix"))
+        defer { try? file.close() }
+        let text = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
+        return text.split(separator: "\n").count { $0.contains(path) }
     }
 
     /// Waits for at most ten seconds.
