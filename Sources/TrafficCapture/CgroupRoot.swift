@@ -8,8 +8,8 @@ package enum CgroupRoot {
     ///
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where the kernel has no cgroup v2.
     package static func open() throws(CaptureError) -> FileHandle {
-        if let path = mountPoint() {
-            return try FileHandle(path: path, flags: O_RDONLY | O_DIRECTORY)
+        if let path = mountPoint(), let root = try? FileHandle(path: path, flags: O_RDONLY | O_DIRECTORY) {
+            return root
         }
         do {
             let context = FileHandle(owning: try check("fsopen", "cgroup2") { linux_fsopen("cgroup2") })
@@ -20,20 +20,25 @@ package enum CgroupRoot {
         }
     }
 
-    /// First mount of the whole hierarchy in `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    /// Where the whole hierarchy is mounted and in sight: another mount may cover it.
     static func mountPoint() -> String? {
-        mountPoint(mountinfo: text(ofFile: "/proc/self/mountinfo") ?? "")
+        mountPoints(mountinfo: text(ofFile: "/proc/self/mountinfo") ?? "").first { path in
+            var status = statfs()
+            return statfs(path, &status) == 0 && status.f_type == 0x6367_7270  // CGROUP2_SUPER_MAGIC, linux/magic.h
+        }
     }
 
-    static func mountPoint(mountinfo: String) -> String? {
+    /// - Parameter mountinfo: `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    static func mountPoints(mountinfo: String) -> [String] {
+        var paths: [String] = []
         for line in mountinfo.split(separator: "\n") {
             let halves = line.split(separator: " - ", maxSplits: 1)
             guard halves.count == 2, halves[1].hasPrefix("cgroup2 ") else { continue }
             let fields = halves[0].split(separator: " ")
             guard fields.count > 4, fields[3] == "/" else { continue }
-            return String(fields[4])
+            paths.append(String(fields[4]))
         }
-        return nil
+        return paths
     }
 }
 

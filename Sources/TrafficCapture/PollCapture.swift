@@ -18,7 +18,8 @@ public final class PollCapture: CaptureSource {
     private let namespaces: [(diagnostics: Diagnostics, inode: UInt32)]
     private var known: [SocketCookie: Known] = [:]
     private var owners = SocketOwners()
-    private var isFirstSweep = true
+    /// Sockets older than the capture, until the first sweep takes them up.
+    private var baselines: [SocketCookie: PayloadBytes] = [:]
 
     /// Arrays hold no noncopyable values yet.
     private final class Diagnostics {
@@ -39,6 +40,9 @@ public final class PollCapture: CaptureSource {
             "a socket that several processes use counts for the first of them",
             "network namespaces made after the start",
         ]
+        for (diagnostics, _) in namespaces {
+            for entry in try diagnostics.handle.tcpSockets() { self.baselines[entry.cookie] = entry.payload }
+        }
         if geteuid() != 0 { blindSpots.append("which process owns a socket of another user") }
         self.status = CaptureStatus(rung: .poll, reason: reason, hooks: ["netlink/sock_diag"], blindSpots: blindSpots)
     }
@@ -61,13 +65,13 @@ public final class PollCapture: CaptureSource {
             self.known[cookie] = nil
             emit(.socket(observation))
         }
-        self.isFirstSweep = false
+        self.baselines = [:]
     }
 
     private func take(_ entry: SocketDiagnostics.Entry, namespace: UInt32, _ emit: (CaptureEvent) -> Void) {
         let before = self.known[entry.cookie]
-        // Seen at the first look: older than the capture, and only what comes from here on counts.
-        let baseline = before?.baseline ?? (self.isFirstSweep ? entry.payload : PayloadBytes())
+        let isPreexisting = before?.observation.preexisting ?? (self.baselines[entry.cookie] != nil)
+        let baseline = before?.baseline ?? self.baselines[entry.cookie] ?? PayloadBytes()
         // Once known, a socket keeps its owner: after close(2) it has none any more.
         var owner = before?.observation.owners.first ?? self.owners.owner(ofInode: entry.inode, uid: entry.uid)
         let counted = entry.payload.growth(since: baseline)
@@ -83,8 +87,8 @@ public final class PollCapture: CaptureSource {
             role: entry.state == .listen ? .listener : before?.observation.role ?? .peer,
             state: entry.state,
             openedBoottimeNanoseconds: before.map(\.observation.openedBoottimeNanoseconds)
-                ?? (self.isFirstSweep ? nil : MonotonicClock.boottimeNanoseconds()),
-            preexisting: before?.observation.preexisting ?? self.isFirstSweep,
+                ?? (isPreexisting ? nil : MonotonicClock.boottimeNanoseconds()),
+            preexisting: isPreexisting,
             networkNamespace: namespace,
             tcp: entry.tcp,
             owners: owner.map { [$0] } ?? [],

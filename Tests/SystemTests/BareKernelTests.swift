@@ -11,7 +11,9 @@ struct BareKernelTests {
         rung: String,
         asking path: String = "/v1/doctor"
     ) async throws -> (code: Int32, error: String, answer: String) {
-        let runtime = FileManager.default.temporaryDirectory.appending(path: "trafficd-bare-\(UUID().uuidString.prefix(8))")
+        let runtime = FileManager.default.temporaryDirectory.appending(
+            path: "trafficd-bare-\(UUID().uuidString.prefix(8))"
+        )
         defer { try? FileManager.default.removeItem(at: runtime) }
         let script = """
             mount -t tmpfs none \(directory) || exit 99
@@ -31,7 +33,7 @@ struct BareKernelTests {
 
     @Test("without BTF a BPF rung says so in one line", .needsBPF)
     func noBTF() async throws {
-        let result = try await self.run(hiding: "/sys/kernel/btf", rung: Machine.rung)
+        let result = try await self.run(hiding: "/sys/kernel/btf", rung: "tracepoint")
         #expect(result.code == 1)
         #expect(result.error.split(separator: "\n").count == 1, "\(result.error)")
         #expect(result.error.contains("/sys/kernel/btf/vmlinux is missing"))
@@ -46,7 +48,11 @@ struct BareKernelTests {
         #expect(result.answer.contains("CONFIG_DEBUG_INFO_BTF"))
     }
 
-    @Test("bpffs, tracefs and mounted cgroups are not needed", .needsBPF, arguments: ["/sys/fs/bpf", "/sys/kernel/tracing", "/sys/fs/cgroup"])
+    @Test(
+        "bpffs, tracefs and mounted cgroups are not needed",
+        .needsBPF,
+        arguments: ["/sys/fs/bpf", "/sys/kernel/tracing", "/sys/fs/cgroup"]
+    )
     func noMounts(directory: String) async throws {
         let result = try await self.run(hiding: directory, rung: Machine.rung)
         #expect(result.code == 0, "\(result.error)")

@@ -6,8 +6,9 @@ extension SystemTests {
     /// The rung without BPF. What it promises is less: TCP connections that live longer than its interval, each with one owner.
     @Suite(.needsRoot)
     struct PollTests {
-        /// Plain TCP connections between two processes, held open until they were looked at.
-        @Test("open TCP connections are exact", arguments: ["tcp", "tcp-requests", "writev", "sendfile", "splice-in"])
+        /// Plain TCP connections between two processes, held open until they were looked at. Not `splice-in`: there both ends
+        /// shut down, and a connection that has ended is gone from sock_diag though its descriptors are open.
+        @Test("open TCP connections are exact", arguments: ["tcp", "tcp-requests", "writev", "sendfile"])
         func openConnections(_ name: String) async throws {
             try await withDaemon(rung: "poll") { daemon in
                 let generator = try Generator(Machine.programs, scenario: name)

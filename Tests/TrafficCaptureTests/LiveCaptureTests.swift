@@ -77,7 +77,8 @@ struct LiveCaptureTests {
 
     /// Programs, maps, links and iterators that this process holds; other suites open other things meanwhile.
     static func openBPFDescriptors() -> Int {
-        ProcessDirectory.entries("/proc/self/fd").filter { linkTarget("/proc/self/fd/\($0)")?.contains("bpf") ?? false }.count
+        ProcessDirectory.entries("/proc/self/fd").filter { linkTarget("/proc/self/fd/\($0)")?.contains("bpf") ?? false }
+            .count
     }
 
     @Test("a full ring delays the totals of closed sockets and loses none")

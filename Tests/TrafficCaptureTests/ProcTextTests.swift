@@ -81,8 +81,8 @@ struct ProcTextTests {
             31 25 0:27 /child /mnt/part rw - cgroup2 cgroup2 rw
             32 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw
             """
-        #expect(CgroupRoot.mountPoint(mountinfo: text) == "/sys/fs/cgroup/unified")
-        #expect(CgroupRoot.mountPoint(mountinfo: "") == nil)
+        #expect(CgroupRoot.mountPoints(mountinfo: text) == ["/sys/fs/cgroup/unified"])
+        #expect(CgroupRoot.mountPoints(mountinfo: "") == [])
     }
 
     @Test("capabilities are read from status")
