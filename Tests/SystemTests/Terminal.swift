@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 
 /// A terminal with a program in it, by tmux: keys in, screen out.
@@ -9,7 +10,7 @@ final class Terminal {
     /// Whether tmux is here.
     static let isAvailable = (try? CommandResult.of("tmux", ["-V"]))?.status == 0
 
-    /// - Parameter command: A line for sh. Sees `before` and `after` as functions that keep the terminal's settings.
+    /// - Parameter command: A line for sh; how it ended and the word "over" come after it on the screen.
     init(
         width: Int,
         height: Int,
@@ -22,9 +23,10 @@ final class Terminal {
     {
         self.directory = directory
         self.socket = "\(directory)/tmux"
+        // The shell outlives Ctrl-C, and Swift's own crash handler, which would wait for a key, stays out of it.
         // stty tells the whole state of the terminal; what top leaves changed shows as a difference.
         let script = """
-            stty -a > '\(directory)/before'; \(command); echo "exit status $?"; stty -a > '\(directory)/after'; \
+            trap : INT; stty -a > '\(directory)/before'; \(command); echo "exit status $?"; stty -a > '\(directory)/after'; \
             echo over; exec sleep 1000
             """
         try self.tmux(
@@ -36,7 +38,7 @@ final class Terminal {
             "\(width)",
             "-y",
             "\(height)",
-            "env TERM=\(type) LC_ALL=\(locale) sh -c \"$SCRIPT\"",
+            "env TERM=\(type) LC_ALL=\(locale) SWIFT_BACKTRACE=enable=no sh -c \"$SCRIPT\"",
             environment: ["SCRIPT": script]
         )
         // Every byte that the program sends to the terminal.
@@ -125,31 +127,41 @@ struct CommandResult {
     var output: String
     var error: String
 
-    /// Runs `name`, found in PATH or beside the tests, with nothing to read.
+    struct NotStarted: Error {
+        var name: String
+        var error: Int32
+    }
+
+    /// Runs `name`, found in PATH or a path, with nothing to read.
+    ///
+    /// Not Foundation's `Process`: that waits for all that inherited its files, and tmux leaves a server behind.
     static func of(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws -> CommandResult {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = [name] + arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        process.standardInput = FileHandle.nullDevice
-        let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
+        let directory = FileManager.default.temporaryDirectory.appending(path: "command-\(UUID().uuidString)").path()
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+
         // Files and not pipes: a pipe fills up and then waits for the reader that waits for the end.
-        let files = try ["output", "error"].map { name in
-            let file = directory.appending(path: name)
-            try Data().write(to: file)
-            return file
-        }
-        process.standardOutput = try FileHandle(forWritingTo: files[0])
-        process.standardError = try FileHandle(forWritingTo: files[1])
-        try process.run()
-        process.waitUntilExit()
-        let signalled = process.terminationReason == .uncaughtSignal
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, directory + "/output", O_WRONLY | O_CREAT, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 2, directory + "/error", O_WRONLY | O_CREAT, 0o600)
+
+        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0)=\($1)" }
+        var argv = ([name] + arguments).map { strdup($0) } + [nil]
+        var envp = variables.map { strdup($0) } + [nil]
+        defer { (argv + envp).forEach { free($0) } }
+        var pid: pid_t = 0
+        let error = posix_spawnp(&pid, name, &actions, nil, &argv, &envp)
+        guard error == 0 else { throw NotStarted(name: name, error: error) }
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        let signal = status & 0x7f
         return CommandResult(
-            status: process.terminationStatus + (signalled ? 128 : 0),
-            output: String(decoding: try Data(contentsOf: files[0]), as: UTF8.self),
-            error: String(decoding: try Data(contentsOf: files[1]), as: UTF8.self)
+            status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
+            output: String(decoding: try Data(contentsOf: URL(filePath: directory + "/output")), as: UTF8.self),
+            error: String(decoding: try Data(contentsOf: URL(filePath: directory + "/error")), as: UTF8.self)
         )
     }
 }
