@@ -155,6 +155,16 @@ struct TopStateTests {
         #expect(!state.needsSockets)
     }
 
+    @Test("an open row whose process is gone asks for no sockets")
+    func openRowGone() throws {
+        var state = try Fixture.top()
+        state.press(.down, .enter)
+        var snapshot = try Fixture.snapshot(tick: 31)
+        snapshot.processes?.removeAll { $0.identity.pid == 812 }
+        state.receive(snapshot)
+        #expect(!state.needsSockets)
+    }
+
     @Test("left goes to the parent and closes it")
     func collapse() throws {
         var state = try Fixture.top(withSockets: true)

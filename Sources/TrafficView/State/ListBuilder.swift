@@ -103,13 +103,16 @@ struct ListBuilder {
     }
 
     private func add(_ exited: [ExitedUsage], to groups: inout [UsageRow]) {
+        var indexes = Dictionary(uniqueKeysWithValues: groups.indices.map { (groups[$0].id, $0) })
         for usage in exited {
             let key = usage.executable ?? usage.name
-            let index = groups.firstIndex { $0.id == .group(key) }
-            var row = index.map { groups[$0] } ?? UsageRow(group: key, name: usage.name)
-            row.processes += usage.processes
-            row.bytes += usage.bytes
-            if let index { groups[index] = row } else { groups.append(row) }
+            let index = indexes[.group(key)] ?? groups.count
+            if index == groups.count {
+                groups.append(UsageRow(group: key, name: usage.name))
+                indexes[.group(key)] = index
+            }
+            groups[index].processes += usage.processes
+            groups[index].bytes += usage.bytes
         }
     }
 

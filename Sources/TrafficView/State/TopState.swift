@@ -113,12 +113,22 @@ public struct TopState: Sendable {
     public mutating func receive(_ snapshot: Snapshot) {
         self.connection = .live
         self.live.append(snapshot)
+        self.closeRowsOfGoneProcesses(snapshot)
         if self.isPaused {
             // The sockets of a row opened while paused are read from the running stream, once.
             guard self.needsSockets, self.paused?.snapshot?.sockets == nil, snapshot.sockets != nil else { return }
             self.paused = self.live
         }
         self.rebuild()
+    }
+
+    /// An open row is a reason to ask for sockets; one that is no longer there must not be.
+    private mutating func closeRowsOfGoneProcesses(_ snapshot: Snapshot) {
+        guard !self.expanded.isEmpty, let processes = snapshot.processes else { return }
+        let listed = Set(processes.map { RowID.process($0.identity) })
+        self.expanded = self.expanded.filter { row in
+            if case .process = row { listed.contains(row) } else { true }
+        }
     }
 
     /// - Parameter reason: One line; shown after it was made harmless.

@@ -40,7 +40,7 @@ struct Doctor: AsyncParsableCommand {
         case .json:
             try output.write(answer)
         case .table:
-            let view = DoctorView(typeface: Locale.typeface(ascii: false), width: output.columns ?? 80)
+            let view = DoctorView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
             try output.write(view.frame(of: report), inColor: self.color.isWanted)
         }
         if report.status == .failed { throw ExitCode.failure }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CTerminal
 import Glibc
 import TrafficModel
 import TrafficView
@@ -58,9 +59,16 @@ struct Top: ParsableCommand {
 
     func run() throws {
         if self.once { return try self.printOnce() }
+        // The terminal is back then; now the signal may do what it does to any program, and the shell can tell.
+        if let signal = try self.runScreen() { raise(signal) }
+    }
+
+    /// - Returns: The signal that ended it.
+    private func runScreen() throws -> Int32? {
+        // After the loop, and the screen with it, is gone.
+        defer { terminal_signals_remove() }
         var state = self.state(width: 80, height: 24)
         try self.setFilter(&state)
-        let signal: Int32?
         do throws(TerminalError) {
             let loop = try TopLoop(
                 state: state,
@@ -68,18 +76,16 @@ struct Top: ParsableCommand {
                 interval: self.interval,
                 inColor: self.color.isWanted
             )
-            signal = try loop.run()
+            return try loop.run()
         } catch {
             throw Failure.terminal(error)
         }
-        // The terminal is back; now the signal may do what it does to any program, and the shell can tell.
-        if let signal { raise(signal) }
     }
 
     private func state(width: Int, height: Int) -> TopState {
         TopState(
             size: .init(width: width, height: height),
-            typeface: Locale.typeface(ascii: self.ascii),
+            typeface: TerminalLocale.typeface(ascii: self.ascii),
             socketPath: self.connection.client.socketPath,
             order: RowOrder(self.sort),
             grouping: self.group,

@@ -28,7 +28,8 @@ struct TopLoop: ~Copyable {
         self.state.silenceAfterSeconds = max(15, 3 * interval.seconds)
     }
 
-    /// Until the person quits or a signal ends the program.
+    /// Until the person quits or a signal ends the program. Signals stay caught: the terminal is put back when this value
+    /// goes, which a signal must not forestall.
     ///
     /// - Returns: The signal, which is then still to be obeyed.
     /// - Throws: `TerminalError.failed` where signals can't be caught.
@@ -48,7 +49,6 @@ struct TopLoop: ~Copyable {
             }
         }
         self.feed.stop()
-        terminal_signals_remove()
         let signal = terminal_signals_fatal()
         return signal == 0 ? nil : signal
     }

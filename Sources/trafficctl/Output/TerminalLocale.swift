@@ -3,7 +3,7 @@ import Glibc
 import TrafficView
 
 /// What the environment says of the terminal's characters.
-enum Locale {
+enum TerminalLocale {
     /// - Parameter ascii: Draw with ASCII although the locale has more.
     static func typeface(ascii: Bool) -> Typeface {
         _ = unsafe setlocale(LC_CTYPE, "")
