@@ -148,12 +148,21 @@ struct CommandResult {
         posix_spawn_file_actions_addopen(&actions, 1, directory + "/output", O_WRONLY | O_CREAT, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, directory + "/error", O_WRONLY | O_CREAT, 0o600)
 
+        // The threads that tests run on have signals blocked, which children would inherit.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var noSignals = sigset_t()
+        sigemptyset(&noSignals)
+        posix_spawnattr_setsigmask(&attributes, &noSignals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
         let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0)=\($1)" }
         var argv = ([name] + arguments).map { strdup($0) } + [nil]
         var envp = variables.map { strdup($0) } + [nil]
         defer { (argv + envp).forEach { free($0) } }
         var pid: pid_t = 0
-        let error = posix_spawnp(&pid, name, &actions, nil, &argv, &envp)
+        let error = posix_spawnp(&pid, name, &actions, &attributes, &argv, &envp)
         guard error == 0 else { throw NotStarted(name: name, error: error) }
         var status: Int32 = 0
         while waitpid(pid, &status, 0) < 0, errno == EINTR {}

@@ -4,7 +4,7 @@ import Testing
 import TrafficModel
 
 /// `trafficctl top` in a real terminal against a made-up daemon.
-@Suite("top in a terminal", .enabled(if: Terminal.isAvailable, "tmux is not installed"))
+@Suite("top in a terminal", .serialized, .enabled(if: Terminal.isAvailable, "tmux is not installed"))
 struct TopScreenTests {
     private func withTop(
         width: Int = 80,

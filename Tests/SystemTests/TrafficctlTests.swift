@@ -4,7 +4,7 @@ import Testing
 import TrafficModel
 
 /// The commands of `trafficctl` against a made-up daemon.
-@Suite("trafficctl")
+@Suite("trafficctl", .serialized)
 struct TrafficctlTests {
     private func withDaemon(_ body: (String) async throws -> Void) async throws {
         try await Lab.withDirectory { directory in
