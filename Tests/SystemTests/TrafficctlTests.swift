@@ -64,6 +64,9 @@ struct TrafficctlTests {
                 try JSONDecoder().decode(Snapshot.self, from: Data(contentsOf: URL(filePath: path))).schemaVersion == 1
             )
 
+            let pipe = try self.shell("$ctl export --runtime-directory $dir -o /dev/stdout | wc -l", directory)
+            #expect(pipe.output == "1\n" && pipe.error.isEmpty)
+
             let nowhere = try self.trafficctl("export", "--runtime-directory", directory, "-o", "/nosuchdir/out")
             #expect(nowhere.status == 1)
             #expect(nowhere.error == "trafficctl: can't write /nosuchdir/out: No such file or directory\n")

@@ -53,7 +53,7 @@ struct FrameTests {
             state.press(" ")
             for tick in 30..<40 { state.receive(try Fixture.snapshot(tick: tick)) }
         },
-        Scene(name: "80x24-frozen") { $0.press(.end, "f") },
+        Scene(name: "80x24-frozen") { $0.press(.end, .up, "f") },
         Scene(name: "80x24-details") { $0.press("d") },
         Scene(name: "80x24-details-page", withSockets: true) { $0.press(.down, "i") },
         Scene(name: "80x24-details-socket", withSockets: true) { $0.press(.down, .enter, .down, "i") },

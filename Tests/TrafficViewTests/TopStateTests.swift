@@ -19,7 +19,7 @@ struct TopStateTests {
         snapshot.processes?[0].rates = PayloadRates(sent: 0, received: 0)
         state.receive(snapshot)
         #expect(state.selectedText.contains("nginx"))
-        #expect(state.cursor == 4)
+        #expect(state.cursor == 3)
     }
 
     @Test("untouched, the cursor stays at the top, and Home brings it back there")
@@ -37,11 +37,11 @@ struct TopStateTests {
     @Test("when the row under the cursor goes, the cursor stays on its line")
     func rowGone() throws {
         var state = try Fixture.top()
-        state.press(.down, .down, .down)
+        state.press(.down, .down)
         var snapshot = try Fixture.snapshot(tick: 31)
         snapshot.processes?.removeAll { $0.identity.pid == 2 }
         state.receive(snapshot)
-        #expect(state.cursor == 3)
+        #expect(state.cursor == 2)
         snapshot.processes = []
         snapshot.exited = []
         state.receive(snapshot)
@@ -178,7 +178,7 @@ struct TopStateTests {
     @Test("a frozen row stands first whatever it moves, until it is freed")
     func pin() throws {
         var state = try Fixture.top()
-        state.press(.end, "f")
+        state.press(.end, .up, "f")
         #expect(self.pids(state).first == 1301)
         state.receive(try Fixture.snapshot(tick: 31))
         #expect(self.pids(state).first == 1301)

@@ -72,25 +72,31 @@ struct ColumnLayout {
 
     private(set) var cells: [Cell]
 
+    private static let leastNameWidth = 8
+    /// Room for a process name of the kernel's 15 bytes beside its marker.
+    private static let goodNameWidth = 17
+
     init(width: Int, grouping: Grouping, measure: Measure, units: Units) {
         let number = units.width
         let leading: [Column] = measure == .rates ? [.sentRate, .receivedRate] : [.sent, .received]
         let trailing: [Column] = measure == .rates ? [.sent, .received] : [.sentRate, .receivedRate]
-        var widths: [Column: Int] = [.name: 8]
-        // One space stands between two columns.
-        let total = width
-        var used = 8
-        func take(_ columns: [Column], _ width: Int) -> Bool {
-            guard used + columns.count * (width + 1) <= total else { return false }
-            for column in columns { widths[column] = width }
-            used += columns.count * (width + 1)
+        var widths: [Column: Int] = [.name: Self.leastNameWidth]
+        var spare = width - Self.leastNameWidth
+        /// All of `columns`, each `cell` wide with a space before it, or none.
+        func take(_ columns: [Column], _ cell: Int) -> Bool {
+            guard columns.count * (cell + 1) <= spare else { return false }
+            for column in columns { widths[column] = cell }
+            spare -= columns.count * (cell + 1)
             return true
         }
+        func grow(_ column: Column, to most: Int) {
+            guard let now = widths[column] else { return }
+            let more = max(0, min(spare, most - now))
+            widths[column] = now + more
+            spare -= more
+        }
         if !take(leading, number) { _ = take([measure == .rates ? .rate : .total], number) }
-        // From here on the name gets what a process name of the kernel's 15 bytes needs beside its marker.
-        let name = min(17, 8 + max(0, total - used))
-        used += name - 8
-        widths[.name] = name
+        grow(.name, to: Self.goodNameWidth)
         if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .remote ? 5 : 7) }
         if grouping != .remote { _ = take([.sparkline], 8) }
         _ = take([.sockets], 4)
@@ -99,13 +105,6 @@ struct ColumnLayout {
         if grouping == .process || grouping == .executable || grouping == .user { _ = take([.unit], 14) }
 
         // What is left over goes where text is cut off most.
-        var spare = max(0, width - used)
-        func grow(_ column: Column, to most: Int) {
-            guard let now = widths[column] else { return }
-            let more = min(spare, max(0, most - now))
-            widths[column] = now + more
-            spare -= more
-        }
         grow(.name, to: 24)
         grow(.sparkline, to: 12)
         grow(.unit, to: 24)

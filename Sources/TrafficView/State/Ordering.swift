@@ -60,10 +60,14 @@ public struct RowOrder: Sendable, Hashable {
         self.isReversed = isReversed
     }
 
+    /// What is left of exited processes has totals and nothing else to be ordered by.
+    private var isAboutTotals: Bool { self.key == .total || self.key == .sent || self.key == .received }
+
     private var isDescending: Bool { self.key.isDescending != self.isReversed }
 
     func precedes(_ left: UsageRow, _ right: UsageRow) -> Bool {
         let ascending: Bool?
+        if (left.id == .exited) != (right.id == .exited), !self.isAboutTotals { return right.id == .exited }
         switch self.key {
         case .pid: ascending = less(left.pid ?? 0, right.pid ?? 0)
         case .user: ascending = less(left.user ?? "", right.user ?? "")

@@ -2,25 +2,42 @@ import Glibc
 import NIOCore
 
 /// A file that appears under its name when it is complete, and not at all otherwise: written beside it, synced, renamed.
+///
+/// What exists and is no plain file, such as a pipe or `/dev/stdout`, can't be replaced so and is written to as it is.
 struct NewFile: ~Copyable {
     private let path: String
-    private let temporaryPath: String
+    /// `nil` for what is written to in place.
+    private let temporaryPath: String?
     private let descriptor: Int32
 
-    /// - Throws: `Failure.notWritten` where the directory can't be written to.
+    /// - Throws: `Failure.notWritten` where the directory, or the thing in its place, can't be written to.
     init(path: String) throws(Failure) {
-        var template = Array((path + ".XXXXXX").utf8CString)
-        let descriptor = unsafe mkstemp(&template)
-        guard descriptor >= 0 else { throw .notWritten(path: path, error: errno) }
-        // mkstemp makes it 0600; what others may read is up to the umask, as for any other file.
-        let mask = umask(0)
-        umask(mask)
-        fchmod(descriptor, 0o666 & ~mask)
-        self.path = path
-        self.temporaryPath = template.withUnsafeBufferPointer { buffer in
-            unsafe String(decoding: buffer.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+        var status = stat()
+        if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
+            self.descriptor = open(path, O_WRONLY | O_CLOEXEC)
+            self.path = path
+            self.temporaryPath = nil
+        } else {
+            // Behind a symbolic link, the file and not the link is replaced.
+            let target = Self.resolved(path)
+            var template = Array((target + ".XXXXXX").utf8CString)
+            self.descriptor = unsafe mkstemp(&template)
+            self.path = target
+            self.temporaryPath = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
         }
-        self.descriptor = descriptor
+        guard self.descriptor >= 0 else { throw .notWritten(path: path, error: errno) }
+        if self.temporaryPath != nil {
+            // mkstemp makes it 0600; what others may read is up to the umask, as for any other file.
+            let mask = umask(0)
+            umask(mask)
+            fchmod(self.descriptor, 0o666 & ~mask)
+        }
+    }
+
+    private static func resolved(_ path: String) -> String {
+        guard let resolved = unsafe realpath(path, nil) else { return path }
+        defer { unsafe free(resolved) }
+        return unsafe String(cString: resolved)
     }
 
     /// - Throws: `Failure.notWritten`.
@@ -36,15 +53,15 @@ struct NewFile: ~Copyable {
     ///
     /// - Throws: `Failure.notWritten` where the disk is full or broken; the file that had the name before is still there then.
     consuming func commit() throws(Failure) {
-        guard fsync(self.descriptor) == 0 else { throw .notWritten(path: self.path, error: errno) }
-        guard unsafe rename(self.temporaryPath, self.path) == 0 else {
+        guard let temporaryPath = self.temporaryPath else { return }
+        guard fsync(self.descriptor) == 0, unsafe rename(temporaryPath, self.path) == 0 else {
             throw .notWritten(path: self.path, error: errno)
         }
     }
 
     deinit {
-        close(self.descriptor)
+        if self.descriptor >= 0 { close(self.descriptor) }
         // After a commit the name is gone already.
-        unlink(self.temporaryPath)
+        if let temporaryPath { unlink(temporaryPath) }
     }
 }
