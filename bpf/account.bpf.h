@@ -134,8 +134,6 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk)
 	socket->type = sk->sk_type;
 	socket->network_namespace = sk->__sk_common.skc_net.net->ns.inum;
 	read_addresses(socket, sk);
-	if (socket->state == TCP_LISTEN)
-		socket->role = TRAFFIC_ROLE_LISTENER;
 	if (baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
@@ -282,7 +280,8 @@ static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 	return !tcp->inet_conn.icsk_ulp_ops;
 }
 
-enum { SOCK_DONE = 1 }; /* enum sock_flags: set by tcp_fin() when the peer's FIN is in sequence */
+/* enum sock_flags: SOCK_DONE is set by tcp_fin() when the peer's FIN is in sequence. */
+enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
 #define RECEIVE_MARK_KNOWN (1ULL << 32)
 
 /* A FIN takes one number of the sequence space and is not payload. It is the last one: consumed when nothing is unread. */
@@ -293,6 +292,23 @@ static __always_inline u32 delivered_sequence(const struct sock *sk, const struc
 	if (sk->__sk_common.skc_flags & (1UL << SOCK_DONE) && sequence == tcp->rcv_nxt)
 		sequence--;
 	return sequence;
+}
+
+/*
+ * Bytes that went from `mark` to `sequence`. An urgent byte (RFC 9293 section 3.8.5) in between was passed over and not
+ * handed out: recv(MSG_OOB) does that, and counts there.
+ */
+static __always_inline u32 delivered_since(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
+					   u32 mark, u32 sequence)
+{
+	u32 grown = sequence - mark, urgent = tcp->urg_seq;
+
+	if (urgent != socket->urgent_mark && urgent - mark < grown) {
+		socket->urgent_mark = urgent;
+		if (!(sk->__sk_common.skc_flags & (1UL << SOCK_URGINLINE)))
+			grown--;
+	}
+	return grown;
 }
 
 /*
@@ -322,9 +338,9 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 */
 	if (!socket->receive_mark)
 		start_receive(socket, baseline_done ? tcp->rcv_nxt - (u32)tcp->bytes_received : sequence);
-	grown = sequence - (u32)socket->receive_mark;
-	if (!grown)
+	if (sequence == (u32)socket->receive_mark)
 		return;
+	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
 	task = bpf_get_current_task_btf();
 	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */

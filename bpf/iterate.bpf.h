@@ -44,6 +44,16 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	return 0;
 }
 
+/* A socket older than the capture, or one that nobody has used yet. */
+static __always_inline struct traffic_socket *adopt(struct sock *sk)
+{
+	struct traffic_socket *socket = find_socket(sk);
+
+	if (socket && sk->__sk_common.skc_state == TCP_LISTEN)
+		socket->role = TRAFFIC_ROLE_LISTENER;
+	return socket;
+}
+
 /*
  * Sockets that processes hold: gives those older than the capture their storage, and an owner to those that nobody has
  * used yet (a connection accepted and idle).
@@ -66,7 +76,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	sk = socket->sk;
 	if (!sk || !is_internet(sk))
 		return 0;
-	storage = find_socket(sk);
+	storage = adopt(sk);
 	if (!storage)
 		return 0;
 	tcp = tcp_of(sk);
@@ -93,7 +103,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp || !received_by_sequence(tcp))
 		return 0;
-	storage = find_socket((struct sock *)tcp);
+	storage = adopt((struct sock *)tcp);
 	if (storage)
 		start_receive(storage, delivered_sequence((struct sock *)tcp, tcp));
 	return 0;

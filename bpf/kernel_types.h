@@ -17,7 +17,7 @@ typedef unsigned long size_t;
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { SOCK_STREAM = 1 };
 enum { IPPROTO_TCP = 6, IPPROTO_MPTCP = 262 };
-enum { MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
+enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
 
@@ -96,6 +96,7 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 rcv_nxt;
 	u32 copied_seq;
+	u32 urg_seq;
 	u32 srtt_us;
 	u32 segs_in;
 	u32 segs_out;

@@ -73,7 +73,7 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp && received_by_sequence(tcp))
+	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB))
 		return 0; /* counted in tcp_rcv_space_adjust */
 	count_received(sk, result);
 	return 0;
@@ -149,7 +149,8 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 		find_owner(socket, bpf_get_current_task_btf());
 		break;
 	case TCP_ESTABLISHED:
-		if (old_state == TCP_SYN_RECV)
+		/* MPTCP clones its listener, and the clone goes from there to ESTABLISHED. */
+		if (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN)
 			socket->role = TRAFFIC_ROLE_SERVER;
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
 		if (tcp)

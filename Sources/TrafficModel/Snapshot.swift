@@ -7,8 +7,9 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public static let currentSchemaVersion = 1
 
     public var schemaVersion = Snapshot.currentSchemaVersion
+    /// Every byte from before this time is counted.
     public var takenAt: Timestamp
-    /// `CLOCK_BOOTTIME`.
+    /// The same on `CLOCK_BOOTTIME`.
     public var takenBoottimeNanoseconds: UInt64
     public var countingSince: Timestamp
     public var host: HostDescription

@@ -101,6 +101,7 @@ struct RecordLayoutTests {
                 Field(name: "role", offset: MemoryLayout<traffic_socket>.offset(of: \.role)),
                 Field(name: "type", offset: MemoryLayout<traffic_socket>.offset(of: \.type)),
                 Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
+                Field(name: "urgent_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_mark)),
                 Field(name: "local_address", offset: MemoryLayout<traffic_socket>.offset(of: \.local_address)),
                 Field(name: "remote_address", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_address)),
             ]

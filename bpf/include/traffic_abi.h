@@ -77,7 +77,8 @@ struct traffic_socket {
 	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
 	__u8 role; /* enum traffic_role */
 	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that was passed over */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
 };
