@@ -50,6 +50,34 @@ struct TopStateTests {
         #expect(state.rows.isEmpty)
     }
 
+    @Test("at the top the list stays there when the cursor's row sinks; further down it follows the row")
+    func view() throws {
+        var snapshot = try Fixture.snapshot()
+        snapshot.processes = (1...50).map { pid in
+            Fixture.process(pid, "p\(pid)", rates: PayloadRates(sent: Double(1000 - pid), received: 0))
+        }
+        var state = try Fixture.top(ticks: 0)
+        state.receive(snapshot)
+        state.press(.down)
+        snapshot.processes?[1].rates = PayloadRates()
+        state.receive(snapshot)
+        #expect(state.scroll == 0 && state.cursor == 49)
+        state.press(.up)
+        #expect(state.scroll > 0 && state.selectedText.contains("p50"))
+        snapshot.processes?[49].rates = PayloadRates(sent: 5000, received: 0)
+        state.receive(snapshot)
+        #expect(state.cursor == 0 && state.selectedText.contains("p50"))
+    }
+
+    @Test("of rows with equal values the running ones come first")
+    func runningFirst() throws {
+        var state = try Fixture.top()
+        var snapshot = try Fixture.snapshot(tick: 29)
+        snapshot.processes?[5].state = .exited
+        state.receive(snapshot)
+        #expect(self.pids(state) == [4_194_304, 812, 77, 901, 2, 1301])
+    }
+
     @Test("a reused pid is another process, and the cursor does not take it for the old one")
     func pidReuse() throws {
         var state = try Fixture.top()

@@ -49,7 +49,7 @@ public enum Grouping: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// One order for all rows. It is total: rows with equal values stand by pid, then by name, so that nothing jumps while the
+/// One order for all rows. It is total: rows with equal values stand by pid, the running ones first, then by name, so that nothing jumps while the
 /// numbers stand still.
 public struct RowOrder: Sendable, Hashable {
     public var key: SortKey
@@ -77,6 +77,7 @@ public struct RowOrder: Sendable, Hashable {
         default: ascending = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates))
         }
         if let ascending { return ascending != self.isDescending }
+        if left.isRunning != right.isRunning { return left.isRunning }
         return (left.pid ?? 0, left.started, left.name) < (right.pid ?? 0, right.started, right.name)
     }
 

@@ -166,7 +166,9 @@ public struct TopState: Sendable {
         self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
         if let shown { self.rows = self.builder.rows(of: shown) }
         self.locateCursor()
-        if cursorWasVisible { self.keepCursorVisible() }
+        // At the top one watches who comes up there: the list does not run after a row that sinks. Further down one watches
+        // the row.
+        if cursorWasVisible, self.scroll > 0 { self.keepCursorVisible() }
         self.clampScroll()
     }
 
