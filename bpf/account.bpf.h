@@ -124,11 +124,10 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (!socket) {
-		COUNT_LOSS(sockets_lost, 1);
-		return NULL;
-	}
-	if (socket->serial)
+	/* Who comes second while the storage is being made gets nothing (EEXIST), and then finds it. */
+	if (!socket)
+		socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	if (!socket || socket->serial)
 		return socket;
 	socket->protocol = sk->sk_protocol;
 	socket->type = sk->sk_type;
@@ -248,6 +247,7 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 	struct traffic_owner *owner;
 
 	if (!socket) {
+		COUNT_LOSS(sockets_lost, 1);
 		COUNT_LOSS(lost_sent_bytes, bytes);
 		return;
 	}
@@ -261,6 +261,7 @@ static __always_inline void count_received(struct sock *sk, u64 bytes)
 	struct traffic_owner *owner;
 
 	if (!socket) {
+		COUNT_LOSS(sockets_lost, 1);
 		COUNT_LOSS(lost_received_bytes, bytes);
 		return;
 	}
@@ -329,9 +330,11 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	struct task_struct *task;
 	u32 grown;
 
-	/* Without storage nothing is known of earlier reads either, so what this call read can't be told: a lost socket. */
-	if (!socket)
+	/* Without storage nothing is known of earlier reads either. If it comes later, it starts at the first byte. */
+	if (!socket) {
+		COUNT_LOSS(sockets_lost, 1);
 		return;
+	}
 	/*
 	 * First seen here: before the baseline is done, counting starts now. After it, the socket waited unaccepted in
 	 * a listener's queue and nothing of it had been read: start at its first byte.

@@ -101,7 +101,7 @@ struct traffic_loss {
 	__u64 closed_deferred; /* the ring was full: waits in the `deferred` map for the next sweep, nothing lost */
 	__u64 closed_lost; /* that map was full too; the bytes are in lost_* */
 	__u64 owners_lost; /* times a process could not be recorded */
-	__u64 sockets_lost; /* times a socket could not get storage; the bytes are in lost_* */
+	__u64 sockets_lost; /* times bytes moved and the socket could not get storage; they are in lost_* */
 	__u64 lost_sent_bytes;
 	__u64 lost_received_bytes;
 };
