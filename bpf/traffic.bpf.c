@@ -97,6 +97,13 @@ int BPF_PROG(inet6_recvmsg_exit, struct socket *socket, void *message, size_t si
 	return received(socket->sk, result, flags);
 }
 
+/* Raw and ping sockets over IPv6 (inet6_sockraw_ops). */
+SEC("fexit/sock_common_recvmsg")
+int BPF_PROG(sock_common_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
+{
+	return received(socket->sk, result, flags);
+}
+
 /*
  * Both rungs. TCP calls this each time it handed over a stretch of the stream, in recv, splice, TCP_ZEROCOPY_RECEIVE and
  * tcp_read_sock(), with the socket locked. recv's return value would miss the latter three.

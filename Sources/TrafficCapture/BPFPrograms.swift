@@ -45,6 +45,7 @@ struct BPFPrograms {
                         isOptional: true
                     ),
                     Hook(program: "inet_recvmsg_exit", target: "inet_recvmsg", kind: BPF_TRACE_FEXIT),
+                    Hook(program: "sock_common_recvmsg_exit", target: "sock_common_recvmsg", kind: BPF_TRACE_FEXIT),
                     Hook(
                         program: "inet6_recvmsg_exit",
                         target: "inet6_recvmsg",
