@@ -14,13 +14,14 @@ die() {
 # print_help FILE: the comment at the top of a script is its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 
+# What goes before a command that needs root. An array and no function only, so that `"${sudo[@]}" COMMAND &` leaves the
+# command's own pid in $! and not that of a shell around it.
+sudo=()
+((EUID == 0)) || sudo=(sudo)
+
 as_root() {
-    if ((EUID == 0)); then
-        "$@"
-    else
-        command -v sudo >/dev/null || die "needs root: run it with sudo"
-        sudo "$@"
-    fi
+    ((EUID == 0)) || command -v sudo >/dev/null || die "needs root, and there is no sudo"
+    "${sudo[@]}" "$@"
 }
 
 is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
