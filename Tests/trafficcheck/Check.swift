@@ -28,8 +28,11 @@ struct Check: AsyncParsableCommand {
     @Option(help: "A scenario; may be repeated. Default: all.")
     var scenario: [String] = []
 
-    @Option(help: "For scenarios with an amount.")
-    var count: Int?
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Options for trafficgen, such as '--count 100'.", valueName: "options")
+    )
+    var generatorOptions = ""
 
     @Flag(help: "Every difference, not only the first of a scenario.")
     var verbose = false
@@ -65,7 +68,7 @@ struct Check: AsyncParsableCommand {
 
     private func check(_ scenario: String, _ rung: String, _ daemon: Daemon, _ programs: Programs) async -> Bool {
         do {
-            let arguments = self.count.map { ["--count", String($0)] } ?? []
+            let arguments = self.generatorOptions.split(separator: " ").map(String.init)
             let check = try await AccuracyCheck.run(scenario, daemon: daemon, programs: programs, arguments: arguments)
             switch check.outcome {
             case .skipped(let reason):

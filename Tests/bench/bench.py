@@ -1,0 +1,328 @@
+"""Figures of trafficd, measured in one run beside its peers. Called by scripts/bench, which installs and builds first.
+
+Every figure is a median where it was taken more than once, and stands beside the bound that the project set itself. A
+figure says what it was measured against; a peer that does not run here says why.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    def __init__(self, programs: pathlib.Path, quick: bool):
+        self.programs = programs
+        self.quick = quick
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="trafficd-bench-"))
+        self.rows: list[tuple[str, str, str]] = []
+        self.runs = 3 if quick else 5
+
+    def row(self, figure: str, value: str, against: str = "") -> None:
+        self.rows.append((figure, value, against))
+        print(f"  {figure}: {value}  {against}", file=sys.stderr, flush=True)
+
+    def seconds(self, full: int) -> int:
+        return max(3, full // 5) if self.quick else full
+
+    def program(self, name: str) -> str:
+        return str(self.programs / name)
+
+    @contextlib.contextmanager
+    def child(self, *command: str, output=subprocess.DEVNULL):
+        """A program that runs as long as the block; ended by SIGTERM, with its process group."""
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    @contextlib.contextmanager
+    def daemon(self):
+        directory = tempfile.mkdtemp(dir=self.work)
+        with self.child(self.program("trafficd"), "run", "--runtime-directory", directory) as process:
+            control = pathlib.Path(directory, "control.sock")
+            for _ in range(200):
+                if control.exists():
+                    break
+                if process.poll() is not None:
+                    sys.exit("trafficd did not start")
+                time.sleep(0.05)
+            yield process, directory
+
+    @contextlib.contextmanager
+    def held_sockets(self, count: int):
+        """So many open sockets, idle."""
+        command = [self.program("trafficgen"), "--hold", "600", "--count", str(count), "idle"]
+        with self.child(*command, output=subprocess.PIPE) as process:
+            json.loads(process.stdout.readline())
+            yield
+
+    @contextlib.contextmanager
+    def web_server(self):
+        port = free_port()
+        folder = tempfile.mkdtemp(dir=self.work)
+        pathlib.Path(folder, "page").write_bytes(b"x" * 612)
+        pathlib.Path(folder, "nginx.conf").write_text(
+            "daemon off; user root; worker_processes 2; pid nginx.pid; error_log error.log;\n"
+            "events { worker_connections 1024; }\n"
+            "http { access_log off; keepalive_requests 1000000; sendfile on;\n"
+            f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
+        )
+        with self.child("nginx", "-p", folder, "-e", "error.log", "-c", f"{folder}/nginx.conf"):
+            wait_for_port(port)
+            yield f"http://127.0.0.1:{port}/page"
+
+    # Figures ---------------------------------------------------------------------------------------------------------
+
+    def cost_of_a_call(self) -> None:
+        """Run time of each BPF program by the kernel's own statistics, beside a program that only bumps a counter."""
+        with bpf_statistics(), self.counter_program() as reason:
+            if reason:
+                self.row("in-kernel cost of a call", "not measured", reason)
+                return
+            samples: dict[str, list[float]] = {}
+            for _ in range(self.runs):
+                with self.daemon():
+                    before = program_times()
+                    run(self.program("trafficgen"), "--address", "127.0.0.1", "--count", "100000", "tcp-requests")
+                    for name, cost in program_costs(before).items():
+                        samples.setdefault(name, []).append(cost)
+        costs = {name: statistics.median(values) for name, values in samples.items()}
+        send = costs.get("sock_send_length", 0)
+        receive = costs.get("tcp_receive", 0) + costs.get("sock_recv_length", 0)
+        self.row("send, in the kernel", f"{send:.1f} ns", self.against_counter(send, costs, "bump_send"))
+        self.row("receive (TCP), in the kernel", f"{receive:.1f} ns", self.against_counter(receive, costs, "bump_tcp"))
+        for name in ("tcp_receive", "sock_recv_length"):
+            if name in costs:
+                self.row(f"  of it {name}", f"{costs[name]:.1f} ns")
+
+    def against_counter(self, cost: float, costs: dict[str, float], counter: str) -> str:
+        base = costs.get(counter)
+        if not base:
+            return "no counter-only program to compare with"
+        return f"counter only {base:.1f} ns: {cost - base:+.1f} ns, x{cost / base:.2f} (bound +15 ns)"
+
+    @contextlib.contextmanager
+    def counter_program(self):
+        """Loads and attaches counter.bpf.c; yields why not where that fails."""
+        source = pathlib.Path(__file__).with_name("counter.bpf.c")
+        machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+        compiled = subprocess.run(
+            ["clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(source), "-o", str(self.work / "counter.o")],
+            capture_output=True, text=True,
+        )
+        if compiled.returncode:
+            yield f"clang: {compiled.stderr.strip().splitlines()[-1]}"
+            return
+        pins = self.work / "bpffs"
+        pins.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "bpf", "bpf", str(pins)], check=True)
+        try:
+            loaded = subprocess.run(
+                ["bpftool", "prog", "loadall", str(self.work / "counter.o"), str(pins / "counter"), "autoattach"],
+                capture_output=True, text=True,
+            )
+            yield f"bpftool: {loaded.stderr.strip()}" if loaded.returncode else None
+        finally:
+            subprocess.run(["umount", str(pins)], check=True)
+
+    def under_load(self) -> None:
+        """The daemon beside nginx and wrk with 64 connections, and what it costs them."""
+        seconds = self.seconds(15)
+        with self.web_server() as url:
+            without, with_daemon, usages, sizes = [], [], [], []
+            for _ in range(self.runs):
+                without.append(requests_per_second(url, seconds))
+                with self.daemon() as (process, _directory):
+                    start = cpu_seconds(process.pid)
+                    with_daemon.append(requests_per_second(url, seconds))
+                    usages.append((cpu_seconds(process.pid) - start) / seconds * 100)
+                    sizes.append(resident_mib(process.pid))
+            base, loaded = statistics.median(without), statistics.median(with_daemon)
+            self.row("requests/s, 64 connections", f"{loaded:,.0f}", f"without trafficd {base:,.0f}: x{loaded / base:.3f}")
+            self.row("  daemon, processor", f"{statistics.median(usages):.2f} % of one core", "(bound 5 %)")
+            self.row("  daemon, resident", f"{statistics.median(sizes):.1f} MiB", "(bound 40 MB)")
+            self.peer_under_load("nethogs", ["nethogs", "-t", "-d", "1", "lo"], url, seconds, base)
+            script = "tracepoint:sock:sock_send_length { @[pid] = sum(args->ret); }"
+            self.peer_under_load("bpftrace, sums sends by pid", ["bpftrace", "-e", script], url, seconds, base)
+
+    def peer_under_load(self, name: str, command: list[str], url: str, seconds: int, base: float) -> None:
+        if not shutil.which(command[0]):
+            self.row(name, "not installed")
+            return
+        with self.child(*command) as process:
+            time.sleep(3)
+            if process.poll() is not None:
+                self.row(name, "does not run here", f"exit code {process.returncode}")
+                return
+            start = cpu_seconds(process.pid)
+            rate = requests_per_second(url, seconds)
+            usage = (cpu_seconds(process.pid) - start) / seconds * 100
+            self.row(
+                f"peer: {name}",
+                f"{usage:.2f} % of one core, {resident_mib(process.pid):.1f} MiB",
+                f"requests/s x{rate / base:.3f}",
+            )
+
+    def idle(self) -> None:
+        with self.daemon() as (process, _directory), self.held_sockets(1000):
+            time.sleep(2)
+            seconds = self.seconds(30)
+            start = cpu_seconds(process.pid)
+            time.sleep(seconds)
+            usage = (cpu_seconds(process.pid) - start) / seconds * 100
+            self.row("idle with 1,000 sockets", f"{usage:.2f} % of one core", "(bound 0.5 %)")
+
+    def many_sockets(self) -> None:
+        with self.daemon() as (process, directory):
+            time.sleep(2)
+            before = resident_mib(process.pid)
+            with self.held_sockets(10_000):
+                time.sleep(3)
+                fetch = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", "/v1/snapshot"]
+                export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
+                self.row("10,000 sockets: GET /v1/snapshot", f"{self.median_ms(fetch):.0f} ms", "(bound 100 ms)")
+                self.row("10,000 sockets: trafficctl export", f"{self.median_ms(export):.0f} ms", "(bound 100 ms)")
+                grown = (resident_mib(process.pid) - before) * 1024 * 1024 / 10_000
+                self.row("  memory for each socket", f"{grown:,.0f} bytes", "resident, of the daemon")
+
+    def median_ms(self, command: list[str]) -> float:
+        times = []
+        for _ in range(self.runs):
+            start = time.monotonic()
+            run(*command)
+            times.append((time.monotonic() - start) * 1000)
+        return statistics.median(times)
+
+    def churn(self) -> None:
+        seconds = self.seconds(30)
+        result = subprocess.run(
+            [
+                self.program("trafficcheck"), "--rung", "auto", "--scenario", "churn",
+                "--generator-options", f"--rate 5000 --seconds {seconds}",
+            ],
+            capture_output=True, text=True,
+        )
+        columns = result.stdout.strip().split("\t") + [""] * 5
+        verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
+        self.row(f"5,000 connections/s for {seconds} s", verdict, "(bound 0)")
+
+    def report(self) -> None:
+        widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
+        print(f"trafficd on Linux {os.uname().release}, {os.cpu_count()} processors, medians of {self.runs}")
+        for row in self.rows:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port: int) -> None:
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    sys.exit("nginx did not start")
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def resident_mib(pid: int) -> float:
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+
+def requests_per_second(url: str, seconds: int) -> float:
+    result = subprocess.run(
+        ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s", url],
+        capture_output=True, text=True, check=True,
+    )
+    for line in result.stdout.splitlines():
+        if line.startswith("Requests/sec:"):
+            return float(line.split()[1])
+    sys.exit(f"wrk: {result.stdout}{result.stderr}")
+
+
+@contextlib.contextmanager
+def bpf_statistics():
+    """kernel.bpf_stats_enabled for as long as the block; it costs every program some 20 ns, all alike."""
+    switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = switch.read_text()
+    switch.write_text("1")
+    try:
+        yield
+    finally:
+        switch.write_text(before)
+
+
+def program_times() -> dict[int, tuple[str, int, int]]:
+    listing = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"]))
+    return {
+        row["id"]: (row.get("name", ""), row.get("run_time_ns", 0), row.get("run_cnt", 0)) for row in listing
+    }
+
+
+def program_costs(before: dict[int, tuple[str, int, int]]) -> dict[str, float]:
+    """Nanoseconds a run, by program name, of the programs that ran often since."""
+    costs = {}
+    for identity, (name, nanoseconds, count) in program_times().items():
+        _, earlier_ns, earlier_count = before.get(identity, (name, 0, 0))
+        if count - earlier_count > 10_000:
+            # bpftool shows the first 15 letters of a name.
+            full = next((known for known in ("sock_send_length", "sock_recv_length") if known.startswith(name)), name)
+            costs[full] = (nanoseconds - earlier_ns) / (count - earlier_count)
+    return costs
+
+
+def main() -> None:
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
+    parser.add_argument("--only", choices=figures, action="append", help="only this figure; may be repeated")
+    arguments = parser.parse_args()
+    bench = Bench(arguments.programs, arguments.quick)
+    try:
+        for figure in arguments.only or figures:
+            print(f"measuring {figure.replace('_', ' ')}", file=sys.stderr, flush=True)
+            getattr(bench, figure)()
+        bench.report()
+    finally:
+        shutil.rmtree(bench.work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
