@@ -6,7 +6,8 @@ public struct AccuracyCheck: Sendable {
         /// - Parameters:
         ///   - bytes: What the generator's processes moved.
         ///   - off: By how many bytes the daemon's processes differ from that.
-        case compared(bytes: UInt64, off: UInt64, differences: [Difference])
+        ///   - notes: What the generator has to say about the run.
+        case compared(bytes: UInt64, off: UInt64, differences: [Difference], notes: String?)
     }
 
     public var scenario: String
@@ -54,7 +55,8 @@ public struct AccuracyCheck: Sendable {
         return .compared(
             bytes: truth.bytes,
             off: max(held.processDifference, closed.processDifference),
-            differences: held.differences.map { $0.marked("open") } + closed.differences.map { $0.marked("closed") }
+            differences: held.differences.map { $0.marked("open") } + closed.differences.map { $0.marked("closed") },
+            notes: truth.notes
         )
     }
 }

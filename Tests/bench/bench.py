@@ -42,9 +42,11 @@ class Bench:
     @contextlib.contextmanager
     def child(self, *command: str, output=subprocess.DEVNULL):
         """A program that runs as long as the block; ended by SIGTERM, with its process group."""
+        errors = tempfile.TemporaryFile(dir=self.work)
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=output, stderr=errors, start_new_session=True
         )
+        process.errors = errors
         try:
             yield process
         finally:
@@ -125,26 +127,13 @@ class Bench:
     @contextlib.contextmanager
     def counter_program(self):
         """Loads and attaches counter.bpf.c; yields why not where that fails."""
-        source = pathlib.Path(__file__).with_name("counter.bpf.c")
+        here = pathlib.Path(__file__).parent
+        loader, program = str(self.work / "attach"), str(self.work / "counter.o")
         machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-        compiled = subprocess.run(
-            ["clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(source), "-o", str(self.work / "counter.o")],
-            capture_output=True, text=True,
-        )
-        if compiled.returncode:
-            yield f"clang: {compiled.stderr.strip().splitlines()[-1]}"
-            return
-        pins = self.work / "bpffs"
-        pins.mkdir(exist_ok=True)
-        subprocess.run(["mount", "-t", "bpf", "bpf", str(pins)], check=True)
-        try:
-            loaded = subprocess.run(
-                ["bpftool", "prog", "loadall", str(self.work / "counter.o"), str(pins / "counter"), "autoattach"],
-                capture_output=True, text=True,
-            )
-            yield f"bpftool: {loaded.stderr.strip()}" if loaded.returncode else None
-        finally:
-            subprocess.run(["umount", str(pins)], check=True)
+        run("clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(here / "counter.bpf.c"), "-o", program)
+        run("cc", "-O2", str(here / "attach.c"), "-o", loader, "-lbpf")
+        with self.child(loader, program, output=subprocess.PIPE) as process:
+            yield None if process.stdout.readline() else "the counter-only program could not be attached"
 
     def under_load(self) -> None:
         """The daemon beside nginx and wrk with 64 connections, and what it costs them."""
@@ -162,18 +151,20 @@ class Bench:
             self.row("requests/s, 64 connections", f"{loaded:,.0f}", f"without trafficd {base:,.0f}: x{loaded / base:.3f}")
             self.row("  daemon, processor", f"{statistics.median(usages):.2f} % of one core", "(bound 5 %)")
             self.row("  daemon, resident", f"{statistics.median(sizes):.1f} MiB", "(bound 40 MB)")
-            self.peer_under_load("nethogs", ["nethogs", "-t", "-d", "1", "lo"], url, seconds, base)
-            script = "tracepoint:sock:sock_send_length { @[pid] = sum(args->ret); }"
+            self.peer_under_load("nethogs", ["nethogs", "-a", "-t", "-d", "1", "lo"], url, seconds, base)
+            script = "kretprobe:tcp_sendmsg /retval > 0/ { @[pid] = sum(retval); }"
             self.peer_under_load("bpftrace, sums sends by pid", ["bpftrace", "-e", script], url, seconds, base)
 
     def peer_under_load(self, name: str, command: list[str], url: str, seconds: int, base: float) -> None:
         if not shutil.which(command[0]):
-            self.row(name, "not installed")
+            self.row(f"peer: {name}", "not installed")
             return
         with self.child(*command) as process:
             time.sleep(3)
             if process.poll() is not None:
-                self.row(name, "does not run here", f"exit code {process.returncode}")
+                process.errors.seek(0)
+                lines = process.errors.read().decode(errors="replace").strip().splitlines()
+                self.row(f"peer: {name}", "does not run here", lines[-1] if lines else f"exit code {process.returncode}")
                 return
             start = cpu_seconds(process.pid)
             rate = requests_per_second(url, seconds)
@@ -225,7 +216,7 @@ class Bench:
         )
         columns = result.stdout.strip().split("\t") + [""] * 5
         verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
-        self.row(f"5,000 connections/s for {seconds} s", verdict, "(bound 0)")
+        self.row(f"5,000 connections/s for {seconds} s", verdict, f"(bound 0) {columns[4]}".strip())
 
     def report(self) -> None:
         widths = [max(len(row[column]) for row in self.rows) for column in range(3)]

@@ -74,10 +74,11 @@ struct Check: AsyncParsableCommand {
             case .skipped(let reason):
                 report(rung, scenario, "-", "skipped", reason)
                 return true
-            case .compared(let bytes, let off, let differences):
+            case .compared(let bytes, let off, let differences, let notes):
                 let shown = differences.prefix(self.verbose ? differences.count : 1).map(\.description)
                 let mark = differences.isEmpty ? "" : " !"
-                report(rung, scenario, String(bytes), "\(off)\(mark)", shown.joined(separator: "; "))
+                let details = ([notes].compactMap(\.self) + shown).joined(separator: "; ")
+                report(rung, scenario, String(bytes), "\(off)\(mark)", details)
                 return differences.isEmpty
             }
         } catch {
