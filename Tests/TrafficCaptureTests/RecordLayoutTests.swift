@@ -20,9 +20,9 @@ struct RecordLayoutTests {
                 Field(name: "start_boottime_ns", offset: MemoryLayout<traffic_owner>.offset(of: \.start_boottime_ns)),
                 Field(name: "sent_bytes", offset: MemoryLayout<traffic_owner>.offset(of: \.sent_bytes)),
                 Field(name: "received_bytes", offset: MemoryLayout<traffic_owner>.offset(of: \.received_bytes)),
-                Field(name: "cgroup_id", offset: MemoryLayout<traffic_owner>.offset(of: \.cgroup_id)),
                 Field(name: "tgid", offset: MemoryLayout<traffic_owner>.offset(of: \.tgid)),
                 Field(name: "uid", offset: MemoryLayout<traffic_owner>.offset(of: \.uid)),
+                Field(name: "cgroup_id", offset: MemoryLayout<traffic_owner>.offset(of: \.cgroup_id)),
                 Field(name: "flags", offset: MemoryLayout<traffic_owner>.offset(of: \.flags)),
                 Field(name: "pad", offset: MemoryLayout<traffic_owner>.offset(of: \.pad)),
                 Field(name: "name", offset: MemoryLayout<traffic_owner>.offset(of: \.name)),
@@ -59,10 +59,12 @@ struct RecordLayoutTests {
         (
             "traffic_socket", MemoryLayout<traffic_socket>.size,
             [
+                Field(name: "receive_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.receive_mark)),
+                Field(name: "urgent_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_mark)),
+                Field(name: "flags", offset: MemoryLayout<traffic_socket>.offset(of: \.flags)),
                 Field(name: "owners", offset: MemoryLayout<traffic_socket>.offset(of: \.owners)),
                 Field(name: "serial", offset: MemoryLayout<traffic_socket>.offset(of: \.serial)),
                 Field(name: "cookie", offset: MemoryLayout<traffic_socket>.offset(of: \.cookie)),
-                Field(name: "receive_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.receive_mark)),
                 Field(name: "swept_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.swept_mark)),
                 Field(
                     name: "opened_boottime_ns",
@@ -92,7 +94,6 @@ struct RecordLayoutTests {
                     offset: MemoryLayout<traffic_socket>.offset(of: \.retransmitted_segments)
                 ),
                 Field(name: "network_namespace", offset: MemoryLayout<traffic_socket>.offset(of: \.network_namespace)),
-                Field(name: "flags", offset: MemoryLayout<traffic_socket>.offset(of: \.flags)),
                 Field(name: "family", offset: MemoryLayout<traffic_socket>.offset(of: \.family)),
                 Field(name: "protocol", offset: MemoryLayout<traffic_socket>.offset(of: \.protocol)),
                 Field(name: "local_port", offset: MemoryLayout<traffic_socket>.offset(of: \.local_port)),
@@ -101,7 +102,6 @@ struct RecordLayoutTests {
                 Field(name: "role", offset: MemoryLayout<traffic_socket>.offset(of: \.role)),
                 Field(name: "type", offset: MemoryLayout<traffic_socket>.offset(of: \.type)),
                 Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
-                Field(name: "urgent_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_mark)),
                 Field(name: "local_address", offset: MemoryLayout<traffic_socket>.offset(of: \.local_address)),
                 Field(name: "remote_address", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_address)),
             ]

@@ -41,15 +41,22 @@ struct traffic_owner {
 	__u64 start_boottime_ns; /* task_struct.start_boottime of the thread group leader */
 	__u64 sent_bytes;
 	__u64 received_bytes;
-	__u64 cgroup_id; /* of the cgroup v2 hierarchy */
 	__u32 tgid; /* in the initial PID namespace */
 	__u32 uid;
+	__u64 cgroup_id; /* of the cgroup v2 hierarchy */
 	__u32 flags; /* enum traffic_owner_flag */
 	__u32 pad;
 	char name[TRAFFIC_NAME_LENGTH]; /* comm of the thread group leader when it first used the socket */
 };
 
+/*
+ * The kernel keeps 8 bytes of its own before this in a cache line. What a call reads and writes stands in the next 48: the marks,
+ * and the key and the counters of the first owner.
+ */
 struct traffic_socket {
+	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see account.bpf.h */
+	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that was passed over */
+	__u32 flags; /* enum traffic_socket_flag */
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
 	/*
 	 * Unique among the sockets of one capture. The cookie is not: accepted MPTCP sockets have that of their listener, because
@@ -57,7 +64,6 @@ struct traffic_socket {
 	 */
 	__u64 serial;
 	__u64 cookie; /* SO_COOKIE */
-	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see account.bpf.h */
 	__u64 swept_mark; /* kernel only: what the last sweep reported */
 	__u64 opened_boottime_ns; /* 0: before the capture */
 	__u64 closed_boottime_ns; /* 0: open */
@@ -69,7 +75,6 @@ struct traffic_socket {
 	__u32 smoothed_rtt_us;
 	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
 	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
-	__u32 flags; /* enum traffic_socket_flag */
 	__u16 family; /* AF_INET, AF_INET6 */
 	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
 	__u16 local_port; /* host byte order */
@@ -78,7 +83,6 @@ struct traffic_socket {
 	__u8 role; /* enum traffic_role */
 	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
 	__u8 pad;
-	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that was passed over */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
 };
