@@ -18,7 +18,10 @@
 
 #include "compat.bpf.h"
 #include "include/traffic_abi.h"
+#include "maps.bpf.h"
+#include "socket.bpf.h"
 #include "account.bpf.h"
+#include "receive.bpf.h"
 #include "iterate.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -88,7 +88,14 @@ struct TestServer: Sendable {
         let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/net/unix"))
         defer { try? file.close() }
         let text = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
-        return text.split(separator: "\n").count { $0.contains(path) }
+        // Num RefCount Protocol Flags Type St Inode Path
+        let inodes = text.split(separator: "\n").filter { $0.contains(path) }.map { $0.split(separator: " ")[6] }
+        // Only those of this process: children of other tests, started meanwhile, may hold copies for a moment.
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        let held = Set(
+            descriptors.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)") }
+        )
+        return inodes.count { held.contains("socket:[\($0)]") }
     }
 
     /// Waits for at most ten seconds.

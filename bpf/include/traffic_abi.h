@@ -54,7 +54,7 @@ struct traffic_owner {
  * and the key and the counters of the first owner.
  */
 struct traffic_socket {
-	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see account.bpf.h */
+	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see receive.bpf.h */
 	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that was passed over */
 	__u32 flags; /* enum traffic_socket_flag */
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];

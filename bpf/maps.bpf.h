@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the programs share with each other and with user space.
+ */
+#ifndef MAPS_BPF_H
+#define MAPS_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct traffic_socket);
+} sockets SEC(".maps");
+
+/* Owners of a socket beyond the slots in its storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct traffic_owner_key);
+	__type(value, struct traffic_owner);
+} owners SEC(".maps");
+
+/* Final totals of closed sockets: struct traffic_socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} closed SEC(".maps");
+
+/* Where a closed socket waits for the next sweep when the ring is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, struct traffic_socket);
+} deferred SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct traffic_loss);
+} loss SEC(".maps");
+
+u64 last_serial = 0;
+
+/* Set by user space when every socket older than the capture has its storage. */
+volatile u32 baseline_done SEC(".data.baseline") = 0;
+
+const volatile u64 ring_wakeup_bytes = 256 << 10;
+
+static __always_inline struct traffic_loss *loss_here(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&loss, &zero);
+}
+
+#define COUNT_LOSS(field, amount)                                                                                      \
+	do {                                                                                                           \
+		struct traffic_loss *here = loss_here();                                                               \
+		if (here)                                                                                              \
+			__sync_fetch_and_add(&here->field, (amount));                                                  \
+	} while (0)
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * TCP receive, by sequence number: copied_seq is how far the stream has been handed over, whichever call did it (recv,
+ * splice, TCP_ZEROCOPY_RECEIVE), and MSG_PEEK leaves it alone. Its growth since the last look is what was received.
+ *
+ * A socket with an upper-layer protocol (kTLS, an MPTCP subflow, SMC) hands its stream to that protocol and not to the
+ * process: there the return value of the receive call counts, and this one must not.
+ */
+#ifndef RECEIVE_BPF_H
+#define RECEIVE_BPF_H
+
+static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
+{
+	return !tcp->inet_conn.icsk_ulp_ops;
+}
+
+/* enum sock_flags: SOCK_DONE is set by tcp_fin() when the peer's FIN is in sequence. */
+enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
+#define RECEIVE_MARK_KNOWN (1ULL << 32)
+
+/* A FIN takes one number of the sequence space and is not payload. It is the last one: consumed when nothing is unread. */
+static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u32 sequence = tcp->copied_seq;
+
+	if (sk->__sk_common.skc_flags & (1UL << SOCK_DONE) && sequence == tcp->rcv_nxt)
+		sequence--;
+	return sequence;
+}
+
+/*
+ * Bytes that went from `mark` to `sequence`. An urgent byte (RFC 9293 section 3.8.5) in between was passed over and not
+ * handed out: recv(MSG_OOB) does that, and counts there.
+ */
+static __always_inline u32 delivered_since(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
+					   u32 mark, u32 sequence)
+{
+	u32 grown = sequence - mark, urgent = tcp->urg_seq;
+
+	if (urgent != socket->urgent_mark && urgent - mark < grown) {
+		socket->urgent_mark = urgent;
+		if (!(sk->__sk_common.skc_flags & (1UL << SOCK_URGINLINE)))
+			grown--;
+	}
+	return grown;
+}
+
+/*
+ * Marks where counting starts. Without the socket lock (the baseline sweep) the hook may get there first: its mark is
+ * then the newer one and stays.
+ */
+static __always_inline void start_receive(struct traffic_socket *socket, u32 sequence)
+{
+	__sync_val_compare_and_swap(&socket->receive_mark, 0, RECEIVE_MARK_KNOWN | sequence);
+}
+
+/* Runs under the socket lock, and nothing else counts receives of such a socket: no atomics here. */
+static __always_inline void count_sequence(struct sock *sk, const struct tcp_sock *tcp)
+{
+	struct traffic_socket *socket = find_socket(sk);
+	u32 sequence = delivered_sequence(sk, tcp);
+	struct traffic_owner *owner;
+	struct task_struct *task;
+	u32 grown;
+
+	/* Without storage nothing is known of earlier reads either. If it comes later, it starts at the first byte. */
+	if (!socket) {
+		COUNT_LOSS(sockets_lost, 1);
+		return;
+	}
+	/*
+	 * First seen here: before the baseline is done, counting starts now. After it, the socket waited unaccepted in
+	 * a listener's queue and nothing of it had been read: start at its first byte.
+	 */
+	if (!socket->receive_mark)
+		start_receive(socket, baseline_done ? tcp->rcv_nxt - (u32)tcp->bytes_received : sequence);
+	if (sequence == (u32)socket->receive_mark)
+		return;
+	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);
+	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
+	task = bpf_get_current_task_btf();
+	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */
+	owner = sk->sk_lock.owned ? find_owner(socket, task) : claim_owner(socket, task, 1);
+	if (owner)
+		owner->received_bytes += grown;
+	else
+		socket->unowned_received_bytes += grown;
+}
+
+#endif
