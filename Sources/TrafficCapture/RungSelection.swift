@@ -1,3 +1,4 @@
+import CLinux
 public import TrafficModel
 
 /// Finds the best rung that this machine offers: by loading and attaching, never by version number.
@@ -16,6 +17,8 @@ public struct RungSelection {
     ///   wanted rung, or the last one, failed with.
     public init(wanted: CaptureRung? = nil) throws(CaptureError) {
         if wanted != .poll { try Privileges.checkBPF() }
+        // libbpf has read the kernel's BTF, megabytes of it, and freed it again: give that back to the system.
+        defer { malloc_trim(0) }
         var refusals: [Refusal] = []
         for rung in CaptureRung.allCases where wanted == nil || wanted == rung {
             do {
