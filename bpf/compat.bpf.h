@@ -18,7 +18,7 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 
 /*
  * The same where it may be another protocol's: then NULL. A raw socket of protocol 6 is no TCP socket, though
- * bpf_skc_to_tcp_sock() took it for one before 6.12.
+ * bpf_skc_to_tcp_sock() of some kernels takes it for one.
  */
 static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 {

@@ -38,7 +38,7 @@ static __always_inline int sent(struct sock *sk, long result)
 /*
  * Rung `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): in sock_sendmsg(),
  * with the return value. Sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and splice (MSG_SPLICE_PAGES, 6.5),
- * io_uring. Misses kernel_sendmsg_locked(), which no process calls.
+ * io_uring. What the kernel sends below the socket layer is no call of a process.
  */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)

@@ -69,7 +69,7 @@ struct BPFPrograms {
     /// What a rung of BPF programs can't see, whatever the kernel.
     static let blindSpots = [
         "AF_PACKET sockets: frames sent and captured past the socket layer's internet protocols",
-        "bytes that the kernel sends or receives for itself with kernel_sendmsg_locked() or below the socket layer (NFS, iSCSI)",
+        "bytes that the kernel sends or receives for itself below the socket layer (NFS, iSCSI)",
         "a datagram received with MSG_TRUNC counts with the length the call returned, which may exceed what was copied",
     ]
 }

@@ -60,7 +60,7 @@ struct traffic_socket {
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
 	/*
 	 * Unique among the sockets of one capture. The cookie is not: accepted MPTCP sockets have that of their listener, because
-	 * mptcp_sk_clone_init() copies it (seen on 6.1 to 6.18).
+	 * mptcp_sk_clone_init() copies it (seen on 6.18).
 	 */
 	__u64 serial;
 	__u64 cookie; /* SO_COOKIE */
