@@ -95,6 +95,18 @@ public final class Daemon {
         }
     }
 
+    /// Times that the kernel did not run one of the daemon's BPF programs, because it was running on that processor already
+    /// (`recursion_misses`, Linux 5.12): what a preemptible kernel does to a program that another task preempts.
+    public func missedCalls() -> Int {
+        let folder = "/proc/\(self.program.pid)/fdinfo"
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.reduce(0) { sum, name in
+            let text = (try? String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)) ?? ""
+            let line = text.split(separator: "\n").first { $0.hasPrefix("recursion_misses:") }
+            return sum + (line.flatMap { Int($0.split(whereSeparator: \.isWhitespace)[1]) } ?? 0)
+        }
+    }
+
     /// - Returns: The exit code.
     public func stop(_ signal: Int32 = SIGTERM) async throws -> Int32 {
         self.program.signal(signal)

@@ -20,10 +20,12 @@ public final class Program {
     private let output = Pipe()
     private var pending = Data()
     private let errorFile: URL
+    private let errors: FileHandle
 
     public init(_ executable: URL, _ arguments: [String], environment: [String: String]? = nil) throws {
         self.errorFile = FileManager.default.temporaryDirectory.appending(path: "stderr-\(UUID().uuidString)")
         try Data().write(to: self.errorFile)
+        self.errors = try FileHandle(forWritingTo: self.errorFile)
         self.process.executableURL = executable
         self.process.arguments = arguments
         if let environment {
@@ -31,7 +33,7 @@ public final class Program {
         }
         self.process.standardInput = self.input
         self.process.standardOutput = self.output
-        self.process.standardError = try FileHandle(forWritingTo: self.errorFile)
+        self.process.standardError = self.errors
         try Self.withoutBlockedSignals { try self.process.run() }
         let descriptor = self.output.fileHandleForReading.fileDescriptor
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
@@ -40,6 +42,13 @@ public final class Program {
     /// Foundation puts the program at the head of a process group: what it started ends with it.
     deinit {
         if self.process.isRunning { kill(-self.process.processIdentifier, SIGKILL) }
+        // Foundation keeps a process's handles for longer than the process: a thousand runs would use up the descriptors.
+        for handle in [
+            self.input.fileHandleForReading, self.input.fileHandleForWriting,
+            self.output.fileHandleForReading, self.output.fileHandleForWriting, self.errors,
+        ] {
+            try? handle.close()
+        }
         try? FileManager.default.removeItem(at: self.errorFile)
     }
 

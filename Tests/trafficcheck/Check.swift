@@ -77,7 +77,9 @@ struct Check: AsyncParsableCommand {
             case .compared(let bytes, let off, let differences, let notes):
                 let shown = differences.prefix(self.verbose ? differences.count : 1).map(\.description)
                 let mark = differences.isEmpty ? "" : " !"
-                let details = ([notes].compactMap(\.self) + shown).joined(separator: "; ")
+                let missed = daemon.missedCalls()
+                let blame = differences.isEmpty || missed == 0 ? [] : ["BPF programs not run so far: \(missed)"]
+                let details = ([notes].compactMap(\.self) + blame + shown).joined(separator: "; ")
                 report(rung, scenario, String(bytes), "\(off)\(mark)", details)
                 return differences.isEmpty
             }
