@@ -171,7 +171,7 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var loss = CaptureLoss(recordsMalformed: self.malformed)
+        var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.links.missedRuns())
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
             loss.ringFull += cpu.closed_deferred + cpu.closed_lost
             loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost
@@ -189,6 +189,7 @@ public final class BPFCapture: CaptureSource {
 /// The attached programs of a rung.
 private struct BPFLinks: ~Copyable {
     private var links: [Box] = []
+    private var programs: [BPFProgram] = []
     private(set) var hooks: [String] = []
 
     /// Arrays hold no noncopyable values yet.
@@ -199,11 +200,20 @@ private struct BPFLinks: ~Copyable {
 
     mutating func attach(_ program: BPFProgram) throws(CaptureError) {
         self.links.append(Box(try program.attach()))
+        self.programs.append(program)
         self.hooks.append(program.section)
     }
 
     mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing FileHandle) throws(CaptureError) {
         self.links.append(Box(try program.attach(toCgroup: directory)))
+        self.programs.append(program)
         self.hooks.append(program.section)
+    }
+
+    /// Of all attached programs since they were loaded.
+    borrowing func missedRuns() throws(CaptureError) -> UInt64 {
+        var sum: UInt64 = 0
+        for program in self.programs { sum += try program.missedRuns() }
+        return sum
     }
 }

@@ -72,6 +72,16 @@ struct BPFProgram {
     /// `type/hook`, as in `fexit/inet_sendmsg`.
     var section: String { String(cString: bpf_program__section_name(self.program)) }
 
+    /// Times the kernel left it out because it was at work on that processor already (`recursion_misses`).
+    func missedRuns() throws(CaptureError) -> UInt64 {
+        var info = bpf_prog_info()
+        var length = UInt32(MemoryLayout<bpf_prog_info>.size)
+        try check("bpf_obj_get_info_by_fd", self.name) {
+            bpf_obj_get_info_by_fd(bpf_program__fd(self.program), &info, &length)
+        }
+        return info.recursion_misses
+    }
+
     /// Attaches to the hook that the section names.
     func attach() throws(CaptureError) -> BPFLink {
         try self.link("attach", bpf_program__attach(self.program))

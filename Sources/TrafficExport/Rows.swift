@@ -153,6 +153,7 @@ extension CaptureLoss: Row {
         sink.number(CodingKeys.reportsRejected, self.reportsRejected)
         sink.number(CodingKeys.lostSentBytes, self.lostSentBytes)
         sink.number(CodingKeys.lostReceivedBytes, self.lostReceivedBytes)
+        sink.number(CodingKeys.missedRuns, self.missedRuns)
     }
 }
 

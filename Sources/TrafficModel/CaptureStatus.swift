@@ -53,6 +53,9 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
     /// Payload that could not be assigned to any socket.
     public var lostSentBytes: UInt64
     public var lostReceivedBytes: UInt64
+    /// Times the kernel left out one of our programs because the same program was at work on that processor (a task preempted in
+    /// it, `bpf_prog_info.recursion_misses`). How many bytes those calls moved is not known.
+    public var missedRuns: UInt64
 
     public init(
         ringFull: UInt64 = 0,
@@ -61,7 +64,8 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         reportsDropped: UInt64 = 0,
         reportsRejected: UInt64 = 0,
         lostSentBytes: UInt64 = 0,
-        lostReceivedBytes: UInt64 = 0
+        lostReceivedBytes: UInt64 = 0,
+        missedRuns: UInt64 = 0
     ) {
         self.ringFull = ringFull
         self.mapFull = mapFull
@@ -70,11 +74,12 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         self.reportsRejected = reportsRejected
         self.lostSentBytes = lostSentBytes
         self.lostReceivedBytes = lostReceivedBytes
+        self.missedRuns = missedRuns
     }
 
     /// Whether any byte is missing from the totals. A full ring alone loses none.
     public var isLossy: Bool {
-        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes > 0
+        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes + self.missedRuns > 0
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -85,5 +90,6 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         case reportsRejected = "reports_rejected"
         case lostSentBytes = "lost_sent_bytes"
         case lostReceivedBytes = "lost_received_bytes"
+        case missedRuns = "missed_runs"
     }
 }

@@ -41,6 +41,7 @@ struct Doctor: Sendable {
                 ("no room in a kernel map", loss.mapFull), ("malformed records", loss.recordsMalformed),
                 ("sent bytes without a socket", loss.lostSentBytes),
                 ("received bytes without a socket", loss.lostReceivedBytes),
+                ("calls not seen because a program was preempted", loss.missedRuns),
             ].filter { $0.1 > 0 }.map { "\($0.0): \($0.1)" }
             return DoctorReport.Check(
                 name: "losses",

@@ -202,6 +202,7 @@ extension CaptureLoss {
     var summary: (text: String, role: Style.Role)? {
         let lost = self.mapFull + self.recordsMalformed + self.reportsDropped + self.reportsRejected
         var parts: [String] = []
+        if self.missedRuns > 0 { parts.append("missed \(self.missedRuns) calls") }
         if self.lostSentBytes + self.lostReceivedBytes > 0 {
             parts.append("lost \(Units.bytes.text(self.lostSentBytes + self.lostReceivedBytes))")
         }
