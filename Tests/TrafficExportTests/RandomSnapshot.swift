@@ -132,7 +132,12 @@ struct RandomSnapshot {
             reason: self.maybe { $0.text() },
             hooks: self.list { $0.text() },
             blindSpots: self.list { $0.text() },
-            loss: CaptureLoss(ringFull: self.count(), mapFull: self.count(), lostReceivedBytes: self.count())
+            loss: CaptureLoss(
+                ringFull: self.count(),
+                mapFull: self.count(),
+                lostReceivedBytes: self.count(),
+                missedRuns: self.count()
+            )
         )
     }
 

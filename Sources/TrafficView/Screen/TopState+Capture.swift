@@ -30,6 +30,7 @@ extension TopState {
             ("reports", loss.reportsDropped + loss.reportsRejected, "reports dropped or rejected"),
             ("sent", loss.lostSentBytes, "bytes belong to no known socket"),
             ("received", loss.lostReceivedBytes, "bytes belong to no known socket"),
+            ("missed", loss.missedRuns, "calls were not seen: a program was preempted"),
         ]
         for (label, count, meaning) in losses {
             let role: Style.Role = count == 0 ? .dim : label == "ring full" ? .warning : .error
