@@ -86,6 +86,7 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 	socket->flags |= TRAFFIC_SOCKET_SHARED;
 	fresh.start_boottime_ns = caller.start_boottime_ns;
 	describe_owner(&fresh, &caller);
+	fresh.flags |= TRAFFIC_OWNER_IN_MAP;
 	bpf_map_update_elem(&owners, &key, &fresh, BPF_NOEXIST);
 	owner = bpf_map_lookup_elem(&owners, &key);
 	if (!owner)
@@ -113,6 +114,8 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 		return;
 	}
 	owner = find_owner(socket, bpf_get_current_task_btf());
+	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner && owner->flags & TRAFFIC_OWNER_IN_MAP)
+		__sync_fetch_and_add(&socket->overflow_sent_bytes, bytes);
 	__sync_fetch_and_add(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes, bytes);
 }
 

@@ -9,7 +9,7 @@
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->segments_sent +
-		  socket->segments_received + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
+		  socket->segments_received + socket->pending_sent_bytes + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -33,8 +33,10 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 		return 0;
 	read_addresses(socket, sk);
 	tcp = tcp_of(sk);
-	if (tcp)
+	if (tcp) {
 		read_tcp_counters(socket, tcp);
+		socket->pending_sent_bytes = pending_sent(socket, sk, tcp);
+	}
 	mark = activity(socket);
 	if (mark == socket->swept_mark)
 		return 0;
@@ -80,8 +82,10 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (!storage)
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp && !baseline_done)
+	if (tcp && !baseline_done) {
 		start_receive(storage, delivered_sequence(sk, tcp));
+		adopt_sending(storage, sk, tcp);
+	}
 	if (!storage->owners[0].start_boottime_ns)
 		claim_owner(storage, task, 0);
 	return 0;
@@ -104,8 +108,10 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	if (!tcp || !received_by_sequence(tcp))
 		return 0;
 	storage = adopt((struct sock *)tcp);
-	if (storage)
+	if (storage) {
 		start_receive(storage, delivered_sequence((struct sock *)tcp, tcp));
+		adopt_sending(storage, (struct sock *)tcp, tcp);
+	}
 	return 0;
 }
 

@@ -12,6 +12,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s32 s32;
 typedef unsigned long size_t;
 
 enum { AF_INET = 2, AF_INET6 = 10 };
@@ -19,7 +20,8 @@ enum { SOCK_STREAM = 1 };
 enum { IPPROTO_TCP = 6, IPPROTO_MPTCP = 262 };
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5,
+       TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_LISTEN = 10, TCP_CLOSING = 11 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -97,12 +99,16 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 urg_seq;
+	u32 snd_una;
+	u32 write_seq;
 	u32 srtt_us;
 	u32 segs_in;
 	u32 segs_out;
 	u32 total_retrans;
+	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_retrans;
+	u8 repair : 1;
 };
 
 struct seq_file;

@@ -22,6 +22,7 @@
 #include "socket.bpf.h"
 #include "account.bpf.h"
 #include "receive.bpf.h"
+#include "send.bpf.h"
 #include "iterate.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -133,13 +134,19 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 	struct traffic_socket *socket;
 	const struct tcp_sock *tcp;
 
-	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN)
+	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN && new_state != TCP_CLOSE)
 		return 0;
 	tcp = tcp_of(sk);
 	if (tcp && !received_by_sequence(tcp))
 		return 0; /* an MPTCP or SMC subflow: the socket above it counts */
 	if (!tcp && sk->sk_protocol != IPPROTO_MPTCP)
 		return 0;
+	if (new_state == TCP_CLOSE) {
+		socket = tcp ? bpf_sk_storage_get(&sockets, sk, NULL, 0) : NULL;
+		if (socket)
+			end_sending(socket, tcp, old_state);
+		return 0;
+	}
 	socket = find_socket(sk);
 	if (!socket)
 		return 0;
@@ -152,6 +159,7 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 	switch (new_state) {
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
+		begin_connecting(socket);
 		find_owner(socket, bpf_get_current_task_btf());
 		break;
 	case TCP_LISTEN:
@@ -163,8 +171,10 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 		if (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN)
 			socket->role = TRAFFIC_ROLE_SERVER;
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
-		if (tcp)
+		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN | tcp->copied_seq;
+			begin_sending(socket, tcp);
+		}
 		break;
 	}
 	return 0;
@@ -180,8 +190,10 @@ int BPF_PROG(tcp_destroy, struct sock *sk)
 	if (!socket)
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp)
+	if (tcp) {
 		read_tcp_counters(socket, tcp);
+		settle(socket, sk, tcp);
+	}
 	socket->state = TCP_CLOSE;
 	close_socket(socket);
 	return 0;

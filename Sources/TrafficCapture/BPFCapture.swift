@@ -28,11 +28,18 @@ public final class BPFCapture: CaptureSource {
     /// - Parameter reason: Why no better rung is in use.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where this kernel refuses a program of the rung.
     public convenience init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
-        try self.init(rung: rung, reason: reason, ringBytes: 1 << 20)
+        try self.init(rung: rung, reason: reason, leavingOut: [])
     }
 
-    /// - Parameter ringBytes: Size of the ring of closed sockets, a power of two and at least a page.
-    package init(rung: CaptureRung, reason: String? = nil, ringBytes: UInt32) throws(CaptureError) {
+    /// - Parameters:
+    ///   - ringBytes: Size of the ring of closed sockets, a power of two and at least a page.
+    ///   - leftOut: Programs that are not attached: what the kernel does to one call now and then, done to all of them.
+    package init(
+        rung: CaptureRung,
+        reason: String? = nil,
+        ringBytes: UInt32 = 1 << 20,
+        leavingOut leftOut: Set<String> = []
+    ) throws(CaptureError) {
         LibbpfLog.install()
         guard HostProbe.btf().isGood else {
             throw .unsupported(feature: "rung \(rung.rawValue)", reason: HostProbe.btf().finding)
@@ -55,7 +62,7 @@ public final class BPFCapture: CaptureSource {
         try object.load()
 
         var links = BPFLinks()
-        for hook in hooks { try links.attach(try object.program(hook.program)) }
+        for hook in hooks where !leftOut.contains(hook.program) { try links.attach(try object.program(hook.program)) }
         do {
             try links.attach(try object.program(BPFPrograms.socketRelease), toCgroup: try CgroupRoot.open())
         } catch {

@@ -37,6 +37,7 @@ package enum TrafficRecord {
             preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
+            pendingSent: UInt64(record.pending_sent_bytes),
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
             isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0

@@ -19,6 +19,7 @@ extension PayloadBytes: Row {
 extension ByteCounts: Row {
     func write(to sink: inout some FieldSink) {
         self.payload.write(to: &sink)
+        sink.number(CodingKeys.pendingSent, self.pendingSent)
         sink.number(CodingKeys.wireSent, self.wireSent)
         sink.number(CodingKeys.wireReceived, self.wireReceived)
         sink.number(CodingKeys.retransmitted, self.retransmitted)

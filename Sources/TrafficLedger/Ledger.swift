@@ -39,7 +39,7 @@ public struct Ledger: Sendable {
     private var interfaces = InterfaceAccounts()
     private var loss = CaptureLoss()
     private var totals = ByteCounts(retransmitted: 0)
-    private var totalAtLastTick = PayloadBytes()
+    private var totalSoFarAtLastTick = PayloadBytes()
     private var totalRates = PayloadRates()
     private var scopes: [SocketScope: PayloadBytes] = [:]
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
@@ -111,16 +111,14 @@ public struct Ledger: Sendable {
         if let last = self.lastTick, boottime <= last.boottime { return }
         let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
         self.lastTick = (wall, boottime)
+        self.forgetClosedSockets(boottime: boottime)
+        self.surveyOpenSockets()
         self.sockets.forEachInPlace { $0.tick(seconds: seconds) }
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
-        self.totalRates = PayloadRates(
-            growth: self.totals.payload.growth(since: self.totalAtLastTick),
-            seconds: seconds
-        )
-        self.totalAtLastTick = self.totals.payload
+        let soFar = self.totals.payloadSoFar
+        self.totalRates = PayloadRates(growth: soFar.growth(since: self.totalSoFarAtLastTick), seconds: seconds)
+        self.totalSoFarAtLastTick = soFar
         self.interfaces.tick(seconds: seconds)
-        self.forgetClosedSockets(boottime: boottime)
-        self.countOpenSockets()
         self.foldExitedProcesses(boottime: boottime)
     }
 
@@ -134,10 +132,13 @@ public struct Ledger: Sendable {
         }
     }
 
-    private mutating func countOpenSockets() {
-        self.processes.forEachInPlace { $0.socketsOpen = 0 }
+    /// What is true of this moment only and no counter: how many sockets are open, and what is pending on them.
+    private mutating func surveyOpenSockets() {
+        self.processes.forEachInPlace { $0.forgetSockets() }
+        self.totals.pendingSent = 0
         for socket in self.sockets.values where !socket.isClosed {
-            for owner in socket.owners { self.processes[owner]?.socketsOpen += 1 }
+            for owner in socket.owners { self.processes[owner]?.hold(socket) }
+            self.totals.pendingSent += socket.bytes.pendingSent
         }
     }
 

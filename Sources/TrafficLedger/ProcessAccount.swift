@@ -9,10 +9,10 @@ struct ProcessAccount {
     private(set) var exitedAt: Timestamp?
     /// When the ledger heard of the end, on the clock that does not jump.
     private(set) var exitedBoottime: UInt64?
-    var socketsOpen = 0
+    private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
-    private var payloadAtLastTick = PayloadBytes()
+    private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 
     /// - Parameter owner: The kernel's first word of it.
@@ -44,9 +44,22 @@ struct ProcessAccount {
         self.bytes.retransmitted = (self.bytes.retransmitted ?? 0) + retransmitted
     }
 
+    /// Its open sockets are counted anew at every tick.
+    mutating func forgetSockets() {
+        self.socketsOpen = 0
+        self.bytes.pendingSent = 0
+    }
+
+    mutating func hold(_ socket: SocketAccount) {
+        self.socketsOpen += 1
+        // Of several processes nobody knows whose call is at work.
+        if socket.owners.count == 1 { self.bytes.pendingSent += socket.bytes.pendingSent }
+    }
+
     mutating func tick(seconds: Double) {
-        self.rates = PayloadRates(growth: self.bytes.payload.growth(since: self.payloadAtLastTick), seconds: seconds)
-        self.payloadAtLastTick = self.bytes.payload
+        let soFar = self.bytes.payloadSoFar
+        self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
+        self.soFarAtLastTick = soFar
     }
 
     var usage: ProcessUsage {

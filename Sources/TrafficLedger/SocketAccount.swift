@@ -30,8 +30,8 @@ struct SocketAccount {
     private let retransmittedBaseline: UInt64
     private var retransmitted: UInt64 = 0
 
-    private(set) var payload = PayloadBytes()
-    private var payloadAtLastTick = PayloadBytes()
+    private var payload = PayloadBytes()
+    private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 
     init(_ observation: SocketObservation) {
@@ -43,7 +43,15 @@ struct SocketAccount {
         SocketScope(local: self.observation.local.address, remote: self.observation.remote.address)
     }
 
-    var owners: some Sequence<ProcessIdentity> { self.shares.keys }
+    var owners: some Collection<ProcessIdentity> { self.shares.keys }
+
+    var bytes: ByteCounts {
+        ByteCounts(
+            payload: self.payload,
+            pendingSent: self.observation.pendingSent ?? 0,
+            retransmitted: self.observation.tcp.map { _ in self.retransmitted }
+        )
+    }
 
     /// Takes a later, equal or earlier observation of the same socket. Counters only rise; of the rest the last word counts, but
     /// what came after the end does not reopen a socket.
@@ -87,8 +95,9 @@ struct SocketAccount {
     }
 
     mutating func tick(seconds: Double) {
-        self.rates = PayloadRates(growth: self.payload.growth(since: self.payloadAtLastTick), seconds: seconds)
-        self.payloadAtLastTick = self.payload
+        let soFar = self.bytes.payloadSoFar
+        self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
+        self.soFarAtLastTick = soFar
     }
 
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
@@ -109,7 +118,7 @@ struct SocketAccount {
             closedAt: seen.closedBoottimeNanoseconds.map(wall),
             preexisting: seen.preexisting,
             networkNamespace: seen.networkNamespace,
-            bytes: ByteCounts(payload: self.payload, retransmitted: seen.tcp.map { _ in self.retransmitted }),
+            bytes: self.bytes,
             rates: self.rates,
             segmentsSent: seen.tcp?.segmentsSent,
             segmentsReceived: seen.tcp?.segmentsReceived,

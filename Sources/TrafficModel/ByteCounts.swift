@@ -39,9 +39,12 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
     }
 }
 
-/// The five byte fields that processes, sockets and totals share. `nil` is unknown, 0 is zero.
+/// The byte fields that processes, sockets and totals share. `nil` is unknown, 0 is zero.
 public struct ByteCounts: Hashable, Sendable {
     public var payload: PayloadBytes
+    /// Bytes that TCP took already from calls that have not returned: a long blocking `send`. A gauge: they become payload sent, of
+    /// the process that made the call, when it returns. Of a process, those of sockets that only it has used.
+    public var pendingSent: UInt64
     /// IP packet lengths including IP and transport headers and retransmissions, without link headers.
     public var wireSent: UInt64?
     public var wireReceived: UInt64?
@@ -50,11 +53,13 @@ public struct ByteCounts: Hashable, Sendable {
 
     public init(
         payload: PayloadBytes = PayloadBytes(),
+        pendingSent: UInt64 = 0,
         wireSent: UInt64? = nil,
         wireReceived: UInt64? = nil,
         retransmitted: UInt64? = nil
     ) {
         self.payload = payload
+        self.pendingSent = pendingSent
         self.wireSent = wireSent
         self.wireReceived = wireReceived
         self.retransmitted = retransmitted
@@ -63,6 +68,7 @@ public struct ByteCounts: Hashable, Sendable {
     public static func + (left: ByteCounts, right: ByteCounts) -> ByteCounts {
         ByteCounts(
             payload: left.payload + right.payload,
+            pendingSent: left.pendingSent + right.pendingSent,
             wireSent: sum(left.wireSent, right.wireSent),
             wireReceived: sum(left.wireReceived, right.wireReceived),
             retransmitted: sum(left.retransmitted, right.retransmitted)
@@ -73,6 +79,9 @@ public struct ByteCounts: Hashable, Sendable {
         left = left + right
     }
 
+    /// What has crossed the socket API so far, calls that are still at work included: what a person who watches wants to see.
+    public var payloadSoFar: PayloadBytes { self.payload + PayloadBytes(sent: self.pendingSent) }
+
     private static func sum(_ left: UInt64?, _ right: UInt64?) -> UInt64? {
         guard let left else { return right }
         return left + (right ?? 0)
@@ -81,6 +90,7 @@ public struct ByteCounts: Hashable, Sendable {
 
 extension ByteCounts: Decodable {
     package enum CodingKeys: String, CodingKey {
+        case pendingSent = "pending_sent_bytes"
         case wireSent = "wire_sent_bytes"
         case wireReceived = "wire_received_bytes"
         case retransmitted = "retransmitted_bytes"
@@ -90,6 +100,7 @@ extension ByteCounts: Decodable {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             payload: try PayloadBytes(from: decoder),
+            pendingSent: try container.decode(UInt64.self, forKey: .pendingSent),
             wireSent: try container.decodeIfPresent(UInt64.self, forKey: .wireSent),
             wireReceived: try container.decodeIfPresent(UInt64.self, forKey: .wireReceived),
             retransmitted: try container.decodeIfPresent(UInt64.self, forKey: .retransmitted)

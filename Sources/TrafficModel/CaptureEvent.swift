@@ -30,6 +30,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var preexisting: Bool
     public var networkNamespace: UInt32
     public var tcp: TCPCounters?
+    /// See ``ByteCounts/pendingSent``; `nil` where the rung counts such bytes as sent.
+    public var pendingSent: UInt64?
     public var owners: [OwnerObservation]
     /// Payload whose process could not be recorded.
     public var unowned: PayloadBytes
@@ -51,6 +53,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         preexisting: Bool = false,
         networkNamespace: UInt32 = 0,
         tcp: TCPCounters? = nil,
+        pendingSent: UInt64? = nil,
         owners: [OwnerObservation] = [],
         unowned: PayloadBytes = PayloadBytes(),
         isShared: Bool = false
@@ -68,6 +71,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.preexisting = preexisting
         self.networkNamespace = networkNamespace
         self.tcp = tcp
+        self.pendingSent = pendingSent
         self.owners = owners
         self.unowned = unowned
         self.isShared = isShared

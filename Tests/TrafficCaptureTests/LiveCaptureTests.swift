@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Testing
 import TrafficLedger
@@ -167,6 +168,100 @@ struct LiveCaptureTests {
         #expect(try reported() == 0)
         try pair.transfer(1)
         #expect(try reported() == 2)
+    }
+
+    /// The programs that count what a TCP socket takes.
+    static let sendPrograms: Set = [
+        "sock_send_length", "inet_sendmsg_exit", "inet6_sendmsg_exit", "inet_sendpage_exit",
+    ]
+
+    /// What the kernel has of a connection's stream: what `reader` was given, what waits there, and what `writer` still holds.
+    static func taken(by writer: borrowing FileHandle, read: Int, waitingAt reader: borrowing FileHandle) throws -> Int
+    {
+        var unread: Int32 = 0
+        var unacknowledged: Int32 = 0
+        try check("SIOCINQ") { ioctl(reader.descriptor, UInt(FIONREAD), &unread) }
+        try check("SIOCOUTQ") { ioctl(writer.descriptor, UInt(TIOCOUTQ), &unacknowledged) }
+        return read + Int(unread) + Int(unacknowledged)
+    }
+
+    @Test("a send that blocks is seen while it runs, and counted once when it returns")
+    func pendingSend() async throws {
+        let capture = try BPFCapture(rung: self.rung)
+        let pair = try Pair()
+        let count = 64 << 20
+        let client = pair.client.descriptor
+        async let sent = withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(returning: send(client, [UInt8](repeating: 1, count: count), count, 0))
+            }
+        }
+        var buffer = [UInt8](repeating: 0, count: 5 << 20)
+        let read = recv(pair.server.descriptor, &buffer, buffer.count, Int32(MSG_WAITALL))
+        #expect(read == buffer.count)
+        // Until both buffers are full and the call sleeps.
+        var taken = 0
+        for _ in 0..<200 {
+            let now = try Self.taken(by: pair.client, read: read, waitingAt: pair.server)
+            if now == taken { break }
+            taken = now
+            usleep(50_000)
+        }
+        let seen = try Self.last(pair.cookies[0], in: capture)
+        #expect(seen?.pendingSent == UInt64(taken))
+        #expect(seen?.owners.map(\.payload.sent) == [0])
+
+        var rest = count - read
+        while rest > 0 {
+            let more = recv(pair.server.descriptor, &buffer, min(rest, buffer.count), 0)
+            try #require(more > 0)
+            rest -= more
+        }
+        #expect(await sent == count)
+        let final = try Self.last(pair.cookies[0], in: capture)
+        #expect(final?.pendingSent == 0)
+        #expect(final?.owners.map(\.payload.sent) == [UInt64(count)])
+    }
+
+    @Test("sends that the kernel left our program out of are pending, and made up for when the socket ends")
+    func missedSends() throws {
+        let capture = try BPFCapture(rung: self.rung, leavingOut: Self.sendPrograms)
+        let cookie = try { () throws -> UInt64 in
+            let pair = try Pair()
+            try pair.transfer(70_000)
+            try pair.transfer(1)
+            #expect(try Self.last(pair.cookies[0], in: capture)?.pendingSent == 70_001)
+            return pair.cookies[0]
+        }()
+        usleep(100_000)  // the last acknowledgement
+        let final = try #require(try Self.last(cookie, in: capture))
+        #expect(final.closedBoottimeNanoseconds != nil)
+        #expect(final.pendingSent == 0)
+        #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 70_001)])
+        #expect(final.unowned == PayloadBytes())
+    }
+
+    @Test("receives that the kernel left our program out of are made up for when the socket ends", arguments: [0, 9])
+    func missedReceives(unread: Int) throws {
+        let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_receive"])
+        let cookie = try { () throws -> UInt64 in
+            let pair = try Pair()
+            #expect(send(pair.server.descriptor, [1], 1, 0) == 1)
+            try pair.transfer(70_000)
+            #expect(send(pair.client.descriptor, [UInt8](repeating: 1, count: unread), unread, 0) == unread)
+            return pair.cookies[1]
+        }()
+        usleep(100_000)
+        let final = try #require(try Self.last(cookie, in: capture))
+        #expect(final.closedBoottimeNanoseconds != nil)
+        #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
+    }
+
+    /// The last word of a sweep on a socket.
+    static func last(_ cookie: UInt64, in capture: BPFCapture) throws -> SocketObservation? {
+        var last: SocketObservation?
+        try capture.sweep { if case .socket(let socket) = $0, socket.cookie.rawValue == cookie { last = socket } }
+        return last
     }
 
     @Test("what the poll rung counts is what the BPF programs count", arguments: [1, 100, 70_000])

@@ -83,6 +83,10 @@ struct RecordLayoutTests {
                     offset: MemoryLayout<traffic_socket>.offset(of: \.unowned_received_bytes)
                 ),
                 Field(
+                    name: "overflow_sent_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.overflow_sent_bytes)
+                ),
+                Field(
                     name: "retransmitted_bytes",
                     offset: MemoryLayout<traffic_socket>.offset(of: \.retransmitted_bytes)
                 ),
@@ -93,6 +97,12 @@ struct RecordLayoutTests {
                     name: "retransmitted_segments",
                     offset: MemoryLayout<traffic_socket>.offset(of: \.retransmitted_segments)
                 ),
+                Field(name: "send_start", offset: MemoryLayout<traffic_socket>.offset(of: \.send_start)),
+                Field(name: "send_end", offset: MemoryLayout<traffic_socket>.offset(of: \.send_end)),
+                Field(
+                    name: "pending_sent_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.pending_sent_bytes)
+                ),
                 Field(name: "network_namespace", offset: MemoryLayout<traffic_socket>.offset(of: \.network_namespace)),
                 Field(name: "family", offset: MemoryLayout<traffic_socket>.offset(of: \.family)),
                 Field(name: "protocol", offset: MemoryLayout<traffic_socket>.offset(of: \.protocol)),
@@ -101,7 +111,7 @@ struct RecordLayoutTests {
                 Field(name: "state", offset: MemoryLayout<traffic_socket>.offset(of: \.state)),
                 Field(name: "role", offset: MemoryLayout<traffic_socket>.offset(of: \.role)),
                 Field(name: "type", offset: MemoryLayout<traffic_socket>.offset(of: \.type)),
-                Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
+                Field(name: "send_phase", offset: MemoryLayout<traffic_socket>.offset(of: \.send_phase)),
                 Field(name: "local_address", offset: MemoryLayout<traffic_socket>.offset(of: \.local_address)),
                 Field(name: "remote_address", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_address)),
             ]

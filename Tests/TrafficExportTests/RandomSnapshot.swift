@@ -52,6 +52,7 @@ struct RandomSnapshot {
     mutating func bytes() -> ByteCounts {
         ByteCounts(
             payload: self.payload(),
+            pendingSent: self.count(),
             wireSent: self.maybe { $0.count() },
             wireReceived: self.maybe { $0.count() },
             retransmitted: self.maybe { $0.count() }

@@ -33,6 +33,7 @@ struct LedgerFixture {
         closed: UInt64? = nil,
         preexisting: Bool = false,
         retransmitted: UInt64 = 0,
+        pending: UInt64? = nil,
         unowned: PayloadBytes = PayloadBytes()
     ) -> CaptureEvent {
         .socket(
@@ -47,6 +48,7 @@ struct LedgerFixture {
                 closedBoottimeNanoseconds: closed,
                 preexisting: preexisting,
                 tcp: TCPCounters(retransmittedBytes: retransmitted),
+                pendingSent: pending,
                 owners: owners,
                 unowned: unowned
             )
@@ -107,6 +109,33 @@ struct LedgerTests {
         #expect(f.socket(9)?.bytes.payload == PayloadBytes(sent: 15, received: 20))
         #expect(f.snapshot.totals.bytes.payload == PayloadBytes(sent: 15, received: 20))
         #expect(f.snapshot.totals.byScope["loopback"]?.payload == PayloadBytes(sent: 15, received: 20))
+    }
+
+    @Test("what a call has moved before it returns shows in rates, and becomes payload of whoever made it")
+    func pending() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one)], pending: 0))
+        f.tick()
+        f.absorb(F.socket(9, [F.owner(one)], pending: 500))
+        f.tick()
+        #expect(f.process(1)?.bytes.payload == PayloadBytes())
+        #expect(f.process(1)?.bytes.pendingSent == 500)
+        #expect(f.socket(9)?.bytes.pendingSent == 500)
+        #expect(f.snapshot.totals.bytes.pendingSent == 500)
+        #expect([f.process(1)?.rates.sent, f.socket(9)?.rates.sent, f.snapshot.totals.rates.sent] == [500, 500, 500])
+
+        // The call returned.
+        f.absorb(F.socket(9, [F.owner(one, sent: 700)], pending: 0))
+        f.tick()
+        #expect(f.process(1)?.bytes == ByteCounts(payload: PayloadBytes(sent: 700)))
+        #expect([f.process(1)?.rates.sent, f.socket(9)?.rates.sent, f.snapshot.totals.rates.sent] == [200, 200, 200])
+
+        // Two processes use the socket: nobody knows whose call it is.
+        f.absorb(F.socket(9, [F.owner(one, sent: 700), F.owner(two)], pending: 40))
+        f.tick()
+        #expect([f.process(1)?.bytes.pendingSent, f.process(2)?.bytes.pendingSent] == [0, 0])
+        #expect(f.socket(9)?.bytes.pendingSent == 40)
+        #expect(f.process(1)?.rates.sent == 0)
     }
 
     @Test("an observation that comes twice or late changes nothing")

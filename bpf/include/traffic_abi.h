@@ -34,6 +34,7 @@ enum traffic_socket_flag {
 
 enum traffic_owner_flag {
 	TRAFFIC_OWNER_KERNEL_THREAD = 1 << 0, /* PF_KTHREAD, or no process at all */
+	TRAFFIC_OWNER_IN_MAP = 1 << 1, /* in the `owners` map and not in the socket's storage */
 };
 
 /* One process that used a socket. A slot is free while start_boottime_ns is 0. */
@@ -69,11 +70,15 @@ struct traffic_socket {
 	__u64 closed_boottime_ns; /* 0: open */
 	__u64 unowned_sent_bytes; /* the process could not be recorded because the `owners` map was full */
 	__u64 unowned_received_bytes;
+	__u64 overflow_sent_bytes; /* kernel only: what owners in the `owners` map sent */
 	__u64 retransmitted_bytes; /* tcp_sock.bytes_retrans */
 	__u32 segments_sent; /* tcp_sock.segs_out */
 	__u32 segments_received; /* tcp_sock.segs_in */
 	__u32 smoothed_rtt_us;
 	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
+	__u32 send_start; /* kernel only: the stream's sequence numbers, see send.bpf.h */
+	__u32 send_end;
+	__u32 pending_sent_bytes; /* TCP took them from calls that are not counted yet, and no owner has them */
 	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
 	__u16 family; /* AF_INET, AF_INET6 */
 	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
@@ -82,7 +87,7 @@ struct traffic_socket {
 	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
 	__u8 role; /* enum traffic_role */
 	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
-	__u8 pad;
+	__u8 send_phase; /* kernel only */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
 };

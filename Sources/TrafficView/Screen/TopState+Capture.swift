@@ -37,7 +37,7 @@ extension TopState {
             lines.append(PageLine(label: label, text: "\(TimeText.grouped(count)) \(meaning)", role: role))
         }
         lines += [.blank, .heading("Totals")]
-        lines += self.amounts("all", snapshot.totals.bytes.payload)
+        lines += self.amounts("all", snapshot.totals.bytes.payloadSoFar)
         for (scope, bytes) in snapshot.totals.byScope.sorted(by: { $0.key < $1.key }) {
             lines += self.amounts(clean(scope), bytes.payload)
         }

@@ -121,6 +121,10 @@ extension TopState {
             ),
             PageLine(label: "payload", text: self.directions(bytes.payload.sent, bytes.payload.received)),
         ]
+        if bytes.pendingSent > 0 {
+            let text = "\(up) \(self.exact(bytes.pendingSent)) in a call that has not returned"
+            lines.append(PageLine(label: "pending", text: text))
+        }
         if let sent = bytes.wireSent, let received = bytes.wireReceived {
             lines.append(PageLine(label: "wire", text: self.directions(sent, received)))
         }
@@ -147,7 +151,8 @@ extension TopState {
         var lines: [PageLine] = [.blank, .heading("Sockets")]
         for socket in sockets.prefix(ListBuilder.socketsShown) {
             let text = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt)
-            let bytes = self.directions(socket.bytes.payload.sent, socket.bytes.payload.received)
+            let payload = socket.bytes.payloadSoFar
+            let bytes = self.directions(payload.sent, payload.received)
             lines.append(
                 PageLine(
                     label: "\(socket.transport.rawValue) \(socket.state.shortName)",

@@ -69,7 +69,7 @@ extension TopState {
     }
 
     private func addTotals(_ totals: Totals, to line: inout Line, withTotals: Bool) {
-        let payload = totals.bytes.payload
+        let payload = totals.bytes.payloadSoFar
         let ways: [(String, Double, UInt64, Style.Role)] = [
             (self.typeface.up, totals.rates.sent, payload.sent, .sent),
             (self.typeface.down, totals.rates.received, payload.received, .received),
@@ -93,9 +93,9 @@ extension TopState {
         let beside = max(0, min((interfaces.count + 1) / 2, (self.size.width - base - 10) / cell))
         let history = max(0, min(RateHistory.length, self.size.width - base - beside * cell - 2))
         let ways: [(String, Double, UInt64, RateHistory, Style.Role)] = [
-            (self.typeface.up, totals.rates.sent, totals.bytes.payload.sent, self.timeline.sent, .sent),
+            (self.typeface.up, totals.rates.sent, totals.bytes.payloadSoFar.sent, self.timeline.sent, .sent),
             (
-                self.typeface.down, totals.rates.received, totals.bytes.payload.received, self.timeline.received,
+                self.typeface.down, totals.rates.received, totals.bytes.payloadSoFar.received, self.timeline.received,
                 .received
             ),
         ]

@@ -86,7 +86,7 @@ extension TopState {
                 let text = history.sparkline(width: cell.width, typeface: self.typeface)
                 line.add(text, history.isIdle ? .dim : .sparkline, width: cell.width)
             default:
-                let share = usage.bytes.payload
+                let share = usage.bytes.payloadSoFar
                 self.addNumber(cell, share, usage.rates, snapshot.totals.rates, isDim: !usage.isRunning, to: &line)
             }
         }
@@ -175,9 +175,10 @@ extension TopState {
         to line: inout Line
     ) {
         let isOpen = socket.closedAt == nil
-        let share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
+        let isShared = socket.owners.count > 1
+        let share = owner.flatMap { owner in isShared ? socket.owners.first { $0.identity == owner }?.payload : nil }
         // Of a socket with several owners only the bytes are known by owner.
-        let rates = owner == nil || socket.owners.count <= 1 ? socket.rates : nil
+        let rates = owner == nil || !isShared ? socket.rates : nil
         let name = owner == nil ? self.ownerName(of: socket, snapshot) : nil
         let description = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt, owner: name)
         line.add(self.branch(row) + " ", .dim)
@@ -188,7 +189,7 @@ extension TopState {
             if cell.column == .sparkline {
                 line.add(description.timing(width: cell.width), isOpen ? .label : .dim, width: cell.width)
             } else {
-                let bytes = share ?? socket.bytes.payload
+                let bytes = share ?? socket.bytes.payloadSoFar
                 self.addNumber(cell, bytes, rates, snapshot.totals.rates, isDim: !isOpen, to: &line)
             }
         }

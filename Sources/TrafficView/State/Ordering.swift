@@ -99,9 +99,9 @@ public struct RowOrder: Sendable, Hashable {
         switch self.key {
         case .sentRate: rates.sent
         case .receivedRate: rates.received
-        case .total: Double(bytes.payload.total)
-        case .sent: Double(bytes.payload.sent)
-        case .received: Double(bytes.payload.received)
+        case .total: Double(bytes.payloadSoFar.total)
+        case .sent: Double(bytes.payloadSoFar.sent)
+        case .received: Double(bytes.payloadSoFar.received)
         default: rates.total
         }
     }
