@@ -73,6 +73,11 @@ build() {
     swift build --package-path "$root" "$@" >&2
 }
 
+# How programs are built that are to be installed or measured: optimised, with Swift's libraries inside. They run where no
+# toolchain is, and keep resident only what they use of those libraries.
+# shellcheck disable=SC2034 # for the scripts that source this file
+release=(--configuration release --static-swift-stdlib)
+
 # Where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
 binaries() { swift build --package-path "$root" "$@" --show-bin-path; }

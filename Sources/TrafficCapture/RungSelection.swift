@@ -17,8 +17,9 @@ public struct RungSelection {
     ///   wanted rung, or the last one, failed with.
     public init(wanted: CaptureRung? = nil) throws(CaptureError) {
         if wanted != .poll { try Privileges.checkBPF() }
-        // libbpf has read the kernel's BTF, megabytes of it, and freed it again: give that back to the system.
-        defer { malloc_trim(0) }
+        // libbpf reads the kernel's BTF, megabytes of it, and frees it again. glibc would learn from the first of these blocks to
+        // keep the next ones in its arena, for good; with the threshold set each one is a mapping and goes back when freed.
+        mallopt(M_MMAP_THRESHOLD, 128 << 10)
         var refusals: [Refusal] = []
         for rung in CaptureRung.allCases where wanted == nil || wanted == rung {
             do {
