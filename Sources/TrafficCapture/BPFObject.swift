@@ -9,13 +9,7 @@ struct BPFObject: ~Copyable {
     /// - Throws: ``CaptureError/system(call:object:errno:)`` where libbpf does not accept the ELF file.
     init(elf: [UInt8]) throws(CaptureError) {
         // The name is what bpftool shows of our maps.
-        let opened = "traffic".withCString { name in
-            var options = bpf_object_open_opts()
-            options.sz = MemoryLayout<bpf_object_open_opts>.size
-            options.object_name = name
-            return elf.withUnsafeBytes { bpf_object__open_mem($0.baseAddress, $0.count, &options) }
-        }
-        guard let opened else {
+        guard let opened = elf.withUnsafeBytes({ shim_open_object($0.baseAddress, $0.count, "traffic") }) else {
             throw .system(call: "bpf_object__open_mem", object: "traffic", errno: errno)
         }
         self.object = opened
@@ -94,15 +88,7 @@ struct BPFProgram {
     /// - Parameter map: The map whose elements an `iter/bpf_sk_storage_map` program walks.
     func attachIterator(over map: BPFMap? = nil) throws(CaptureError) -> BPFLink {
         guard let map else { return try self.link("attach", bpf_program__attach_iter(self.program, nil)) }
-        var info = bpf_iter_link_info()
-        info.map.map_fd = UInt32(map.descriptor)
-        var options = bpf_iter_attach_opts()
-        options.sz = MemoryLayout<bpf_iter_attach_opts>.size
-        return try withUnsafeMutablePointer(to: &info) { info throws(CaptureError) in
-            options.link_info = info
-            options.link_info_len = UInt32(MemoryLayout<bpf_iter_link_info>.size)
-            return try self.link("attach", bpf_program__attach_iter(self.program, &options))
-        }
+        return try self.link("attach", shim_attach_iterator(self.program, map.descriptor))
     }
 
     private func link(_ call: String, _ link: OpaquePointer?) throws(CaptureError) -> BPFLink {

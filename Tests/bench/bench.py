@@ -94,6 +94,14 @@ class Bench:
             wait_for_port(port)
             yield f"http://127.0.0.1:{port}/page"
 
+    def rung(self) -> str:
+        with self.daemon() as (_process, directory):
+            export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
+            capture = json.loads(subprocess.check_output(export))["capture"]
+        if capture["rung"] == "poll":
+            sys.exit(f"nothing to measure: {capture['reason']}")
+        return capture["rung"]
+
     # Figures ---------------------------------------------------------------------------------------------------------
 
     def cost_of_a_call(self) -> None:
@@ -110,19 +118,18 @@ class Bench:
                     for name, cost in program_costs(before).items():
                         samples.setdefault(name, []).append(cost)
         costs = {name: statistics.median(values) for name, values in samples.items()}
-        send = costs.get("sock_send_length", 0)
-        receive = costs.get("tcp_receive", 0) + costs.get("sock_recv_length", 0)
-        self.row("send, in the kernel", f"{send:.1f} ns", self.against_counter(send, costs, "bump_send"))
-        self.row("receive (TCP), in the kernel", f"{receive:.1f} ns", self.against_counter(receive, costs, "bump_tcp"))
-        for name in ("tcp_receive", "sock_recv_length"):
-            if name in costs:
-                self.row(f"  of it {name}", f"{costs[name]:.1f} ns")
-
-    def against_counter(self, cost: float, costs: dict[str, float], counter: str) -> str:
-        base = costs.get(counter)
-        if not base:
-            return "no counter-only program to compare with"
-        return f"counter only {base:.1f} ns: {cost - base:+.1f} ns, x{cost / base:.2f} (bound +15 ns)"
+        for program, counter, finder in (
+            ("sock_send_length", "bump_send", "find_send"),
+            ("tcp_receive", "bump_tcp", "find_tcp"),
+            ("sock_recv_length", "bump_recv", None),
+        ):
+            cost, base = costs.get(program), costs.get(counter)
+            if not cost or not base:
+                continue
+            against = f"counter only {base:.1f} ns: {cost - base:+.1f} ns (bound +15 ns)"
+            if finder:
+                against += f"; finding socket and process alone {costs[finder]:.1f} ns: {cost - costs[finder]:+.1f} ns"
+            self.row(f"cost of a call, {program}", f"{cost:.1f} ns", against)
 
     @contextlib.contextmanager
     def counter_program(self):
@@ -218,9 +225,10 @@ class Bench:
         verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
         self.row(f"5,000 connections/s for {seconds} s", verdict, f"(bound 0) {columns[4]}".strip())
 
-    def report(self) -> None:
+    def report(self, rung: str) -> None:
         widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
-        print(f"trafficd on Linux {os.uname().release}, {os.cpu_count()} processors, medians of {self.runs}")
+        processors = os.cpu_count()
+        print(f"trafficd on Linux {os.uname().release}, rung {rung}, {processors} processors, medians of {self.runs}")
         for row in self.rows:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
@@ -307,10 +315,11 @@ def main() -> None:
     arguments = parser.parse_args()
     bench = Bench(arguments.programs, arguments.quick)
     try:
+        rung = bench.rung()
         for figure in arguments.only or figures:
             print(f"measuring {figure.replace('_', ' ')}", file=sys.stderr, flush=True)
             getattr(bench, figure)()
-        bench.report()
+        bench.report(rung)
     finally:
         shutil.rmtree(bench.work, ignore_errors=True)
 

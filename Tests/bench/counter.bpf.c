@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The cheapest program that counts anything, on the hooks of rung `tracepoint`: what the kernel charges for being called
- * at all. scripts/bench compares trafficd's programs with it in the same run.
+ * What trafficd's programs are compared with in the same run (scripts/bench), on the hooks of rung `tracepoint`:
+ *
+ * bump_*  the cheapest program that counts anything: what the kernel charges for being called at all;
+ * find_*  the least that can count per {socket, process}: the kernel's two helpers that find the socket's storage and
+ *         the process, and one addition.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+struct sock;
+struct task_struct {
+	int tgid;
+} __attribute__((preserve_access_index));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -14,6 +23,17 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } calls SEC(".maps");
+
+struct found {
+	__u64 bytes;
+	int tgid;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct found);
+} sockets SEC(".maps");
 
 static __always_inline int count(void)
 {
@@ -41,4 +61,29 @@ SEC("tp_btf/tcp_rcv_space_adjust")
 int bump_tcp(void *context)
 {
 	return count();
+}
+
+static __always_inline int find(struct sock *sk)
+{
+	struct found *found = bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!found)
+		return 0;
+	if (found->tgid != task->tgid)
+		found->tgid = task->tgid;
+	__sync_fetch_and_add(&found->bytes, 1);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(find_send, struct sock *sk)
+{
+	return find(sk);
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(find_tcp, struct sock *sk)
+{
+	return find(sk);
 }
