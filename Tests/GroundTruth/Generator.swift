@@ -1,14 +1,23 @@
-internal import Foundation
+public import Foundation
 
 /// A run of `trafficgen` that holds its sockets open until it is told to close them.
 public final class Generator {
     private let program: Program
 
-    public init(_ programs: Programs, scenario: String, pause: Bool = false, arguments: [String] = []) throws {
-        self.program = try Program(
-            programs.generator,
-            ["--hold", "600"] + (pause ? ["--pause"] : []) + arguments + [scenario]
-        )
+    /// - Parameter launcher: A program, and its arguments, that runs the generator: `ip netns exec NAME`.
+    public init(
+        _ programs: Programs,
+        scenario: String,
+        pause: Bool = false,
+        arguments: [String] = [],
+        launcher: (program: URL, arguments: [String])? = nil
+    ) throws {
+        let all = ["--hold", "600"] + (pause ? ["--pause"] : []) + arguments + [scenario]
+        if let launcher {
+            self.program = try Program(launcher.program, launcher.arguments + [programs.generator.path] + all)
+        } else {
+            self.program = try Program(programs.generator, all)
+        }
     }
 
     /// The next phase that it reaches.

@@ -171,52 +171,5 @@ extension SystemTests {
                 #expect(sum.received == log.reduce(0) { $0 + $1.bytesSent })
             }
         }
-
-        // MARK: The kernel's own counters
-
-        @Test("open connections, by the kernel's own counters as ss prints them", .needs("ss"))
-        func socketStatistics() async throws {
-            try await withDaemon { daemon in
-                let generator = try Generator(
-                    Machine.programs,
-                    scenario: "tcp-requests",
-                    arguments: ["--count", "3000"]
-                )
-                let truth = try await generator.result()
-                let listing = try await tool("ss", ["--tcp", "--info", "--extended", "--numeric", "--no-header"])
-                let snapshot = try await daemon.snapshot()
-                try generator.goOn()
-                try await generator.exit()
-
-                let kernel = kernelCounts(listing.output)
-                let cookies = Set(truth.sockets.filter { $0.sent > 0 }.map(\.cookie))
-                #expect(cookies.count == 4)
-                for cookie in cookies {
-                    let counts = try #require(kernel[cookie], "ss does not list socket \(cookie)")
-                    let socket = try #require(snapshot.sockets?.first { $0.cookie.rawValue == cookie })
-                    #expect(socket.bytes.payload == counts)
-                }
-            }
-        }
-
-        /// From `ss -tie`: a line with `sk:COOKIE` in hexadecimal, then one with the counters.
-        private func kernelCounts(_ text: String) -> [UInt64: PayloadBytes] {
-            var counts: [UInt64: PayloadBytes] = [:]
-            var cookie: UInt64 = 0
-            for line in text.split(separator: "\n") {
-                for word in line.split(separator: " ") {
-                    let pair = word.split(separator: ":", maxSplits: 1)
-                    guard pair.count == 2 else { continue }
-                    switch pair[0] {
-                    case "sk": cookie = UInt64(pair[1], radix: 16) ?? 0
-                    case "bytes_sent": counts[cookie, default: PayloadBytes()].sent += UInt64(pair[1]) ?? 0
-                    case "bytes_retrans": counts[cookie, default: PayloadBytes()].sent -= UInt64(pair[1]) ?? 0
-                    case "bytes_received": counts[cookie, default: PayloadBytes()].received += UInt64(pair[1]) ?? 0
-                    default: break
-                    }
-                }
-            }
-            return counts
-        }
     }
 }
