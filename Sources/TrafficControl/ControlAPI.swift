@@ -45,8 +45,13 @@ package enum ControlAPI {
         }
         for view in SnapshotView.allCases {
             router.get("/v1/\(view.rawValue)") { request, context in
-                let parameters = try QueryParameters(request, known: ["filter", "format"])
-                let query = try SnapshotQuery(view: view, filter: parameters.filter(), viewer: context.viewer)
+                let parameters = try QueryParameters(request, known: ["filter", "format", "sockets_of"])
+                let query = try SnapshotQuery(
+                    view: view,
+                    filter: parameters.filter(),
+                    socketsOf: parameters.pids("sockets_of"),
+                    viewer: context.viewer
+                )
                 let format = try parameters.word("format", fallback: ExportFormat.json)
                 guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
                 return Response.document(
@@ -56,10 +61,11 @@ package enum ControlAPI {
             }
         }
         router.get("/v1/stream") { request, context in
-            let parameters = try QueryParameters(request, known: ["filter", "interval", "view"])
+            let parameters = try QueryParameters(request, known: ["filter", "interval", "sockets_of", "view"])
             let query = try SnapshotQuery(
                 view: parameters.word("view", fallback: .snapshot),
                 filter: parameters.filter(),
+                socketsOf: parameters.pids("sockets_of"),
                 viewer: context.viewer
             )
             let interval = try parameters.interval()

@@ -34,20 +34,29 @@ enum SnapshotView: String, CaseIterable {
 struct SnapshotQuery {
     var view: SnapshotView
     var filter: Filter
+    /// The pids whose sockets are wanted; `nil` for those of all processes.
+    var socketsOf: Set<Int32>?
     var viewer: Viewer
 
     /// - Throws: ``Problem`` where the viewer may not see what this is about.
-    init(view: SnapshotView, filter: Filter, viewer: Viewer) throws(Problem) {
+    init(view: SnapshotView, filter: Filter, socketsOf: Set<Int32>? = nil, viewer: Viewer) throws(Problem) {
         if viewer == .network, view == .sockets || filter.needsSockets { throw .socketsWithheld }
         self.view = view
         self.filter = filter
+        self.socketsOf = socketsOf
         self.viewer = viewer
     }
 
     /// What the viewer may see of `snapshot`, then what it asked for.
     func apply(to snapshot: Snapshot) -> Snapshot {
         let visible = snapshot.visible(to: self.viewer)
-        return self.view.select(from: visible.filtered(by: self.filter), of: visible)
+        // The filter comes first: whether a process passes may depend on all of its sockets.
+        var result = self.view.select(from: visible.filtered(by: self.filter), of: visible)
+        if let socketsOf, result.sockets != nil {
+            result.sockets?.removeAll { !$0.owners.contains { socketsOf.contains($0.identity.pid) } }
+            result.socketsOf = socketsOf.sorted()
+        }
+        return result
     }
 }
 
@@ -81,6 +90,19 @@ struct QueryParameters {
         } catch {
             throw .badParameter("filter", error.description)
         }
+    }
+
+    /// Pids with commas between.
+    ///
+    /// - Returns: `nil` where none are named.
+    func pids(_ name: String) throws(Problem) -> Set<Int32>? {
+        guard let text = self.values[name] else { return nil }
+        var pids: Set<Int32> = []
+        for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let pid = Int32(word), pid >= 0 else { throw .badParameter(name, "'\(word)' is not a pid") }
+            pids.insert(pid)
+        }
+        return pids
     }
 
     /// - Parameter fallback: What absence means.

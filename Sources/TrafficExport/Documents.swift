@@ -17,6 +17,7 @@ extension Snapshot {
             writer.rows(CodingKeys.processes, self.processes)
             writer.rows(CodingKeys.exited, self.exited)
             writer.rows(CodingKeys.sockets, self.sockets)
+            writer.numbers(CodingKeys.socketsOf, self.socketsOf)
             writer.rows(CodingKeys.interfaces, self.interfaces)
             writer.object(CodingKeys.totals) { self.totals.write(to: &$0) }
         }

@@ -66,6 +66,17 @@ struct JSONWriter {
         }
     }
 
+    mutating func numbers(_ key: some CodingKey, _ values: [some FixedWidthInteger]?) {
+        guard let values else { return }
+        self.key(key.stringValue)
+        self.enclosed(by: ("[", "]")) { writer in
+            for value in values {
+                writer.separate()
+                writer.bytes.append(decimal: value)
+            }
+        }
+    }
+
     mutating func lineFeed() {
         self.bytes.append(ascii: "\n")
         self.isFirst = true

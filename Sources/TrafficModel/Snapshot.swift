@@ -19,6 +19,8 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var processes: [ProcessUsage]?
     public var exited: [ExitedUsage]?
     public var sockets: [SocketUsage]?
+    /// The pids whose sockets alone are in the list; `nil` where those of all processes are.
+    public var socketsOf: [Int32]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
 
@@ -32,6 +34,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         processes: [ProcessUsage]? = nil,
         exited: [ExitedUsage]? = nil,
         sockets: [SocketUsage]? = nil,
+        socketsOf: [Int32]? = nil,
         interfaces: [InterfaceUsage]? = nil,
         totals: Totals = Totals()
     ) {
@@ -44,6 +47,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         self.processes = processes
         self.exited = exited
         self.sockets = sockets
+        self.socketsOf = socketsOf
         self.interfaces = interfaces
         self.totals = totals
     }
@@ -53,7 +57,9 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         case takenAt = "taken_at"
         case takenBoottimeNanoseconds = "taken_boottime_ns"
         case countingSince = "counting_since"
-        case host, daemon, capture, processes, exited, sockets, interfaces, totals
+        case host, daemon, capture, processes, exited, sockets
+        case socketsOf = "sockets_of"
+        case interfaces, totals
     }
 }
 

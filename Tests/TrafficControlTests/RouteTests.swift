@@ -85,6 +85,21 @@ struct RouteTests {
         #expect(seen.sockets == nil)
     }
 
+    @Test("Sockets of some processes leave everything else whole, and say whose they are")
+    func socketsOf() async throws {
+        let whole = Fixture.snapshot()
+        let seen = try await self.snapshot("/v1/snapshot?sockets_of=\(Fixture.root.identity.pid),99999")
+        #expect(seen.socketsOf == [Fixture.root.identity.pid, 99_999].sorted())
+        #expect(seen.sockets == whole.sockets?.filter { $0.owners.contains { $0.identity == Fixture.root.identity } })
+        #expect(seen.sockets?.isEmpty == false && seen.sockets?.count != whole.sockets?.count)
+        #expect(seen.processes == whole.processes && seen.totals == whole.totals)
+        // The filter is about all sockets of a process, and comes first.
+        let filtered = try await self.snapshot("/v1/snapshot?filter=port:80&sockets_of=\(Fixture.root.identity.pid)")
+        #expect(filtered.processes == [Fixture.nobody])
+        #expect(filtered.sockets == [])
+        #expect(try await self.snapshot("/v1/processes?sockets_of=1").socketsOf == nil)
+    }
+
     @Test("Formats have their media types and rows")
     func formats() async throws {
         let csv = try await self.get("/v1/snapshot?format=csv")
@@ -109,7 +124,8 @@ struct RouteTests {
             ("/v1/stream?interval=3601", "interval"), ("/v1/stream?interval=nan", "interval"),
             ("/v1/stream?view=all", "view"), ("/v1/stream?format=csv", "format"), ("/healthz?x", "x"),
             ("/v1/doctor?format=csv", "format"), ("/v1/snapshot?filter=a&filter=b", "filter"),
-            ("/v1/snapshot?filter=%ff", "filter"),
+            ("/v1/snapshot?filter=%ff", "filter"), ("/v1/snapshot?sockets_of=1,x", "sockets_of"),
+            ("/v1/stream?sockets_of=", "sockets_of"), ("/v1/sockets?sockets_of=-1", "sockets_of"),
         ]
     )
     func parameters(path: String, name: String) async throws {

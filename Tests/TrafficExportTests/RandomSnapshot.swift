@@ -165,6 +165,7 @@ struct RandomSnapshot {
                 }
             },
             sockets: self.maybe { $0.list { $0.socket() } },
+            socketsOf: self.maybe { $0.list { Int32(truncatingIfNeeded: $0.count() & 0x7fff_ffff) } },
             interfaces: self.maybe {
                 $0.list {
                     InterfaceUsage(

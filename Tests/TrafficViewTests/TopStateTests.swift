@@ -158,7 +158,7 @@ struct TopStateTests {
     func pausedSockets() throws {
         var state = try Fixture.top()
         state.press(.down, " ", .enter)
-        #expect(state.needsSockets)
+        #expect(state.socketDemand == .of([812]))
         state.receive(try Fixture.snapshot(tick: 31, withSockets: true))
         #expect(state.frame().plainText.contains("192.168.100.200"))
         let still = state.frame()
@@ -166,21 +166,42 @@ struct TopStateTests {
         #expect(state.frame() == still)
     }
 
-    @Test("sockets are asked for when something shows them, and only then")
-    func needsSockets() throws {
+    @Test("sockets of one process do not pass for those of another")
+    func partialSockets() throws {
         var state = try Fixture.top()
-        #expect(!state.needsSockets)
+        state.press(.down, .enter)
+        var snapshot = try Fixture.snapshot(tick: 31, withSockets: true)
+        snapshot.socketsOf = [99]
+        snapshot.sockets = []
+        state.receive(snapshot)
+        #expect(!state.frame().plainText.contains("no sockets"))
+        state.press(" ")
+        snapshot.socketsOf = [812]
+        state.receive(snapshot)
+        #expect(state.frame().plainText.contains("no sockets"))
+    }
+
+    @Test("sockets are asked for when something shows them, and only then")
+    func socketDemand() throws {
+        var state = try Fixture.top()
+        #expect(state.socketDemand == .none)
         state.press(.enter)
-        #expect(state.needsSockets)
-        state.press(.left)
-        #expect(!state.needsSockets)
+        let first = state.socketDemand
+        #expect(first != .none && first != .all)
+        try state.setFilter("nginx")
+        #expect(state.socketDemand == .all)
+        state.press("\\")
+        #expect(state.socketDemand == first)
+        state = try Fixture.top()
+        state.press(.enter, .left)
+        #expect(state.socketDemand == .none)
         state.press("g", "g", "g", "g")
-        #expect(state.needsSockets)
+        #expect(state.socketDemand == .all)
         state.press("g")
         try state.setFilter("port:443")
-        #expect(state.needsSockets)
+        #expect(state.socketDemand == .all)
         state.press("\\")
-        #expect(!state.needsSockets)
+        #expect(state.socketDemand == .none)
     }
 
     @Test("an open row whose process is gone asks for no sockets")
@@ -190,7 +211,7 @@ struct TopStateTests {
         var snapshot = try Fixture.snapshot(tick: 31)
         snapshot.processes?.removeAll { $0.identity.pid == 812 }
         state.receive(snapshot)
-        #expect(!state.needsSockets)
+        #expect(state.socketDemand == .none)
     }
 
     @Test("left goes to the parent and closes it")

@@ -16,7 +16,10 @@ struct ListBuilder {
 
     func rows(of snapshot: Snapshot) -> [ListRow] {
         let processes = snapshot.processes ?? []
-        let sockets = SocketIndex(self.needsSockets ? snapshot.sockets : nil, byRemote: self.grouping == .remote)
+        let sockets = SocketIndex(
+            self.socketDemand == .none ? nil : snapshot.sockets,
+            byRemote: self.grouping == .remote
+        )
         var top = self.topLevel(of: snapshot, processes: processes, sockets: sockets)
         top.sort(by: self.order.precedes)
         if let pinned, let index = top.firstIndex(where: { $0.id == pinned }) {
@@ -47,10 +50,11 @@ struct ListBuilder {
         return rows
     }
 
-    /// Whether these rows are made of sockets.
-    var needsSockets: Bool {
-        if self.grouping == .remote { return true }
-        return self.expanded.contains { if case .process = $0 { true } else { false } }
+    /// The sockets that these rows are made of.
+    var socketDemand: SocketDemand {
+        if self.grouping == .remote { return .all }
+        let pids = self.expanded.compactMap { if case .process(let process) = $0 { process.pid } else { nil } }
+        return pids.isEmpty ? .none : .of(Set(pids))
     }
 
     private func topLevel(of snapshot: Snapshot, processes: [ProcessUsage], sockets: SocketIndex) -> [UsageRow] {
@@ -124,7 +128,8 @@ struct ListBuilder {
         _ snapshot: Snapshot,
         to rows: inout [ListRow]
     ) {
-        guard let sockets = snapshot.sockets else {
+        let demand = owner.map { SocketDemand.of([$0.pid]) } ?? .all
+        guard let sockets = snapshot.sockets, snapshot.covers(demand) else {
             rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .pending))
             return
         }

@@ -92,10 +92,13 @@ public struct TopState: Sendable {
         self.units = units
     }
 
-    /// Whether snapshots must bring their sockets for what is shown now.
-    public var needsSockets: Bool {
-        if case .page(.details, _) = self.mode { return true }
-        return self.builder.needsSockets || self.filter?.needsSockets == true
+    /// Which sockets snapshots must bring for what is shown now.
+    public var socketDemand: SocketDemand {
+        if case .page(.details, _) = self.mode { return .all }
+        // A filter looks at every process's sockets.
+        if self.filter?.needsSockets == true { return .all }
+        let demand = self.builder.socketDemand
+        return self.filter?.isEmpty == false && demand != .none ? .all : demand
     }
 
     var builder: ListBuilder {
@@ -116,7 +119,8 @@ public struct TopState: Sendable {
         self.closeRowsOfGoneProcesses(snapshot)
         if self.isPaused {
             // The sockets of a row opened while paused are read from the running stream, once.
-            guard self.needsSockets, self.paused?.snapshot?.sockets == nil, snapshot.sockets != nil else { return }
+            let demand = self.socketDemand
+            guard self.paused?.snapshot?.covers(demand) == false, snapshot.covers(demand) else { return }
             self.paused = self.live
         }
         self.rebuild()
@@ -162,7 +166,7 @@ public struct TopState: Sendable {
         let cursorWasVisible = self.cursor >= self.scroll && self.cursor < self.scroll + self.listHeight
         guard let snapshot = self.timeline.snapshot else { return }
         // Without its sockets a snapshot can't answer such a filter; the next one brings them.
-        let canFilter = self.filter.map { !$0.needsSockets || snapshot.sockets != nil } ?? false
+        let canFilter = self.filter.map { !$0.needsSockets || snapshot.covers(.all) } ?? false
         self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
         if let shown { self.rows = self.builder.rows(of: shown) }
         self.locateCursor()

@@ -102,12 +102,12 @@ struct Top: ParsableCommand {
     }
 
     /// Two, an interval apart: a rate takes two samples.
-    private func twoSnapshots(needsSockets: Bool) throws -> [Snapshot] {
+    private func twoSnapshots(_ demand: SocketDemand) throws -> [Snapshot] {
         let pipe: WakePipe
         do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
         let client = self.connection.client
         let feed = SnapshotFeed(client: client, interval: self.interval, wakeDescriptor: pipe.writeEnd)
-        feed.start(needsSockets: needsSockets)
+        feed.start(demand)
         defer { feed.stop() }
         var snapshots: [Snapshot] = []
         while snapshots.count < 2 {
@@ -126,7 +126,7 @@ struct Top: ParsableCommand {
         let width = self.width ?? output.columns ?? environment("COLUMNS").flatMap { Int($0) } ?? 80
         var state = self.state(width: width, height: self.height ?? 24)
         try self.setFilter(&state)
-        for snapshot in try self.twoSnapshots(needsSockets: state.needsSockets) { state.receive(snapshot) }
+        for snapshot in try self.twoSnapshots(state.socketDemand) { state.receive(snapshot) }
         let frame = self.height == nil ? state.wholeFrame(limit: self.limit) : state.frame()
         try output.write(frame, inColor: self.color.isWanted)
     }

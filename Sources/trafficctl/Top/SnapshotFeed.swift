@@ -1,6 +1,7 @@
 import NIOCore
 import Synchronization
 import TrafficModel
+import TrafficView
 
 /// Snapshots as they come from the daemon, read in the background; only the newest is kept. Connects again, with growing
 /// pauses, for as long as it takes.
@@ -12,7 +13,7 @@ final class SnapshotFeed: Sendable {
 
     private struct State: Sendable {
         var news: News?
-        var needsSockets = false
+        var demand = SocketDemand.none
         /// `nil` before start and after stop.
         var reader: Task<Void, Never>?
         /// Written to when there are news; -1 after stop.
@@ -39,12 +40,12 @@ final class SnapshotFeed: Sendable {
     }
 
     /// Starts to read, or to read other parts of the snapshot than before.
-    func start(needsSockets: Bool) {
+    func start(_ demand: SocketDemand) {
         self.state.withLock { state in
-            if state.reader != nil, state.needsSockets == needsSockets { return }
+            if state.reader != nil, state.demand == demand { return }
             state.reader?.cancel()
-            state.needsSockets = needsSockets
-            state.reader = Task { await self.read(needsSockets: needsSockets) }
+            state.demand = demand
+            state.reader = Task { await self.read(demand) }
         }
     }
 
@@ -59,10 +60,11 @@ final class SnapshotFeed: Sendable {
 
     private static let longestPause = Duration.seconds(5)
 
-    private func read(needsSockets: Bool) async {
-        let query = [
-            ("interval", self.interval.description), ("view", needsSockets ? "snapshot" : "processes"),
-        ]
+    private func read(_ demand: SocketDemand) async {
+        var query = [("interval", self.interval.description), ("view", demand == .none ? "processes" : "snapshot")]
+        if case .of(let pids) = demand {
+            query.append(("sockets_of", pids.sorted().map(String.init).joined(separator: ",")))
+        }
         var pause = Duration.milliseconds(250)
         while !Task.isCancelled {
             var failure = Failure.disconnected(reason: "trafficd closed the connection")
@@ -74,7 +76,7 @@ final class SnapshotFeed: Sendable {
                     var newest: ByteBuffer?
                     while let line = lines.next() { newest = line }
                     guard let newest else { return }
-                    self.publish(.snapshot(try Snapshot(json: newest)), needsSockets: needsSockets)
+                    self.publish(.snapshot(try Snapshot(json: newest)), for: demand)
                     pause = .milliseconds(250)
                 }
             } catch let error as Failure {
@@ -82,16 +84,16 @@ final class SnapshotFeed: Sendable {
             } catch {
                 failure = .disconnected(reason: "\(error)")
             }
-            self.publish(.lost(failure), needsSockets: needsSockets)
+            self.publish(.lost(failure), for: demand)
             try? await Task.sleep(for: pause)
             pause = min(pause * 2, Self.longestPause)
         }
     }
 
-    private func publish(_ news: News, needsSockets: Bool) {
+    private func publish(_ news: News, for demand: SocketDemand) {
         self.state.withLock { state in
             // A reader that was replaced may have one more on its way.
-            guard !Task.isCancelled, state.needsSockets == needsSockets, state.wakeDescriptor >= 0 else { return }
+            guard !Task.isCancelled, state.demand == demand, state.wakeDescriptor >= 0 else { return }
             state.news = news
             wake(state.wakeDescriptor)
         }

@@ -39,7 +39,7 @@ struct TopLoop: ~Copyable {
         self.state.resize(to: self.screen.size)
         while !self.state.wantsQuit {
             self.state.tick(now: .now)
-            self.feed.start(needsSockets: self.state.needsSockets)
+            self.feed.start(self.state.socketDemand)
             self.screen.draw(self.state.frame())
             guard self.wait() else { break }
             self.takeNews()
