@@ -9,7 +9,7 @@
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->segments_sent +
-		  socket->segments_received + socket->pending_sent_bytes + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
+		  socket->segments_received + socket->stream_sent + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -27,6 +27,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	struct sock *sk = context->sk;
 	struct traffic_socket *socket = context->value;
 	const struct tcp_sock *tcp;
+	u32 length;
 	u64 mark;
 
 	if (!sk || !socket || !socket->serial || socket->closed_boottime_ns)
@@ -35,7 +36,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	tcp = tcp_of(sk);
 	if (tcp) {
 		read_tcp_counters(socket, tcp);
-		socket->pending_sent_bytes = pending_sent(socket, sk, tcp);
+		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
 	mark = activity(socket);
 	if (mark == socket->swept_mark)
@@ -82,7 +83,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (!storage)
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp && !baseline_done) {
+	if (tcp && !told.baseline_done) {
 		start_receive(storage, delivered_sequence(sk, tcp));
 		adopt_sending(storage, sk, tcp);
 	}
@@ -102,7 +103,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	struct traffic_socket *storage;
 	struct tcp_sock *tcp;
 
-	if (!common || baseline_done)
+	if (!common || told.baseline_done)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp || !received_by_sequence(tcp))

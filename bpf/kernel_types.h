@@ -85,6 +85,7 @@ struct sock {
 	socket_lock_t sk_lock;
 	u16 sk_protocol;
 	u16 sk_type;
+	void *sk_user_data;
 };
 struct socket {
 	struct sock *sk;

@@ -45,8 +45,8 @@ struct {
 
 u64 last_serial = 0;
 
-/* Set by user space when every socket older than the capture has its storage. */
-volatile u32 baseline_done SEC(".data.baseline") = 0;
+/* What user space tells the programs: struct traffic_told. */
+struct traffic_told told SEC(".data.told") = {};
 
 const volatile u64 ring_wakeup_bytes = 256 << 10;
 

@@ -73,7 +73,7 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 * a listener's queue and nothing of it had been read: start at its first byte.
 	 */
 	if (!socket->receive_mark)
-		start_receive(socket, baseline_done ? tcp->rcv_nxt - (u32)tcp->bytes_received : sequence);
+		start_receive(socket, told.baseline_done ? tcp->rcv_nxt - (u32)tcp->bytes_received : sequence);
 	if (sequence == (u32)socket->receive_mark)
 		return;
 	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);

@@ -3,10 +3,11 @@
  * TCP send, checked by sequence number. A call's bytes are counted when it returns, for the process that made it; write_seq
  * moves as the socket takes them. What the stream is ahead of the counters is pending: a blocking call that is still at
  * work, or a call that the kernel left our program out of (it does so where a task was preempted inside the program and
- * another one on that processor comes to it). The sweep reports it, so that a long call is seen while it runs; when the socket
- * ends no call is at work any more, and what is left then was missed and is made up for.
+ * another one on that processor comes to it). The sweep reports how long the stream is, so that a long call is seen while it
+ * runs; when the socket ends no call is at work any more, and what is left then was missed and is made up for.
  *
- * Not for sockets with an upper-layer protocol: their stream is that protocol's.
+ * Not for sockets whose stream is not the calls' alone: those with an upper-layer protocol, and those that something in the
+ * kernel uses too (sockmap, ovpn, SMC), which show by their sk_user_data.
  */
 #ifndef SEND_BPF_H
 #define SEND_BPF_H
@@ -16,7 +17,10 @@ enum send_phase {
 	SEND_CONNECTING = 1,
 	SEND_OPEN = 2,
 	SEND_ENDED = 3, /* send_end stands; write_seq may be another stream's already */
+	SEND_FOREIGN = 4, /* for good: the kernel writes to it as well */
 };
+
+#define STREAM_KNOWN ((u64)TRAFFIC_STREAM_KNOWN << 32)
 
 static __always_inline u32 counted_sent(const struct traffic_socket *socket)
 {
@@ -28,11 +32,28 @@ static __always_inline u32 counted_sent(const struct traffic_socket *socket)
 	return sum;
 }
 
-/* connect(): a socket that was disconnected starts a new stream, and its counters go on. */
+/*
+ * connect(): a socket that was disconnected starts a new stream, and its counters go on. What was missed of the one before is
+ * not made up for: a call of another thread may still be about to return.
+ */
 static __always_inline void begin_connecting(struct traffic_socket *socket)
 {
-	socket->send_start = -counted_sent(socket);
+	if (socket->send_phase == SEND_FOREIGN)
+		return;
 	socket->send_phase = SEND_CONNECTING;
+	barrier();
+	socket->send_start = -counted_sent(socket);
+}
+
+/* In the middle of a stream. The counters are read first: a call that returns meanwhile makes the stream too short, never too long. */
+static __always_inline void join_stream(struct traffic_socket *socket, const struct tcp_sock *tcp)
+{
+	u32 counted = counted_sent(socket);
+
+	barrier();
+	socket->send_start = tcp->write_seq - counted;
+	barrier();
+	socket->send_phase = SEND_OPEN;
 }
 
 /* Established. Data of TCP Fast Open may be on its way already, so write_seq is not the start; bytes_acked goes back to it. */
@@ -40,13 +61,18 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 {
 	u32 first = tcp->snd_una - (u32)tcp->bytes_acked;
 
-	/* A client's count has its SYN. */
-	if (socket->role == TRAFFIC_ROLE_CLIENT)
-		first++;
-	if (socket->send_phase == SEND_CONNECTING)
-		first += socket->send_start;
+	if (socket->send_phase == SEND_FOREIGN || BPF_CORE_READ_BITFIELD(tcp, repair))
+		return;
+	if (socket->role == TRAFFIC_ROLE_CLIENT) {
+		if (socket->send_phase != SEND_CONNECTING) {
+			join_stream(socket, tcp); /* it began to connect before the capture */
+			return;
+		}
+		first += 1 + socket->send_start; /* a client's bytes_acked has its SYN */
+	}
 	socket->send_start = first;
-	socket->send_phase = BPF_CORE_READ_BITFIELD(tcp, repair) ? SEND_UNKNOWN : SEND_OPEN;
+	barrier();
+	socket->send_phase = SEND_OPEN;
 }
 
 /* A connection older than the capture. */
@@ -54,51 +80,65 @@ static __always_inline void adopt_sending(struct traffic_socket *socket, const s
 {
 	u8 state = sk->__sk_common.skc_state;
 
-	if (socket->send_phase != SEND_UNKNOWN || (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT))
-		return;
-	socket->send_start = tcp->write_seq - counted_sent(socket);
-	socket->send_phase = SEND_OPEN;
+	if (socket->send_phase == SEND_UNKNOWN && (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT))
+		join_stream(socket, tcp);
 }
 
 /* Our FIN takes one number of the sequence space and is not payload. */
-static __always_inline u32 fin_sent_in(u32 state)
+static __always_inline bool fin_sent_in(u32 state)
 {
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING || state == TCP_LAST_ACK ||
 	       state == TCP_TIME_WAIT;
 }
 
-/* From `state` to TCP_CLOSE: by the handshake, by a reset, or by disconnecting, which empties write_seq next. */
+/* From `state` to TCP_CLOSE: by the handshake, by a reset, or by disconnecting, which moves write_seq on next. */
 static __always_inline void end_sending(struct traffic_socket *socket, const struct tcp_sock *tcp, u32 state)
 {
 	if (socket->send_phase != SEND_OPEN)
 		return;
 	socket->send_end = tcp->write_seq - fin_sent_in(state);
+	barrier();
 	socket->send_phase = SEND_ENDED;
 }
 
 /*
- * The counters are read before the sequence and that before the state: whatever happens in between makes the
- * result too small and never too large.
+ * How many bytes the stream has, if that can be told: without the socket lock it can't while the state changes.
+ * Whoever compares reads the counters after this, so that what a call adds in between makes the difference too small.
  */
-static __always_inline u32 pending_sent(const struct traffic_socket *socket, const struct sock *sk,
-					const struct tcp_sock *tcp)
+static __always_inline bool stream_length(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
+					  u32 *length)
 {
-	u32 counted, sequence;
-	s32 pending;
+	u32 start = socket->send_start, sequence;
+	u8 phase = socket->send_phase, state;
 
-	if (socket->send_phase < SEND_OPEN || !received_by_sequence(tcp))
-		return 0;
-	counted = counted_sent(socket);
-	barrier();
-	if (socket->send_phase == SEND_ENDED) {
+	if (sk->sk_user_data)
+		socket->send_phase = SEND_FOREIGN;
+	if (phase == SEND_ENDED) {
 		sequence = socket->send_end;
-	} else {
+	} else if (phase == SEND_OPEN) {
 		sequence = tcp->write_seq;
 		barrier();
-		sequence -= fin_sent_in(sk->__sk_common.skc_state);
+		state = sk->__sk_common.skc_state;
+		if (fin_sent_in(state))
+			sequence--;
+		else if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+			return false;
+	} else {
+		return false;
 	}
-	pending = sequence - socket->send_start - counted;
-	return pending > 0 ? pending : 0;
+	barrier();
+	*length = sequence - start;
+	return received_by_sequence(tcp) && socket->send_phase == phase && socket->send_start == start;
+}
+
+/* Whether all slots are one process's: threads that come at once may claim two. */
+static __always_inline bool has_one_owner(const struct traffic_socket *socket)
+{
+	const struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1];
+
+	return first->start_boottime_ns && !(socket->flags & TRAFFIC_SOCKET_SHARED) &&
+	       (!second->start_boottime_ns ||
+		(second->start_boottime_ns == first->start_boottime_ns && second->tgid == first->tgid));
 }
 
 /*
@@ -107,21 +147,21 @@ static __always_inline u32 pending_sent(const struct traffic_socket *socket, con
  */
 static __always_inline void settle(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	struct traffic_owner *owner = &socket->owners[0];
-	bool is_only = owner->start_boottime_ns && !socket->owners[1].start_boottime_ns;
-	u32 missed = socket->send_phase == SEND_ENDED ? pending_sent(socket, sk, tcp) : 0, mark, sequence;
+	struct traffic_owner *owner = has_one_owner(socket) ? &socket->owners[0] : NULL;
+	u32 length, mark = socket->receive_mark, sequence = delivered_sequence(sk, tcp);
+	s32 missed;
 
-	if (missed)
-		*(is_only ? &owner->sent_bytes : &socket->unowned_sent_bytes) += missed;
-	socket->pending_sent_bytes = 0;
-	mark = socket->receive_mark;
-	sequence = delivered_sequence(sk, tcp);
+	if (socket->send_phase == SEND_ENDED && stream_length(socket, sk, tcp, &length)) {
+		missed = length - counted_sent(socket);
+		if (missed > 0)
+			*(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes) += missed;
+	}
 	/* Disconnecting sets copied_seq past what was not read, and bytes_received to 0. */
 	if (!socket->receive_mark || !received_by_sequence(tcp) || sequence == mark || !tcp->bytes_received)
 		return;
-	missed = delivered_since(socket, sk, tcp, mark, sequence);
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
-	*(is_only ? &owner->received_bytes : &socket->unowned_received_bytes) += missed;
+	*(owner ? &owner->received_bytes : &socket->unowned_received_bytes) +=
+		delivered_since(socket, sk, tcp, mark, sequence);
 }
 
 #endif

@@ -69,7 +69,7 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk)
 	socket->type = sk->sk_type;
 	socket->network_namespace = sk->__sk_common.skc_net.net->ns.inum;
 	read_addresses(socket, sk);
-	if (baseline_done)
+	if (told.baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING;

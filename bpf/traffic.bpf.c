@@ -167,8 +167,10 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 		find_owner(socket, bpf_get_current_task_btf());
 		break;
 	case TCP_ESTABLISHED:
-		/* MPTCP clones its listener, and the clone goes from there to ESTABLISHED. */
-		if (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN)
+		/* Two clients that connect to each other pass through SYN_RECV. MPTCP clones its listener, and the clone goes from there. */
+		if (old_state == TCP_SYN_SENT)
+			socket->role = TRAFFIC_ROLE_CLIENT;
+		else if (socket->role != TRAFFIC_ROLE_CLIENT && (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN))
 			socket->role = TRAFFIC_ROLE_SERVER;
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
 		if (tcp) {
@@ -192,7 +194,8 @@ int BPF_PROG(tcp_destroy, struct sock *sk)
 	tcp = tcp_of(sk);
 	if (tcp) {
 		read_tcp_counters(socket, tcp);
-		settle(socket, sk, tcp);
+		if (told.calls_missed)
+			settle(socket, sk, tcp);
 	}
 	socket->state = TCP_CLOSE;
 	close_socket(socket);

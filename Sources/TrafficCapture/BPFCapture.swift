@@ -17,6 +17,7 @@ public final class BPFCapture: CaptureSource {
     private let owners: BPFMap
     private let deferred: BPFMap
     private let loss: BPFMap
+    private let told: BPFMap
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
@@ -77,7 +78,8 @@ public final class BPFCapture: CaptureSource {
         try NetworkNamespaces.forEach { () throws(CaptureError) in
             try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
         }
-        try object.map(".data.baseline").setGlobals(UInt32(1))
+        self.told = try object.map(".data.told")
+        try self.told.setGlobals(traffic_told(baseline_done: 1, calls_missed: leftOut.isEmpty ? 0 : 1))
 
         let closed = try object.map("closed")
         self.ring = try RingReader(map: closed)
@@ -184,6 +186,10 @@ public final class BPFCapture: CaptureSource {
             loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost
             loss.lostSentBytes += cpu.lost_sent_bytes
             loss.lostReceivedBytes += cpu.lost_received_bytes
+        }
+        if loss.missedRuns > 0 && self.lastLoss.missedRuns == 0 {
+            // Not before: a stream that is ahead of its calls for another reason must not be made up for.
+            try self.told.setGlobals(traffic_told(baseline_done: 1, calls_missed: 1))
         }
         if loss != self.lastLoss {
             self.lastLoss = loss

@@ -37,7 +37,7 @@ package enum TrafficRecord {
             preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
-            pendingSent: UInt64(record.pending_sent_bytes),
+            pendingSent: pendingSent(record),
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
             isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
@@ -61,6 +61,17 @@ package enum TrafficRecord {
             throw .malformed("owner record without a process")
         }
         return (serial, owner)
+    }
+
+    /// What TCP has taken and no counter has yet. The kernel read the stream's length before the counters, so it may be behind.
+    private static func pendingSent(_ record: traffic_socket) -> UInt64 {
+        let isKnown = record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
+        guard isKnown, record.closed_boottime_ns == 0 else { return 0 }
+        let counted =
+            record.owners.0.sent_bytes &+ record.owners.1.sent_bytes &+ record.overflow_sent_bytes
+            &+ record.unowned_sent_bytes
+        let pending = UInt32(truncatingIfNeeded: record.stream_sent) &- UInt32(truncatingIfNeeded: counted)
+        return UInt64(max(0, Int32(bitPattern: pending)))
     }
 
     private static func role(_ number: UInt8) -> SocketRole {

@@ -41,7 +41,7 @@ public struct Ledger: Sendable {
     private var totals = ByteCounts(retransmitted: 0)
     private var totalSoFarAtLastTick = PayloadBytes()
     private var totalRates = PayloadRates()
-    private var scopes: [SocketScope: PayloadBytes] = [:]
+    private var scopes: [SocketScope: ByteCounts] = [:]
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
@@ -102,7 +102,7 @@ public struct Ledger: Sendable {
         let payload = growth.payload
         self.totals.payload += payload
         if payload.total > 0, let scope = growth.scope {
-            self.scopes[scope, default: PayloadBytes()] += payload
+            self.scopes[scope, default: ByteCounts()].payload += payload
         }
     }
 
@@ -117,7 +117,7 @@ public struct Ledger: Sendable {
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
         let soFar = self.totals.payloadSoFar
         self.totalRates = PayloadRates(growth: soFar.growth(since: self.totalSoFarAtLastTick), seconds: seconds)
-        self.totalSoFarAtLastTick = soFar
+        self.totalSoFarAtLastTick = soFar.merged(with: self.totalSoFarAtLastTick)
         self.interfaces.tick(seconds: seconds)
         self.foldExitedProcesses(boottime: boottime)
     }
@@ -136,9 +136,13 @@ public struct Ledger: Sendable {
     private mutating func surveyOpenSockets() {
         self.processes.forEachInPlace { $0.forgetSockets() }
         self.totals.pendingSent = 0
+        self.scopes.forEachInPlace { $0.pendingSent = 0 }
         for socket in self.sockets.values where !socket.isClosed {
             for owner in socket.owners { self.processes[owner]?.hold(socket) }
-            self.totals.pendingSent += socket.bytes.pendingSent
+            let pending = socket.bytes.pendingSent
+            guard pending > 0 else { continue }
+            self.totals.pendingSent += pending
+            if let scope = socket.scope { self.scopes[scope, default: ByteCounts()].pendingSent += pending }
         }
     }
 
@@ -182,7 +186,7 @@ public struct Ledger: Sendable {
                 bytes: self.totals,
                 rates: self.totalRates,
                 byScope: Dictionary(
-                    uniqueKeysWithValues: self.scopes.map { ($0.key.rawValue, ByteCounts(payload: $0.value)) }
+                    uniqueKeysWithValues: self.scopes.map { ($0.key.rawValue, $0.value) }
                 )
             )
         )

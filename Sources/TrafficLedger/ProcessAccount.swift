@@ -12,6 +12,7 @@ struct ProcessAccount {
     private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
+    /// Never falls: what is pending may turn out another process's, and must not count in rates twice.
     private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 
@@ -59,7 +60,7 @@ struct ProcessAccount {
     mutating func tick(seconds: Double) {
         let soFar = self.bytes.payloadSoFar
         self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
-        self.soFarAtLastTick = soFar
+        self.soFarAtLastTick = soFar.merged(with: self.soFarAtLastTick)
     }
 
     var usage: ProcessUsage {

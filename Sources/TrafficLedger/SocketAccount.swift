@@ -31,6 +31,7 @@ struct SocketAccount {
     private var retransmitted: UInt64 = 0
 
     private var payload = PayloadBytes()
+    /// Never falls: what is pending may turn out another process's, and must not count in rates twice.
     private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 
@@ -97,7 +98,7 @@ struct SocketAccount {
     mutating func tick(seconds: Double) {
         let soFar = self.bytes.payloadSoFar
         self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
-        self.soFarAtLastTick = soFar
+        self.soFarAtLastTick = soFar.merged(with: self.soFarAtLastTick)
     }
 
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.

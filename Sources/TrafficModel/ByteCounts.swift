@@ -42,8 +42,9 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
 /// The byte fields that processes, sockets and totals share. `nil` is unknown, 0 is zero.
 public struct ByteCounts: Hashable, Sendable {
     public var payload: PayloadBytes
-    /// Bytes that TCP took already from calls that have not returned: a long blocking `send`. A gauge: they become payload sent, of
-    /// the process that made the call, when it returns. Of a process, those of sockets that only it has used.
+    /// Bytes that TCP took already from calls that are not counted yet: a long blocking `send`, or one that the kernel left our program
+    /// out of. A gauge: they become payload sent when the call returns, at the latest when the socket closes. Of a process, those
+    /// of sockets that only it has used.
     public var pendingSent: UInt64
     /// IP packet lengths including IP and transport headers and retransmissions, without link headers.
     public var wireSent: UInt64?

@@ -120,9 +120,9 @@ extension Filter {
         func matches(_ bytes: ByteCounts, _ rates: PayloadRates?) -> Bool {
             let value =
                 switch self.quantity {
-                case .received: Double(bytes.payload.received)
-                case .sent: Double(bytes.payload.sent)
-                case .total: Double(bytes.payload.total)
+                case .received: Double(bytes.payloadSoFar.received)
+                case .sent: Double(bytes.payloadSoFar.sent)
+                case .total: Double(bytes.payloadSoFar.total)
                 case .receivedRate: rates?.received ?? 0
                 case .sentRate: rates?.sent ?? 0
                 case .rate: rates?.total ?? 0

@@ -66,9 +66,9 @@ struct LiveCaptureTests {
             try #require(received == count)
         }
 
-        var cookies: [UInt64] { [cookie(self.client.descriptor), cookie(self.server.descriptor)] }
+        var cookies: [UInt64] { [Self.cookie(self.client.descriptor), Self.cookie(self.server.descriptor)] }
 
-        private func cookie(_ descriptor: Int32) -> UInt64 {
+        static func cookie(_ descriptor: Int32) -> UInt64 {
             var cookie: UInt64 = 0
             var length = socklen_t(MemoryLayout<UInt64>.size)
             getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &length)
@@ -221,6 +221,62 @@ struct LiveCaptureTests {
         let final = try Self.last(pair.cookies[0], in: capture)
         #expect(final?.pendingSent == 0)
         #expect(final?.owners.map(\.payload.sent) == [UInt64(count)])
+    }
+
+    @Test("a send that gave up half-way is counted when it returns, though nothing moves any more")
+    func sendTimeout() async throws {
+        let capture = try BPFCapture(rung: self.rung)
+        let pair = try Pair()
+        let client = pair.client.descriptor
+        var timeout = timeval(tv_sec: 1, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        try check("setsockopt") { setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &timeout, size) }
+        let count = 64 << 20
+        async let sent = withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(returning: send(client, [UInt8](repeating: 1, count: count), count, 0))
+            }
+        }
+        usleep(500_000)
+        let seen = try Self.last(pair.cookies[0], in: capture)
+        let result = await sent
+        #expect(result > 0 && result < count)
+        #expect(seen?.pendingSent == UInt64(result))
+        let final = try Self.last(pair.cookies[0], in: capture)
+        #expect(final?.pendingSent == 0)
+        #expect(final?.owners.map(\.payload.sent) == [UInt64(result)])
+    }
+
+    @Test("a socket that connects to itself is a client, and its stream has no byte more than its calls")
+    func selfConnect() throws {
+        // Something is left out, so that streams are compared with counters at the end.
+        let capture = try BPFCapture(rung: self.rung, leavingOut: ["sock_recv_length"])
+        let cookie = try { () throws -> UInt64 in
+            let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            try withUnsafeMutablePointer(to: &address) { address in
+                try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    try check("bind") { bind(client.descriptor, address, length) }
+                    try check("getsockname") { getsockname(client.descriptor, address, &length) }
+                    try check("connect") { connect(client.descriptor, address, length) }
+                }
+            }
+            var bytes = [UInt8](repeating: 1, count: 10)
+            #expect(send(client.descriptor, bytes, 10, 0) == 10)
+            #expect(recv(client.descriptor, &bytes, 10, Int32(MSG_WAITALL)) == 10)
+            let cookie = Pair.cookie(client.descriptor)
+            let seen = try Self.last(cookie, in: capture)
+            #expect(seen?.role == .client)
+            #expect(seen?.pendingSent == 0)
+            return cookie
+        }()
+        usleep(100_000)
+        let final = try #require(try Self.last(cookie, in: capture))
+        #expect(final.closedBoottimeNanoseconds != nil)
+        #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 10, received: 10)])
     }
 
     @Test("sends that the kernel left our program out of are pending, and made up for when the socket ends")

@@ -41,6 +41,13 @@ struct RecordLayoutTests {
             ]
         ),
         (
+            "traffic_told", MemoryLayout<traffic_told>.size,
+            [
+                Field(name: "baseline_done", offset: MemoryLayout<traffic_told>.offset(of: \.baseline_done)),
+                Field(name: "calls_missed", offset: MemoryLayout<traffic_told>.offset(of: \.calls_missed)),
+            ]
+        ),
+        (
             "traffic_loss", MemoryLayout<traffic_loss>.size,
             [
                 Field(name: "closed_sockets", offset: MemoryLayout<traffic_loss>.offset(of: \.closed_sockets)),
@@ -99,10 +106,7 @@ struct RecordLayoutTests {
                 ),
                 Field(name: "send_start", offset: MemoryLayout<traffic_socket>.offset(of: \.send_start)),
                 Field(name: "send_end", offset: MemoryLayout<traffic_socket>.offset(of: \.send_end)),
-                Field(
-                    name: "pending_sent_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.pending_sent_bytes)
-                ),
+                Field(name: "stream_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.stream_sent)),
                 Field(name: "network_namespace", offset: MemoryLayout<traffic_socket>.offset(of: \.network_namespace)),
                 Field(name: "family", offset: MemoryLayout<traffic_socket>.offset(of: \.family)),
                 Field(name: "protocol", offset: MemoryLayout<traffic_socket>.offset(of: \.protocol)),
@@ -118,7 +122,7 @@ struct RecordLayoutTests {
         ),
     ]
 
-    @Test("every field stands where the BPF object's BTF says", arguments: 0..<4)
+    @Test("every field stands where the BPF object's BTF says", arguments: 0..<5)
     func layout(index: Int) throws {
         let swift = Self.structs[index]
         let file = FileManager.default.temporaryDirectory.appending(path: "traffic-\(UUID()).o")

@@ -32,6 +32,11 @@ enum traffic_socket_flag {
 	TRAFFIC_SOCKET_SHARED = 1 << 1, /* has owners in the `owners` map */
 };
 
+/* In traffic_socket.stream_sent, above its 32 bits. */
+enum traffic_stream_flag {
+	TRAFFIC_STREAM_KNOWN = 1 << 0,
+};
+
 enum traffic_owner_flag {
 	TRAFFIC_OWNER_KERNEL_THREAD = 1 << 0, /* PF_KTHREAD, or no process at all */
 	TRAFFIC_OWNER_IN_MAP = 1 << 1, /* in the `owners` map and not in the socket's storage */
@@ -68,9 +73,9 @@ struct traffic_socket {
 	__u64 swept_mark; /* kernel only: what the last sweep reported */
 	__u64 opened_boottime_ns; /* 0: before the capture */
 	__u64 closed_boottime_ns; /* 0: open */
-	__u64 unowned_sent_bytes; /* the process could not be recorded because the `owners` map was full */
+	__u64 unowned_sent_bytes; /* whose they are is not known: the `owners` map was full, or calls were missed */
 	__u64 unowned_received_bytes;
-	__u64 overflow_sent_bytes; /* kernel only: what owners in the `owners` map sent */
+	__u64 overflow_sent_bytes; /* what owners in the `owners` map sent */
 	__u64 retransmitted_bytes; /* tcp_sock.bytes_retrans */
 	__u32 segments_sent; /* tcp_sock.segs_out */
 	__u32 segments_received; /* tcp_sock.segs_in */
@@ -78,7 +83,7 @@ struct traffic_socket {
 	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
 	__u32 send_start; /* kernel only: the stream's sequence numbers, see send.bpf.h */
 	__u32 send_end;
-	__u32 pending_sent_bytes; /* TCP took them from calls that are not counted yet, and no owner has them */
+	__u64 stream_sent; /* all that TCP took, modulo 2^32, and TRAFFIC_STREAM_KNOWN */
 	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
 	__u16 family; /* AF_INET, AF_INET6 */
 	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
@@ -87,7 +92,7 @@ struct traffic_socket {
 	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
 	__u8 role; /* enum traffic_role */
 	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
-	__u8 send_phase; /* kernel only */
+	__u8 send_phase; /* kernel only: enum send_phase */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
 };
@@ -98,6 +103,12 @@ struct traffic_owner_key {
 	__u64 start_boottime_ns;
 	__u32 tgid;
 	__u32 pad;
+};
+
+/* What user space tells the programs. */
+struct traffic_told {
+	__u32 baseline_done; /* every socket older than the capture has its storage */
+	__u32 calls_missed; /* this kernel leaves our programs out of calls now and then: see send.bpf.h */
 };
 
 /*

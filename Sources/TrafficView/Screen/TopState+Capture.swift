@@ -39,7 +39,7 @@ extension TopState {
         lines += [.blank, .heading("Totals")]
         lines += self.amounts("all", snapshot.totals.bytes.payloadSoFar)
         for (scope, bytes) in snapshot.totals.byScope.sorted(by: { $0.key < $1.key }) {
-            lines += self.amounts(clean(scope), bytes.payload)
+            lines += self.amounts(clean(scope), bytes.payloadSoFar)
         }
         lines += [.blank, .heading("Interfaces, since they came up")]
         for interface in Self.ordered(snapshot.interfaces ?? []) {

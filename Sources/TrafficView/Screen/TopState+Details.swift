@@ -122,7 +122,7 @@ extension TopState {
             PageLine(label: "payload", text: self.directions(bytes.payload.sent, bytes.payload.received)),
         ]
         if bytes.pendingSent > 0 {
-            let text = "\(up) \(self.exact(bytes.pendingSent)) in a call that has not returned"
+            let text = "\(up) \(self.exact(bytes.pendingSent)) taken by TCP from calls not counted yet"
             lines.append(PageLine(label: "pending", text: text))
         }
         if let sent = bytes.wireSent, let received = bytes.wireReceived {

@@ -175,9 +175,10 @@ extension TopState {
         to line: inout Line
     ) {
         let isOpen = socket.closedAt == nil
+        // Of a socket with several owners only the counted bytes are known by owner.
         let isShared = socket.owners.count > 1
-        let share = owner.flatMap { owner in isShared ? socket.owners.first { $0.identity == owner }?.payload : nil }
-        // Of a socket with several owners only the bytes are known by owner.
+        var share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
+        if !isShared { share?.sent += socket.bytes.pendingSent }
         let rates = owner == nil || !isShared ? socket.rates : nil
         let name = owner == nil ? self.ownerName(of: socket, snapshot) : nil
         let description = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt, owner: name)

@@ -29,14 +29,14 @@ extension Table {
                 Column("SOCK", "sockets_open"),
                 Column("SENT/s", "payload_sent_bytes_per_second", rank: 2),
                 Column("RECV/s", "payload_received_bytes_per_second", rank: 3),
-                Column("SENT", "payload_sent_bytes"), Column("RECV", "payload_received_bytes"),
+                Column("SENT", "sent_bytes"), Column("RECV", "received_bytes"),
             ],
             rows: rows.map { row in
                 [
                     .count(Int(row.pid ?? 0)), .text(row.user ?? ""), .text(row.name), row.unit.map(Cell.text) ?? .none,
                     .text(row.isRunning ? "running" : "exited"), .count(row.sockets),
                     .rate(row.rates.sent), .rate(row.rates.received),
-                    .bytes(row.bytes.payload.sent), .bytes(row.bytes.payload.received),
+                    .bytes(row.bytes.payloadSoFar.sent), .bytes(row.bytes.payloadSoFar.received),
                 ]
             }
         )
@@ -55,7 +55,7 @@ extension Table {
                 Column("RTT", "smoothed_rtt_us", rank: 1), Column("RETX", "retransmitted_segments", rank: 0),
                 Column("SENT/s", "payload_sent_bytes_per_second", rank: 2),
                 Column("RECV/s", "payload_received_bytes_per_second", rank: 3),
-                Column("SENT", "payload_sent_bytes"), Column("RECV", "payload_received_bytes"),
+                Column("SENT", "sent_bytes"), Column("RECV", "received_bytes"),
             ],
             rows: (snapshot.sockets ?? []).map { socket in
                 let owner = socket.owners.max { $0.payload.total < $1.payload.total }?.identity
@@ -67,7 +67,7 @@ extension Table {
                     socket.smoothedRoundTripMicroseconds.map(Cell.microseconds) ?? .none,
                     socket.retransmittedSegments.map { .count(Int(clamping: $0)) } ?? .none,
                     .rate(socket.rates.sent), .rate(socket.rates.received),
-                    .bytes(socket.bytes.payload.sent), .bytes(socket.bytes.payload.received),
+                    .bytes(socket.bytes.payloadSoFar.sent), .bytes(socket.bytes.payloadSoFar.received),
                 ]
             }
         )
