@@ -18,6 +18,9 @@ public final class BPFCapture: CaptureSource {
     private let deferred: BPFMap
     private let loss: BPFMap
     private let told: BPFMap
+    /// For a test: as if the kernel missed calls all the time.
+    private let leavesProgramsOut: Bool
+    private var missedAtLastCensus: UInt64 = 0
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
@@ -79,7 +82,7 @@ public final class BPFCapture: CaptureSource {
             try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
         }
         self.told = try object.map(".data.told")
-        try self.told.setGlobals(traffic_told(baseline_done: 1, calls_missed: leftOut.isEmpty ? 0 : 1))
+        self.leavesProgramsOut = !leftOut.isEmpty
 
         let closed = try object.map("closed")
         self.ring = try RingReader(map: closed)
@@ -92,6 +95,7 @@ public final class BPFCapture: CaptureSource {
         self.adoptLink = adoptLink
         self.links = links
         self.object = object
+        try self.tell()
     }
 
     public var wakeDescriptor: Int32? { self.ringDescriptor }
@@ -106,16 +110,51 @@ public final class BPFCapture: CaptureSource {
             self.sawUnowned = false
             try self.adoptLink.iterate("adopt_held_sockets") { _ in }
         }
-        // A record may be split over two reads of the iterator.
-        var partial: [UInt8] = []
-        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
-            self.split(piece, &partial) { record in self.decode(record, emit) }
-        }
+        let census = try self.sweepSockets(emit)
         // After the sweep: a socket that closed in between has its larger, final totals here.
         try self.drain(emit)
         try self.takeDeferred(emit)
+        if let census { emit(.census(census)) }
         try self.takeOwners(emit)
         try self.takeLoss(emit)
+    }
+
+    /// - Returns: The serials of all sockets, where the kernel has missed calls since they were last asked for: one of them may have
+    ///   been the end of a socket.
+    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
+        let missed = self.lastLoss.missedRuns
+        let isCensus = self.leavesProgramsOut || missed > self.missedAtLastCensus
+        if isCensus {
+            self.missedAtLastCensus = missed
+            try self.tell(reportAll: true)
+        }
+        var serials: Set<UInt64> = []
+        // A record may be split over two reads of the iterator.
+        var partial: [UInt8] = []
+        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
+            self.split(piece, &partial) { record in
+                self.decode(record) { event in
+                    if isCensus, case .socket(let socket) = event { serials.insert(socket.serial) }
+                    emit(event)
+                }
+            }
+        }
+        guard isCensus else { return nil }
+        try self.tell()
+        return serials
+    }
+
+    private func tell(reportAll: Bool = false) throws(CaptureError) {
+        // Not before a call was missed: a stream that is ahead of its calls for another reason must not be made up for.
+        let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0
+        try self.told.setGlobals(
+            traffic_told(
+                baseline_done: 1,
+                calls_missed: callsMissed ? 1 : 0,
+                report_all: reportAll ? 1 : 0,
+                pad: 0
+            )
+        )
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
@@ -187,12 +226,9 @@ public final class BPFCapture: CaptureSource {
             loss.lostSentBytes += cpu.lost_sent_bytes
             loss.lostReceivedBytes += cpu.lost_received_bytes
         }
-        if loss.missedRuns > 0 && self.lastLoss.missedRuns == 0 {
-            // Not before: a stream that is ahead of its calls for another reason must not be made up for.
-            try self.told.setGlobals(traffic_told(baseline_done: 1, calls_missed: 1))
-        }
         if loss != self.lastLoss {
             self.lastLoss = loss
+            try self.tell()
             self.status.loss = loss
             emit(.loss(loss))
         }

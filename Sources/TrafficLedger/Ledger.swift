@@ -59,6 +59,8 @@ public struct Ledger: Sendable {
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
             guard let growth = self.sockets[socket]?.absorb(owner) else { return }
             self.credit(growth)
+        case .census(let serials):
+            self.close(allBut: serials)
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
             self.processes[process]?.resolve(details)
@@ -85,6 +87,17 @@ public struct Ledger: Sendable {
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
         if growth.isEnd { self.closedOrder.append(observation.serial) }
         self.credit(growth)
+    }
+
+    private mutating func close(allBut serials: Set<UInt64>) {
+        let gone = self.sockets.values.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
+        for account in gone {
+            var last = account.observation
+            last.state = .closed
+            last.closedBoottimeNanoseconds = self.lastTick?.boottime ?? 0
+            last.pendingSent = nil
+            self.absorb(last)
+        }
     }
 
     /// The one place where bytes become part of a total.

@@ -4,6 +4,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
     /// A further owner of a socket, beyond those that its observation has room for.
     case owner(socket: UInt64, OwnerObservation)
+    /// The serials of all sockets that there are: any other one is closed, though nobody said so.
+    case census(Set<UInt64>)
     case details(ProcessIdentity, ProcessDetails)
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])

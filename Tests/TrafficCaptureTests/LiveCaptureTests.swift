@@ -313,6 +313,41 @@ struct LiveCaptureTests {
         #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
     }
 
+    @Test("a socket whose end was missed is found gone")
+    func missedEnd() throws {
+        let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+        var ledger = Ledger()
+        let sweep = { () throws -> [SocketUsage] in
+            try capture.sweep { ledger.absorb($0) }
+            ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 1), boottimeNanoseconds: 1))
+            let snapshot = ledger.snapshot(
+                countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+                host: HostFacts.description(),
+                daemon: HostFacts.daemon(version: "test"),
+                capture: capture.status
+            )
+            return snapshot.sockets ?? []
+        }
+        let held = try Pair()
+        let cookies = try { () throws -> [UInt64] in
+            let pair = try Pair()
+            try pair.transfer(10)
+            #expect(
+                try sweep().filter { pair.cookies.contains($0.cookie.rawValue) }.map(\.state) == [
+                    .established, .established,
+                ]
+            )
+            return pair.cookies
+        }()
+        usleep(100_000)
+        let gone = try sweep().filter { cookies.contains($0.cookie.rawValue) }
+        #expect(gone.map(\.state) == [.closed, .closed])
+        #expect(gone.allSatisfy { $0.closedAt != nil })
+        #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == 20)
+        let open = try sweep().filter { held.cookies.contains($0.cookie.rawValue) }
+        #expect(open.map(\.state) == [.established, .established])
+    }
+
     /// The last word of a sweep on a socket.
     static func last(_ cookie: UInt64, in capture: BPFCapture) throws -> SocketObservation? {
         var last: SocketObservation?

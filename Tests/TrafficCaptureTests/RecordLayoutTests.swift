@@ -45,6 +45,8 @@ struct RecordLayoutTests {
             [
                 Field(name: "baseline_done", offset: MemoryLayout<traffic_told>.offset(of: \.baseline_done)),
                 Field(name: "calls_missed", offset: MemoryLayout<traffic_told>.offset(of: \.calls_missed)),
+                Field(name: "report_all", offset: MemoryLayout<traffic_told>.offset(of: \.report_all)),
+                Field(name: "pad", offset: MemoryLayout<traffic_told>.offset(of: \.pad)),
             ]
         ),
         (

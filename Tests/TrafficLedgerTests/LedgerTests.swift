@@ -138,6 +138,20 @@ struct LedgerTests {
         #expect(f.process(1)?.rates.sent == 0)
     }
 
+    @Test("a census closes the sockets that are not in it, and keeps their bytes")
+    func census() {
+        var f = F()
+        f.absorb(F.socket(1, [F.owner(one, sent: 5)], pending: 3), F.socket(2, [F.owner(one, sent: 6)]))
+        f.tick()
+        f.absorb(.census([2]))
+        f.tick()
+        #expect(f.socket(1)?.state == .closed)
+        #expect(f.socket(1)?.bytes == ByteCounts(payload: PayloadBytes(sent: 5), retransmitted: 0))
+        #expect(f.socket(2)?.closedAt == nil)
+        #expect(f.process(1)?.socketsOpen == 1)
+        #expect(f.process(1)?.bytes.payload.sent == 11)
+    }
+
     @Test("an observation that comes twice or late changes nothing")
     func idempotent() {
         var f = F()

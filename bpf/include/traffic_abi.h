@@ -109,6 +109,8 @@ struct traffic_owner_key {
 struct traffic_told {
 	__u32 baseline_done; /* every socket older than the capture has its storage */
 	__u32 calls_missed; /* this kernel leaves our programs out of calls now and then: see send.bpf.h */
+	__u32 report_all; /* the sweep reports every socket, changed or not */
+	__u32 pad;
 };
 
 /*
