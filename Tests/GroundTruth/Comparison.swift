@@ -31,10 +31,10 @@ public struct Comparison {
         if loss.isLossy { self.differ("loss", expected: "none", actual: "\(loss)") }
     }
 
-    /// What was counted. Where the kernel left programs out, an open TCP socket has the bytes of those calls as pending until it
-    /// closes; otherwise every call of the generator has returned, and its bytes must be counted as sent.
-    private func counted(_ bytes: ByteCounts) -> PayloadBytes {
-        self.snapshot.capture.loss.missedRuns > 0 ? bytes.payloadSoFar : bytes.payload
+    /// Where the kernel left programs out, an open TCP socket has the bytes of those calls as pending until it closes. Otherwise every
+    /// call of the generator has returned, and its bytes must be counted as sent.
+    private func uncounted(_ bytes: ByteCounts) -> UInt64 {
+        self.snapshot.capture.loss.missedRuns > 0 ? bytes.pendingSent : 0
     }
 
     /// Bytes by which the processes' totals are off, all together.
@@ -99,8 +99,8 @@ public struct Comparison {
             let owner = socket.owners.first {
                 self.isSame($0.identity, pid: tally.pid, startTicks: tally.startBoottimeTicks)
             }
-            let isOnly = socket.owners.count == 1
-            let payload = owner.map { isOnly ? self.counted(socket.bytes) : $0.payload } ?? PayloadBytes()
+            var payload = owner?.payload ?? PayloadBytes()
+            if owner != nil && socket.owners.count == 1 { payload.sent += self.uncounted(socket.bytes) }
             self.compare("\(subject) owner \(tally.pid) sent", expected: tally.sent, actual: payload.sent)
             self.compare("\(subject) owner \(tally.pid) received", expected: tally.received, actual: payload.received)
         }
@@ -117,7 +117,11 @@ public struct Comparison {
             }
         }
         let sum = tallies.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }
-        self.compare("\(subject) total sent", expected: sum.sent, actual: self.counted(socket.bytes).sent)
+        self.compare(
+            "\(subject) total sent",
+            expected: sum.sent,
+            actual: socket.bytes.payload.sent + self.uncounted(socket.bytes)
+        )
         self.compare("\(subject) total received", expected: sum.received, actual: socket.bytes.payload.received)
         self.compareAttributes(of: socket, subject, with: tallies)
     }
@@ -153,7 +157,8 @@ public struct Comparison {
             let counted = listed[process.pid]?.first {
                 self.isSame($0.identity, pid: process.pid, startTicks: process.startBoottimeTicks)
             }
-            let payload = counted.map { self.counted($0.bytes) } ?? PayloadBytes()
+            var payload = counted?.bytes.payload ?? PayloadBytes()
+            payload.sent += counted.map { self.uncounted($0.bytes) } ?? 0
             let offSent = self.compare("\(subject) sent", expected: process.sent, actual: payload.sent)
             let offReceived = self.compare("\(subject) received", expected: process.received, actual: payload.received)
             self.processDifference += offSent + offReceived

@@ -1,0 +1,58 @@
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+/// Two connected TCP sockets of this process on loopback.
+struct SocketPair: ~Copyable {
+    let client: FileHandle
+    let server: FileHandle
+
+    init() throws {
+        let listener = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        let accepted = try withUnsafeMutablePointer(to: &address) { address in
+            try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                try check("bind") { bind(listener.descriptor, address, length) }
+                try check("listen") { listen(listener.descriptor, 16) }
+                try check("getsockname") { getsockname(listener.descriptor, address, &length) }
+                try check("connect") { connect(client.descriptor, address, length) }
+                return try check("accept") { accept(listener.descriptor, nil, nil) }
+            }
+        }
+        self.client = client
+        self.server = FileHandle(owning: accepted)
+    }
+
+    /// Sends `count` bytes and reads them, whole.
+    func transfer(_ count: Int) throws {
+        var bytes = [UInt8](repeating: 7, count: count)
+        let sent = try check("send") { send(self.client.descriptor, bytes, count, 0) }
+        try #require(sent == count)
+        let received = try check("recv") { recv(self.server.descriptor, &bytes, count, Int32(MSG_WAITALL)) }
+        try #require(received == count)
+    }
+
+    var cookies: [UInt64] { [Self.cookie(self.client.descriptor), Self.cookie(self.server.descriptor)] }
+
+    static func cookie(_ descriptor: Int32) -> UInt64 {
+        var cookie: UInt64 = 0
+        var length = socklen_t(MemoryLayout<UInt64>.size)
+        getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &length)
+        return cookie
+    }
+}
+
+extension BPFCapture {
+    /// The last word of a sweep on a socket.
+    func last(_ cookie: UInt64) throws -> SocketObservation? {
+        var last: SocketObservation?
+        try self.sweep { if case .socket(let socket) = $0, socket.cookie.rawValue == cookie { last = socket } }
+        return last
+    }
+}

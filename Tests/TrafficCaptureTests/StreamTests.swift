@@ -1,0 +1,199 @@
+import Dispatch
+import Glibc
+import Testing
+import TrafficLedger
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension LiveCaptureTests {
+    /// What the stream's own sequence numbers add to the return values of calls (`bpf/send.bpf.h`).
+    @Suite("TCP streams")
+    struct StreamTests {
+        let rung = LiveRung.probed.rung ?? .tracepoint
+
+        /// The programs that count what a TCP socket takes.
+        static let sendPrograms: Set = [
+            "sock_send_length", "inet_sendmsg_exit", "inet6_sendmsg_exit", "inet_sendpage_exit",
+        ]
+
+        /// What the kernel has of a connection's stream: what `reader` was given, what waits there, and what `writer` still holds.
+        static func taken(
+            by writer: borrowing FileHandle,
+            read: Int,
+            waitingAt reader: borrowing FileHandle
+        ) throws -> Int {
+            var unread: Int32 = 0
+            var unacknowledged: Int32 = 0
+            try check("SIOCINQ") { ioctl(reader.descriptor, UInt(FIONREAD), &unread) }
+            try check("SIOCOUTQ") { ioctl(writer.descriptor, UInt(TIOCOUTQ), &unacknowledged) }
+            return read + Int(unread) + Int(unacknowledged)
+        }
+
+        @Test("a send that blocks is seen while it runs, and counted once when it returns")
+        func pendingSend() async throws {
+            let capture = try BPFCapture(rung: self.rung)
+            let pair = try SocketPair()
+            let count = 64 << 20
+            let client = pair.client.descriptor
+            async let sent = withCheckedContinuation { continuation in
+                DispatchQueue.global().async {
+                    continuation.resume(returning: send(client, [UInt8](repeating: 1, count: count), count, 0))
+                }
+            }
+            var buffer = [UInt8](repeating: 0, count: 5 << 20)
+            let read = recv(pair.server.descriptor, &buffer, buffer.count, Int32(MSG_WAITALL))
+            #expect(read == buffer.count)
+            // Until both buffers are full and the call sleeps.
+            var taken = 0
+            for _ in 0..<200 {
+                let now = try Self.taken(by: pair.client, read: read, waitingAt: pair.server)
+                if now == taken { break }
+                taken = now
+                usleep(50_000)
+            }
+            let seen = try capture.last(pair.cookies[0])
+            #expect(seen?.pendingSent == UInt64(taken))
+            #expect(seen?.owners.map(\.payload.sent) == [0])
+
+            var rest = count - read
+            while rest > 0 {
+                let more = recv(pair.server.descriptor, &buffer, min(rest, buffer.count), 0)
+                try #require(more > 0)
+                rest -= more
+            }
+            #expect(await sent == count)
+            let final = try capture.last(pair.cookies[0])
+            #expect(final?.pendingSent == 0)
+            #expect(final?.owners.map(\.payload.sent) == [UInt64(count)])
+        }
+
+        @Test("a send that gave up half-way is counted when it returns, though nothing moves any more")
+        func sendTimeout() async throws {
+            let capture = try BPFCapture(rung: self.rung)
+            let pair = try SocketPair()
+            let client = pair.client.descriptor
+            var timeout = timeval(tv_sec: 1, tv_usec: 0)
+            let size = socklen_t(MemoryLayout<timeval>.size)
+            try check("setsockopt") { setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &timeout, size) }
+            let count = 64 << 20
+            async let sent = withCheckedContinuation { continuation in
+                DispatchQueue.global().async {
+                    continuation.resume(returning: send(client, [UInt8](repeating: 1, count: count), count, 0))
+                }
+            }
+            usleep(500_000)
+            let seen = try capture.last(pair.cookies[0])
+            let result = await sent
+            #expect(result > 0 && result < count)
+            #expect(seen?.pendingSent == UInt64(result))
+            let final = try capture.last(pair.cookies[0])
+            #expect(final?.pendingSent == 0)
+            #expect(final?.owners.map(\.payload.sent) == [UInt64(result)])
+        }
+
+        @Test("a socket that connects to itself is a client, and its stream has no byte more than its calls")
+        func selfConnect() throws {
+            // Something is left out, so that streams are compared with counters at the end.
+            let capture = try BPFCapture(rung: self.rung, leavingOut: ["sock_recv_length"])
+            let cookie = try { () throws -> UInt64 in
+                let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+                var address = sockaddr_in()
+                address.sin_family = sa_family_t(AF_INET)
+                address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+                var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+                try withUnsafeMutablePointer(to: &address) { address in
+                    try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                        try check("bind") { bind(client.descriptor, address, length) }
+                        try check("getsockname") { getsockname(client.descriptor, address, &length) }
+                        try check("connect") { connect(client.descriptor, address, length) }
+                    }
+                }
+                var bytes = [UInt8](repeating: 1, count: 10)
+                #expect(send(client.descriptor, bytes, 10, 0) == 10)
+                #expect(recv(client.descriptor, &bytes, 10, Int32(MSG_WAITALL)) == 10)
+                let cookie = SocketPair.cookie(client.descriptor)
+                let seen = try capture.last(cookie)
+                #expect(seen?.role == .client)
+                #expect(seen?.pendingSent == 0)
+                return cookie
+            }()
+            usleep(100_000)
+            let final = try #require(try capture.last(cookie))
+            #expect(final.closedBoottimeNanoseconds != nil)
+            #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 10, received: 10)])
+        }
+
+        @Test("sends that the kernel left our program out of are pending, and made up for when the socket ends")
+        func missedSends() throws {
+            let capture = try BPFCapture(rung: self.rung, leavingOut: Self.sendPrograms)
+            let cookie = try { () throws -> UInt64 in
+                let pair = try SocketPair()
+                try pair.transfer(70_000)
+                try pair.transfer(1)
+                #expect(try capture.last(pair.cookies[0])?.pendingSent == 70_001)
+                return pair.cookies[0]
+            }()
+            usleep(100_000)  // the last acknowledgement
+            let final = try #require(try capture.last(cookie))
+            #expect(final.closedBoottimeNanoseconds != nil)
+            #expect(final.pendingSent == 0)
+            #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 70_001)])
+            #expect(final.unowned == PayloadBytes())
+        }
+
+        @Test(
+            "receives that the kernel left our program out of are made up for when the socket ends",
+            arguments: [0, 9]
+        )
+        func missedReceives(unread: Int) throws {
+            let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_receive"])
+            let cookie = try { () throws -> UInt64 in
+                let pair = try SocketPair()
+                #expect(send(pair.server.descriptor, [1], 1, 0) == 1)
+                try pair.transfer(70_000)
+                #expect(send(pair.client.descriptor, [UInt8](repeating: 1, count: unread), unread, 0) == unread)
+                return pair.cookies[1]
+            }()
+            usleep(100_000)
+            let final = try #require(try capture.last(cookie))
+            #expect(final.closedBoottimeNanoseconds != nil)
+            #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
+        }
+
+        @Test("a socket whose end was missed is found gone")
+        func missedEnd() throws {
+            let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+            var ledger = Ledger()
+            let sweep = { () throws -> [SocketUsage] in
+                try capture.sweep { ledger.absorb($0) }
+                ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 1), boottimeNanoseconds: 1))
+                let snapshot = ledger.snapshot(
+                    countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+                    host: HostFacts.description(),
+                    daemon: HostFacts.daemon(version: "test"),
+                    capture: capture.status
+                )
+                return snapshot.sockets ?? []
+            }
+            let held = try SocketPair()
+            let cookies = try { () throws -> [UInt64] in
+                let pair = try SocketPair()
+                try pair.transfer(10)
+                #expect(
+                    try sweep().filter { pair.cookies.contains($0.cookie.rawValue) }.map(\.state) == [
+                        .established, .established,
+                    ]
+                )
+                return pair.cookies
+            }()
+            usleep(100_000)
+            let gone = try sweep().filter { cookies.contains($0.cookie.rawValue) }
+            #expect(gone.map(\.state) == [.closed, .closed])
+            #expect(gone.allSatisfy { $0.closedAt != nil })
+            #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == 20)
+            let open = try sweep().filter { held.cookies.contains($0.cookie.rawValue) }
+            #expect(open.map(\.state) == [.established, .established])
+        }
+    }
+}
