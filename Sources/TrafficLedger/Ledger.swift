@@ -35,6 +35,8 @@ public struct Ledger: Sendable {
     private var sockets: [UInt64: SocketAccount] = [:]
     private var processes: [ProcessIdentity: ProcessAccount] = [:]
     private var unresolved: [OwnerObservation] = []
+    /// Learned from details, so that the next process of a user has the name at once.
+    private var userNames: [UInt32: String] = [:]
     private var exited = ExitedAccounts()
     private var interfaces = InterfaceAccounts()
     private var loss = CaptureLoss()
@@ -64,6 +66,7 @@ public struct Ledger: Sendable {
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
             self.processes[process]?.resolve(details)
+            if let user = details.user { self.userNames[details.uid] = user }
         case .exited(let process, let time):
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
         case .interfaces(let usages):
@@ -102,8 +105,10 @@ public struct Ledger: Sendable {
 
     /// The one place where bytes become part of a total.
     private mutating func credit(_ growth: SocketAccount.Growth) {
+        let users = self.userNames
         for (owner, payload) in growth.owners {
-            let isNews = self.processes[owner.identity, default: ProcessAccount(owner)].add(payload, as: owner.name)
+            let isNews = self.processes[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])]
+                .add(payload, as: owner.name)
             if isNews { self.unresolved.append(owner) }
         }
         if growth.retransmitted > 0 {

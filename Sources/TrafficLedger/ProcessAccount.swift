@@ -16,10 +16,12 @@ struct ProcessAccount {
     private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 
-    /// - Parameter owner: The kernel's first word of it.
-    init(_ owner: OwnerObservation) {
+    /// - Parameters:
+    ///   - owner: The kernel's first word of it.
+    ///   - user: The name of its user, where another process has told it.
+    init(_ owner: OwnerObservation, user: String?) {
         self.identity = owner.identity
-        self.details = ProcessDetails(name: owner.displayName, uid: owner.uid)
+        self.details = ProcessDetails(name: owner.displayName, uid: owner.uid, user: user)
     }
 
     /// - Parameter name: What the kernel called it when it moved these bytes.

@@ -355,6 +355,16 @@ struct LedgerTests {
         #expect(f.process(1)?.details.executable == "/bin/app")
     }
 
+    @Test("a user's name is known from the second process on, at once")
+    func userNames() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 1)]))
+        f.absorb(.details(one, ProcessDetails(name: "app", uid: 0, user: "root")))
+        f.absorb(F.socket(10, [F.owner(two, sent: 1)]))
+        f.tick()
+        #expect(f.process(2)?.details.user == "root")
+    }
+
     @Test("an interface that starts over gives no rate")
     func interfaces() {
         var f = F()
