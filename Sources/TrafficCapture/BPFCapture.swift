@@ -49,7 +49,7 @@ public final class BPFCapture: CaptureSource {
             throw .unsupported(feature: "rung \(rung.rawValue)", reason: HostProbe.btf().finding)
         }
         let programs = BPFPrograms.of(rung)
-        var blindSpots = BPFPrograms.blindSpots
+        var blindSpots = BPFPrograms.blindSpots(of: rung)
         var hooks: [BPFPrograms.Hook] = []
         for hook in programs.hooks {
             if hook.isKnownToKernel {

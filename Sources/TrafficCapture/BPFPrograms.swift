@@ -66,8 +66,17 @@ struct BPFPrograms {
         }
     }
 
-    /// What a rung of BPF programs can't see, whatever the kernel.
-    static let blindSpots = [
+    /// What a rung of BPF programs can't see on this kernel.
+    static func blindSpots(of rung: CaptureRung) -> [String] {
+        let sendpage = Hook(program: "inet_sendpage_exit", target: "inet_sendpage", kind: BPF_TRACE_FEXIT)
+        guard rung == .tracepoint, sendpage.isKnownToKernel else { return self.everywhere }
+        // Linux 6.3 and 6.4: the tracepoint is new, and dc97391e6610 ("sock: Remove ->sendpage*()") is yet to come.
+        return self.everywhere + [
+            "sendfile and splice into sockets: not seen as calls; over TCP their bytes stay pending"
+        ]
+    }
+
+    private static let everywhere = [
         "AF_PACKET sockets: frames sent and captured past the socket layer's internet protocols",
         "bytes that the kernel sends or receives for itself below the socket layer (NFS, iSCSI)",
         "a datagram received with MSG_TRUNC counts with the length the call returned, which may exceed what was copied",
