@@ -41,8 +41,7 @@ public struct Ledger: Sendable {
     private var interfaces = InterfaceAccounts()
     private var loss = CaptureLoss()
     private var totals = ByteCounts(retransmitted: 0)
-    private var totalSoFarAtLastTick = PayloadBytes()
-    private var totalRates = PayloadRates()
+    private var totalMeter = RateMeter()
     private var scopes: [SocketScope: ByteCounts] = [:]
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
@@ -133,9 +132,7 @@ public struct Ledger: Sendable {
         self.surveyOpenSockets()
         self.sockets.forEachInPlace { $0.tick(seconds: seconds) }
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
-        let soFar = self.totals.payloadSoFar
-        self.totalRates = PayloadRates(growth: soFar.growth(since: self.totalSoFarAtLastTick), seconds: seconds)
-        self.totalSoFarAtLastTick = soFar.merged(with: self.totalSoFarAtLastTick)
+        self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
         self.foldExitedProcesses(boottime: boottime)
     }
@@ -202,7 +199,7 @@ public struct Ledger: Sendable {
             interfaces: self.interfaces.usages,
             totals: Totals(
                 bytes: self.totals,
-                rates: self.totalRates,
+                rates: self.totalMeter.rates,
                 byScope: Dictionary(
                     uniqueKeysWithValues: self.scopes.map { ($0.key.rawValue, $0.value) }
                 )

@@ -12,9 +12,7 @@ struct ProcessAccount {
     private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
-    /// Never falls: what is pending may turn out another process's, and must not count in rates twice.
-    private var soFarAtLastTick = PayloadBytes()
-    private(set) var rates = PayloadRates()
+    private var meter = RateMeter()
 
     /// - Parameters:
     ///   - owner: The kernel's first word of it.
@@ -60,9 +58,7 @@ struct ProcessAccount {
     }
 
     mutating func tick(seconds: Double) {
-        let soFar = self.bytes.payloadSoFar
-        self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
-        self.soFarAtLastTick = soFar.merged(with: self.soFarAtLastTick)
+        self.meter.tick(self.bytes.payloadSoFar, seconds: seconds)
     }
 
     var usage: ProcessUsage {
@@ -73,7 +69,7 @@ struct ProcessAccount {
             exitedAt: self.exitedAt,
             socketsOpen: self.socketsOpen,
             bytes: self.bytes,
-            rates: self.rates
+            rates: self.meter.rates
         )
     }
 }

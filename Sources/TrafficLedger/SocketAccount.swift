@@ -31,9 +31,7 @@ struct SocketAccount {
     private var retransmitted: UInt64 = 0
 
     private var payload = PayloadBytes()
-    /// Never falls: what is pending may turn out another process's, and must not count in rates twice.
-    private var soFarAtLastTick = PayloadBytes()
-    private(set) var rates = PayloadRates()
+    private var meter = RateMeter()
 
     init(_ observation: SocketObservation) {
         self.observation = observation
@@ -96,9 +94,7 @@ struct SocketAccount {
     }
 
     mutating func tick(seconds: Double) {
-        let soFar = self.bytes.payloadSoFar
-        self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
-        self.soFarAtLastTick = soFar.merged(with: self.soFarAtLastTick)
+        self.meter.tick(self.bytes.payloadSoFar, seconds: seconds)
     }
 
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
@@ -120,7 +116,7 @@ struct SocketAccount {
             preexisting: seen.preexisting,
             networkNamespace: seen.networkNamespace,
             bytes: self.bytes,
-            rates: self.rates,
+            rates: self.meter.rates,
             segmentsSent: seen.tcp?.segmentsSent,
             segmentsReceived: seen.tcp?.segmentsReceived,
             retransmittedSegments: seen.tcp?.retransmittedSegments,

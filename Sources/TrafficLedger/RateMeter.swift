@@ -1,0 +1,13 @@
+import TrafficModel
+
+/// What something moved per second between two ticks.
+struct RateMeter {
+    /// Never falls: what is pending may turn out another process's, and must not count twice.
+    private var soFarAtLastTick = PayloadBytes()
+    private(set) var rates = PayloadRates()
+
+    mutating func tick(_ soFar: PayloadBytes, seconds: Double) {
+        self.rates = PayloadRates(growth: soFar.growth(since: self.soFarAtLastTick), seconds: seconds)
+        self.soFarAtLastTick = soFar.merged(with: self.soFarAtLastTick)
+    }
+}
