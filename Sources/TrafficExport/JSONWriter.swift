@@ -55,26 +55,27 @@ struct JSONWriter {
     }
 
     /// A list that the reader may not have asked for.
-    mutating func rows(_ key: some CodingKey, _ rows: [some Row]?) {
-        guard let rows else { return }
+    private mutating func array<Element>(
+        _ key: some CodingKey,
+        _ elements: [Element]?,
+        _ write: (inout JSONWriter, Element) -> Void
+    ) {
+        guard let elements else { return }
         self.key(key.stringValue)
         self.enclosed(by: ("[", "]")) { writer in
-            for row in rows {
+            for element in elements {
                 writer.separate()
-                writer.object { row.write(to: &$0) }
+                write(&writer, element)
             }
         }
     }
 
+    mutating func rows(_ key: some CodingKey, _ rows: [some Row]?) {
+        self.array(key, rows) { writer, row in writer.object { row.write(to: &$0) } }
+    }
+
     mutating func numbers(_ key: some CodingKey, _ values: [some FixedWidthInteger]?) {
-        guard let values else { return }
-        self.key(key.stringValue)
-        self.enclosed(by: ("[", "]")) { writer in
-            for value in values {
-                writer.separate()
-                writer.bytes.append(decimal: value)
-            }
-        }
+        self.array(key, values) { writer, value in writer.bytes.append(decimal: value) }
     }
 
     mutating func lineFeed() {
@@ -131,14 +132,7 @@ extension JSONWriter: FieldSink {
     }
 
     mutating func texts(_ key: some CodingKey, _ values: [String]?) {
-        guard let values else { return }
-        self.key(key.stringValue)
-        self.enclosed(by: ("[", "]")) { writer in
-            for value in values {
-                writer.separate()
-                writer.bytes.append(jsonString: value)
-            }
-        }
+        self.array(key, values) { writer, value in writer.bytes.append(jsonString: value) }
     }
 
     mutating func nested(_ key: some CodingKey, _ fields: some Row) {
