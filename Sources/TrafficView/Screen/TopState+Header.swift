@@ -26,7 +26,8 @@ extension TopState {
         let processes = snapshot.processes?.count { $0.state == .running } ?? 0
         // Not the list of sockets, which is there only at times: the number would change with what is shown.
         let sockets = snapshot.processes?.reduce(0) { $0 + $1.socketsOpen } ?? 0
-        let counts = "\(of(processes, "process", "processes"))\(separator)\(of(sockets, "socket", "sockets")) "
+        let counts =
+            "\(counted(processes, "process", "processes"))\(separator)\(counted(sockets, "socket", "sockets")) "
         let seconds = seconds(from: snapshot.countingSince, to: snapshot.takenAt)
         line.add(" ")
         line.add(self.typeface.printable(snapshot.host.name, limit: 64), .title)
@@ -34,7 +35,7 @@ extension TopState {
         line.addWhole([(separator, .dim)])
         line.addWhole([(snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
         let blind = snapshot.capture.blindSpots.count
-        if blind > 0 { line.addWhole([(", \(of(blind, "blind spot", "blind spots")) (c)", .label)]) }
+        if blind > 0 { line.addWhole([(", \(counted(blind, "blind spot", "blind spots")) (c)", .label)]) }
         if line.room > counts.unicodeScalars.count + 1 {
             line.pad(to: self.size.width - counts.unicodeScalars.count)
             line.add(counts, .label)
@@ -218,4 +219,4 @@ func seconds(from start: Timestamp, to end: Timestamp) -> Double {
     max(0, Double(end.nanosecondsSinceEpoch - start.nanosecondsSinceEpoch) / 1e9)
 }
 
-private func of(_ count: Int, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }
+private func counted(_ count: Int, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }
