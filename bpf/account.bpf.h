@@ -83,7 +83,7 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 	owner = bpf_map_lookup_elem(&owners, &key);
 	if (owner)
 		return owner;
-	socket->flags |= TRAFFIC_SOCKET_SHARED;
+	__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_SHARED);
 	fresh.start_boottime_ns = caller.start_boottime_ns;
 	describe_owner(&fresh, &caller);
 	fresh.flags |= TRAFFIC_OWNER_IN_MAP;

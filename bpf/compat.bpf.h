@@ -25,4 +25,16 @@ static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM ? read_as_tcp(sk) : NULL;
 }
 
+/* skb_shinfo(): gso_size (0: one packet) and gso_type of an skb, as one number. */
+static __always_inline u64 offload_of(const struct sk_buff *skb)
+{
+	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
+
+	if (bpf_rdonly_cast) {
+		shared = bpf_rdonly_cast(shared, bpf_core_type_id_kernel(struct skb_shared_info));
+		return shared->gso_size ? (u64)shared->gso_type << 32 | shared->gso_size : 0;
+	}
+	return (u64)BPF_CORE_READ(shared, gso_type) << 32 | BPF_CORE_READ(shared, gso_size);
+}
+
 #endif

@@ -5,11 +5,17 @@
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
+static __always_inline u64 wire_sum(const struct traffic_wire *wire)
+{
+	return wire->payload_bytes + wire->header_bytes + wire->bare_bytes + wire->control_bytes;
+}
+
 /* A number that changes when anything of the socket did. */
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->segments_sent +
-		  socket->segments_received + socket->stream_sent + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
+		  socket->segments_received + socket->stream_sent + wire_sum(&socket->wire_sent) +
+		  wire_sum(&socket->wire_received) + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -25,24 +31,34 @@ SEC("iter/bpf_sk_storage_map")
 int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 {
 	struct sock *sk = context->sk;
-	struct traffic_socket *socket = context->value;
+	struct traffic_socket *socket = context->value, *copy;
 	const struct tcp_sock *tcp;
-	u32 length;
+	u32 length, zero = 0;
 	u64 mark;
 
 	if (!sk || !socket || !socket->serial || socket->closed_boottime_ns)
 		return 0;
+	copy = bpf_map_lookup_elem(&copies, &zero);
+	if (!copy)
+		return 0;
 	read_addresses(socket, sk);
 	tcp = tcp_of(sk);
 	if (tcp) {
-		read_tcp_counters(socket, tcp);
+		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
-	mark = activity(socket);
+	/* Nothing holds the socket meanwhile. What moved while it was copied shows by TCP's own counters. */
+	barrier();
+	__builtin_memcpy(copy, socket, sizeof(*copy));
+	barrier();
+	if (tcp && (sk->sk_lock.owned || copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
+		    copy->unread_bytes != unread_bytes(sk, tcp)))
+		copy->flags |= TRAFFIC_SOCKET_BUSY;
+	mark = activity(copy);
 	if (mark == socket->swept_mark && !told.report_all)
 		return 0;
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
-	if (bpf_seq_write(context->meta->seq, socket, sizeof(*socket)) == 0)
+	if (bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0)
 		socket->swept_mark = mark;
 	return 0;
 }

@@ -17,11 +17,13 @@ typedef unsigned long size_t;
 
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { SOCK_STREAM = 1 };
-enum { IPPROTO_TCP = 6, IPPROTO_MPTCP = 262 };
+enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_MPTCP = 262 };
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
+enum { SKB_GSO_TCPV4 = 1 << 0, SKB_GSO_TCPV6 = 1 << 4 }; /* include/linux/skbuff.h, unchanged since 4.15 */
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5,
-       TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_LISTEN = 10, TCP_CLOSING = 11 };
+       TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_LISTEN = 10, TCP_CLOSING = 11,
+       TCP_NEW_SYN_RECV = 12 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -86,10 +88,31 @@ struct sock {
 	u16 sk_protocol;
 	u16 sk_type;
 	void *sk_user_data;
+	unsigned int sk_kern_sock : 1;
 };
 struct socket {
 	struct sock *sk;
 };
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+	unsigned int len;
+	__be16 protocol;
+	u16 transport_header;
+	u16 network_header;
+	unsigned int end; /* sk_buff_data_t: an offset where pointers have 64 bits */
+	unsigned char *head;
+	unsigned char *data;
+};
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned int gso_type;
+};
+struct mptcp_sock;
 struct file;
 struct tcp_ulp_ops;
 struct inet_connection_sock {
@@ -100,12 +123,14 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 urg_seq;
+	u32 snd_nxt;
 	u32 snd_una;
 	u32 write_seq;
 	u32 srtt_us;
 	u32 segs_in;
 	u32 segs_out;
 	u32 total_retrans;
+	u64 bytes_sent;
 	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_retrans;

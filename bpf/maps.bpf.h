@@ -43,7 +43,37 @@ struct {
 	__type(value, struct traffic_loss);
 } loss SEC(".maps");
 
+/* Every interface that packets passed, in every network namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct traffic_interface_key);
+	__type(value, struct traffic_interface);
+} interfaces SEC(".maps");
+
+/*
+ * Payload of packets that a listener got for connections that were not established yet: with TCP Fast Open, and where the last packet
+ * of the handshake has data. The connection takes it over. Those that never come about are forgotten, the oldest first.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct traffic_tuple);
+	__type(value, u64);
+} early SEC(".maps");
+
+/* Where the sweep makes a copy of one socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct traffic_socket);
+} copies SEC(".maps");
+
 u64 last_serial = 0;
+/* Whether the `early` map was ever used. */
+u32 early_seen = 0;
 
 /* What user space tells the programs: struct traffic_told. */
 struct traffic_told told SEC(".data.told") = {};

@@ -14,16 +14,14 @@ static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 	return !tcp->inet_conn.icsk_ulp_ops;
 }
 
-/* enum sock_flags: SOCK_DONE is set by tcp_fin() when the peer's FIN is in sequence. */
-enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
 #define RECEIVE_MARK_KNOWN (1ULL << 32)
 
-/* A FIN takes one number of the sequence space and is not payload. It is the last one: consumed when nothing is unread. */
+/* A FIN is the last of the sequence: consumed when nothing is unread. */
 static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
 {
 	u32 sequence = tcp->copied_seq;
 
-	if (sk->__sk_common.skc_flags & (1UL << SOCK_DONE) && sequence == tcp->rcv_nxt)
+	if (fin_received(sk) && sequence == tcp->rcv_nxt)
 		sequence--;
 	return sequence;
 }

@@ -84,13 +84,6 @@ static __always_inline void adopt_sending(struct traffic_socket *socket, const s
 		join_stream(socket, tcp);
 }
 
-/* Our FIN takes one number of the sequence space and is not payload. */
-static __always_inline bool fin_sent_in(u32 state)
-{
-	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING || state == TCP_LAST_ACK ||
-	       state == TCP_TIME_WAIT;
-}
-
 /* From `state` to TCP_CLOSE: by the handshake, by a reset, or by disconnecting, which moves write_seq on next. */
 static __always_inline void end_sending(struct traffic_socket *socket, const struct tcp_sock *tcp, u32 state)
 {

@@ -43,20 +43,73 @@ static __always_inline void read_addresses(struct traffic_socket *socket, const 
 	}
 }
 
-static __always_inline void read_tcp_counters(struct traffic_socket *socket, const struct tcp_sock *tcp)
+/* enum sock_flags: SOCK_DONE is set by tcp_fin() when the peer's FIN is in sequence. */
+enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
+
+/* The peer's FIN came in sequence. It takes one number of the sequence space and is not payload. */
+static __always_inline bool fin_received(const struct sock *sk)
 {
-	socket->retransmitted_bytes = tcp->bytes_retrans;
+	return sk->__sk_common.skc_flags & (1UL << SOCK_DONE);
+}
+
+/* Our FIN takes one too. */
+static __always_inline bool fin_sent_in(u32 state)
+{
+	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING || state == TCP_LAST_ACK ||
+	       state == TCP_TIME_WAIT;
+}
+
+static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u32 unread = tcp->rcv_nxt - tcp->copied_seq;
+
+	return unread - (unread && fin_received(sk));
+}
+
+/*
+ * TCP's own counters. They begin anew with each connection of the socket; ours go on.
+ *
+ * `state` is the socket's, or the one that it just left for TCP_CLOSE.
+ */
+static __always_inline void read_tcp_counters(struct traffic_socket *socket, const struct sock *sk,
+					      const struct tcp_sock *tcp, u32 state)
+{
+	u32 unsent = tcp->write_seq - tcp->snd_nxt;
+	u64 received = tcp->bytes_received;
+
+	if (tcp->inet_conn.icsk_ulp_ops && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
+		__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_FRAMED);
+	socket->tcp_sent_bytes = socket->earlier_sent_bytes + tcp->bytes_sent;
+	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
+	socket->unsent_bytes = unsent - (unsent && fin_sent_in(state));
+	socket->unread_bytes = unread_bytes(sk, tcp);
+	socket->retransmitted_bytes = socket->earlier_retransmitted_bytes + tcp->bytes_retrans;
 	socket->retransmitted_segments = tcp->total_retrans;
 	socket->segments_sent = tcp->segs_out;
 	socket->segments_received = tcp->segs_in;
 	socket->smoothed_rtt_us = tcp->srtt_us >> 3;
 }
 
+/* connect() on a socket that was disconnected: what was read when it closed is the sum of its connections so far. */
+static __always_inline void begin_connection(struct traffic_socket *socket)
+{
+	socket->earlier_sent_bytes = socket->tcp_sent_bytes;
+	socket->earlier_received_bytes = socket->tcp_received_bytes;
+	socket->earlier_retransmitted_bytes = socket->retransmitted_bytes;
+}
+
+static __always_inline void number_socket(struct traffic_socket *socket)
+{
+	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
+}
+
 /*
  * Storage for a socket seen for the first time. Two processors may do this at once for one socket: both write the same
  * values, one of them gives the number, and the counters start at the zero that the storage came with.
+ *
+ * `named` is what the program's bpf_get_socket_cookie() takes: the socket itself, or the packet that it has to do with.
  */
-static __noinline struct traffic_socket *open_socket(struct sock *sk)
+static __noinline struct traffic_socket *open_socket(struct sock *sk, void *named)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
@@ -72,9 +125,9 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk)
 	if (told.baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
-		socket->flags |= TRAFFIC_SOCKET_PREEXISTING;
-	socket->cookie = bpf_get_socket_cookie(sk);
-	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
+		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;
+	socket->cookie = bpf_get_socket_cookie(named);
+	number_socket(socket);
 	return socket;
 }
 
@@ -82,7 +135,7 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 
-	return socket ? socket : open_socket(sk);
+	return socket ? socket : open_socket(sk, sk);
 }
 
 /* The final totals, before the storage goes away. */

@@ -23,6 +23,7 @@
 #include "account.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"
+#include "wire.bpf.h"
 #include "iterate.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -143,8 +144,10 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 		return 0;
 	if (new_state == TCP_CLOSE) {
 		socket = tcp ? bpf_sk_storage_get(&sockets, sk, NULL, 0) : NULL;
-		if (socket)
+		if (socket) {
 			end_sending(socket, tcp, old_state);
+			read_tcp_counters(socket, sk, tcp, old_state);
+		}
 		return 0;
 	}
 	socket = find_socket(sk);
@@ -160,6 +163,7 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		begin_connecting(socket);
+		begin_connection(socket);
 		find_owner(socket, bpf_get_current_task_btf());
 		break;
 	case TCP_LISTEN:
@@ -176,6 +180,7 @@ int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN | tcp->copied_seq;
 			begin_sending(socket, tcp);
+			take_early(socket);
 		}
 		break;
 	}
@@ -193,7 +198,7 @@ int BPF_PROG(tcp_destroy, struct sock *sk)
 		return 0;
 	tcp = tcp_of(sk);
 	if (tcp) {
-		read_tcp_counters(socket, tcp);
+		read_tcp_counters(socket, sk, tcp, socket->state);
 		if (told.calls_missed)
 			settle(socket, sk, tcp);
 	}
@@ -214,4 +219,105 @@ int socket_release(struct bpf_sock *context)
 	if (socket && !(socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
 		close_socket(socket);
 	return 1;
+}
+
+/*
+ * The birth of the others: before it moves its first byte, packets may come for it. Not run for sockets that the kernel makes
+ * for itself. TCP's are born above, when they connect, listen or are accepted.
+ */
+SEC("cgroup/sock_create")
+int socket_create(struct bpf_sock *context)
+{
+	struct traffic_socket *socket;
+
+	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, context, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!socket)
+		return 1; /* counted when bytes move */
+	socket->family = context->family;
+	socket->protocol = context->protocol;
+	socket->type = context->type;
+	socket->state = TCP_CLOSE;
+	socket->network_namespace = BPF_CORE_READ((struct sock *)context, __sk_common.skc_net.net, ns.inum);
+	socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
+	if (!told.baseline_done)
+		socket->flags = TRAFFIC_SOCKET_PARTIAL;
+	socket->cookie = bpf_get_socket_cookie(context);
+	number_socket(socket);
+	return 1;
+}
+
+/* Packets ---------------------------------------------------------------------------------------------------------- */
+
+SEC("cgroup_skb/egress")
+int packet_sent(struct __sk_buff *skb)
+{
+	struct traffic_socket *socket = packet_socket(skb);
+	struct traffic_interface *interface;
+	struct packets packets;
+
+	if (!socket)
+		return 1;
+	packets = read_packets(skb);
+	interface = find_interface(socket->network_namespace, skb->ifindex);
+	if (is_over(socket)) {
+		if (interface)
+			__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire_length(&packets));
+		return 1;
+	}
+	count_wire(&socket->wire_sent, &packets);
+	if (interface)
+		__sync_fetch_and_add(&interface->sent.socket_bytes, wire_length(&packets));
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int packet_received(struct __sk_buff *skb)
+{
+	struct traffic_socket *socket = packet_socket(skb);
+	struct traffic_interface *interface;
+	struct packets packets;
+
+	if (!socket || is_over(socket))
+		return 1;
+	packets = read_packets(skb);
+	count_wire(&socket->wire_received, &packets);
+	if (socket->state == TCP_LISTEN && packets.length > packets.headers)
+		remember_early(socket, skb, packets.length - packets.headers);
+	interface = find_interface(socket->network_namespace, skb->ifindex);
+	if (interface)
+		__sync_fetch_and_add(&interface->received.socket_bytes, wire_length(&packets));
+	return 1;
+}
+
+/* Once for every packet that a driver gets, after the queueing discipline, where the drivers of virtual interfaces count too. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device *device)
+{
+	struct traffic_interface *interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);
+	u32 link_header = (u32)(u64)(skb->head + skb->network_header - skb->data);
+
+	u64 wire;
+
+	if (!interface)
+		return 0;
+	wire = count_at_interface(&interface->sent, skb, skb->len - link_header);
+	if (wire && is_of_no_socket(skb->sk))
+		__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire);
+	return 0;
+}
+
+/* Once for every packet that comes up from a driver; the link header is off already. */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(interface_received, struct sk_buff *skb)
+{
+	struct traffic_interface *interface;
+
+	if (!told.baseline_done)
+		return 0;
+	interface = find_interface(skb->dev->nd_net.net->ns.inum, skb->dev->ifindex);
+	if (interface)
+		count_at_interface(&interface->received, skb, skb->len);
+	return 0;
 }

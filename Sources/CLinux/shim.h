@@ -42,6 +42,7 @@ static inline int linux_setns_network(int namespace) { return (int)syscall(SYS_s
 
 /* Offsets in struct tcp_info of linux/tcp.h, which can't be included beside the C library's netinet/tcp.h. */
 enum linux_tcp_info_offset {
+	LINUX_TCP_INFO_OPTIONS = 5,
 	LINUX_TCP_INFO_RTT = 68,
 	LINUX_TCP_INFO_TOTAL_RETRANS = 100,
 	LINUX_TCP_INFO_BYTES_ACKED = 120,

@@ -8,14 +8,14 @@ public import TrafficModel
 public final class BPFCapture: CaptureSource {
     public private(set) var status: CaptureStatus
 
-    private let object: BPFObject
-    private let links: BPFLinks
+    private let rung: LoadedRung
     private let sweepLink: BPFLink
     private let adoptLink: BPFLink
     private let ring: RingReader
     private let ringDescriptor: Int32
     private let owners: BPFMap
     private let deferred: BPFMap
+    private let interfaces: BPFMap
     private let loss: BPFMap
     private let told: BPFMap
     /// For a test: as if the kernel missed calls all the time.
@@ -32,69 +32,57 @@ public final class BPFCapture: CaptureSource {
     /// - Parameter reason: Why no better rung is in use.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where this kernel refuses a program of the rung.
     public convenience init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
-        try self.init(rung: rung, reason: reason, leavingOut: [])
+        try self.init(rung: rung, reason: reason, faults: LoadedRung.Faults())
     }
 
-    /// - Parameters:
-    ///   - ringBytes: Size of the ring of closed sockets, a power of two and at least a page.
-    ///   - leftOut: Programs that are not attached: what the kernel does to one call now and then, done to all of them.
-    package init(
+    package convenience init(
         rung: CaptureRung,
-        reason: String? = nil,
-        ringBytes: UInt32 = 1 << 20,
-        leavingOut leftOut: Set<String> = []
+        ringBytes: UInt32? = nil,
+        mapElements: UInt32? = nil,
+        leavingOut leftOut: Set<String> = [],
+        refusing refused: Set<String> = []
     ) throws(CaptureError) {
+        let faults = LoadedRung.Faults(
+            leftOut: leftOut,
+            refused: refused,
+            ringBytes: ringBytes,
+            mapElements: mapElements
+        )
+        try self.init(rung: rung, reason: nil, faults: faults)
+    }
+
+    private init(rung wanted: CaptureRung, reason: String?, faults: LoadedRung.Faults) throws(CaptureError) {
         LibbpfLog.install()
         guard HostProbe.btf().isGood else {
-            throw .unsupported(feature: "rung \(rung.rawValue)", reason: HostProbe.btf().finding)
+            throw .unsupported(feature: "rung \(wanted.rawValue)", reason: HostProbe.btf().finding)
         }
-        let programs = BPFPrograms.of(rung)
-        var blindSpots = BPFPrograms.blindSpots(of: rung)
-        var hooks: [BPFPrograms.Hook] = []
-        for hook in programs.hooks {
-            if hook.isKnownToKernel {
-                hooks.append(hook)
-            } else if !hook.isOptional {
-                throw .unsupported(feature: "rung \(rung.rawValue)", reason: "the kernel has no \(hook.target)")
-            }
-        }
-        let object = try BPFObject(elf: EmbeddedObject.elf())
-        object.select(
-            programs: Set(hooks.map(\.program)).union(BPFPrograms.iterators).union([BPFPrograms.socketRelease])
-        )
-        try object.map("closed").setCapacity(ringBytes)
-        try object.load()
-
-        var links = BPFLinks()
-        for hook in hooks where !leftOut.contains(hook.program) { try links.attach(try object.program(hook.program)) }
-        do {
-            try links.attach(try object.program(BPFPrograms.socketRelease), toCgroup: try CgroupRoot.open())
-        } catch {
-            blindSpots.append(
-                "the last bytes, up to one refresh, of UDP and other sockets without a connection (\(error))"
-            )
-        }
-        let sweepLink = try object.program("sweep_sockets").attachIterator(over: try object.map("sockets"))
-        let adoptLink = try object.program("adopt_held_sockets").attachIterator()
+        let rung = try LoadedRung(wanted, faults: faults)
+        let sweepLink = try rung.object.program("sweep_sockets")
+            .attachIterator(over: try rung.object.map("sockets"))
+        let adoptLink = try rung.object.program("adopt_held_sockets").attachIterator()
         try adoptLink.iterate("adopt_held_sockets") { _ in }
-        let adoptTCP = try object.program("adopt_tcp_sockets").attachIterator()
+        let adoptTCP = try rung.object.program("adopt_tcp_sockets").attachIterator()
         try NetworkNamespaces.forEach { () throws(CaptureError) in
             try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
         }
-        self.told = try object.map(".data.told")
-        self.leavesProgramsOut = !leftOut.isEmpty
-
-        let closed = try object.map("closed")
+        let closed = try rung.object.map("closed")
         self.ring = try RingReader(map: closed)
         self.ringDescriptor = closed.descriptor
-        self.owners = try object.map("owners")
-        self.deferred = try object.map("deferred")
-        self.loss = try object.map("loss")
-        self.status = CaptureStatus(rung: rung, reason: reason, hooks: links.hooks, blindSpots: blindSpots)
+        self.owners = try rung.object.map("owners")
+        self.deferred = try rung.object.map("deferred")
+        self.interfaces = try rung.object.map("interfaces")
+        self.loss = try rung.object.map("loss")
+        self.told = try rung.object.map(".data.told")
+        self.leavesProgramsOut = !faults.leftOut.isEmpty
+        self.status = CaptureStatus(
+            rung: wanted,
+            reason: reason,
+            hooks: rung.links.hooks,
+            blindSpots: rung.blindSpots
+        )
         self.sweepLink = sweepLink
         self.adoptLink = adoptLink
-        self.links = links
-        self.object = object
+        self.rung = rung
         try self.tell()
     }
 
@@ -116,6 +104,7 @@ public final class BPFCapture: CaptureSource {
         try self.takeDeferred(emit)
         if let census { emit(.census(census)) }
         try self.takeOwners(emit)
+        try self.takePackets(emit)
         try self.takeLoss(emit)
     }
 
@@ -159,8 +148,8 @@ public final class BPFCapture: CaptureSource {
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
         do {
-            let observation = try TrafficRecord.decode(record)
-            if observation.owners.isEmpty && observation.state == .established { self.sawUnowned = true }
+            let observation = try TrafficRecord.decode(record, seesPackets: self.rung.seesPackets)
+            if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
                 self.closedSockets.insert(observation.serial)
             }
@@ -218,11 +207,22 @@ public final class BPFCapture: CaptureSource {
         self.closedSockets.removeAll()
     }
 
+    private func takePackets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        guard self.rung.seesPackets else { return }
+        var packets: [InterfacePackets] = []
+        for key in self.interfaces.keys(as: traffic_interface_key.self) {
+            packets.append(
+                InterfacePackets(key, try self.interfaces.perCPUValues(of: key, as: traffic_interface.self))
+            )
+        }
+        emit(.packets(packets))
+    }
+
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.links.missedRuns())
+        var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.rung.links.missedRuns())
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
             loss.ringFull += cpu.closed_deferred + cpu.closed_lost
-            loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost
+            loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost + cpu.interfaces_lost
             loss.lostSentBytes += cpu.lost_sent_bytes
             loss.lostReceivedBytes += cpu.lost_received_bytes
         }
@@ -235,34 +235,9 @@ public final class BPFCapture: CaptureSource {
     }
 }
 
-/// The attached programs of a rung.
-private struct BPFLinks: ~Copyable {
-    private var links: [Box] = []
-    private var programs: [BPFProgram] = []
-    private(set) var hooks: [String] = []
-
-    /// Arrays hold no noncopyable values yet.
-    private final class Box {
-        let link: BPFLink
-        init(_ link: consuming BPFLink) { self.link = link }
-    }
-
-    mutating func attach(_ program: BPFProgram) throws(CaptureError) {
-        self.links.append(Box(try program.attach()))
-        self.programs.append(program)
-        self.hooks.append(program.section)
-    }
-
-    mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing FileHandle) throws(CaptureError) {
-        self.links.append(Box(try program.attach(toCgroup: directory)))
-        self.programs.append(program)
-        self.hooks.append(program.section)
-    }
-
-    /// Of all attached programs since they were loaded.
-    borrowing func missedRuns() throws(CaptureError) -> UInt64 {
-        var sum: UInt64 = 0
-        for program in self.programs { sum += try program.missedRuns() }
-        return sum
+extension SocketObservation {
+    /// Somebody may hold it who has not moved a byte: a connection that was accepted and is idle, a socket that packets came for.
+    fileprivate var isUsed: Bool {
+        self.state == .established || self.state == .unconnected && self.wire?.total.isZero == false
     }
 }

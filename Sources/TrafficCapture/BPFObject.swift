@@ -30,17 +30,24 @@ struct BPFObject: ~Copyable {
 
     /// Verifies and loads the selected programs, all or none.
     ///
-    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` with libbpf's own last words.
+    /// - Throws: ``CaptureError/refused(program:reason:)`` with libbpf's own last words, where it names the program.
     borrowing func load() throws(CaptureError) {
         _ = LibbpfLog.take()
         let result = bpf_object__load(self.object)
         guard result < 0 else { return }
         let log = LibbpfLog.take()
-        let reason = log.last { $0.contains("failed to load") && $0.contains("prog") } ?? log.last ?? ""
-        throw .unsupported(
-            feature: "loading BPF programs",
-            reason: "\(CaptureError.text(ofErrno: -result)) (\(reason))"
-        )
+        let words = log.last { $0.contains("failed to load") && $0.contains("prog") } ?? log.last ?? ""
+        let reason = "\(CaptureError.text(ofErrno: -result)) (\(words))"
+        // libbpf: prog 'NAME': failed to load: -22
+        guard let quoted = words.split(separator: "'", maxSplits: 2).dropFirst().first, words.contains("prog '") else {
+            throw .unsupported(feature: "loading BPF programs", reason: reason)
+        }
+        throw .refused(program: String(quoted), reason: reason)
+    }
+
+    /// For a test: makes the kernel refuse the program when it is loaded.
+    borrowing func spoil(_ name: String) throws(CaptureError) {
+        bpf_program__set_type(try self.program(name).program, BPF_PROG_TYPE_SOCKET_FILTER)
     }
 
     borrowing func program(_ name: String) throws(CaptureError) -> BPFProgram {
@@ -93,7 +100,7 @@ struct BPFProgram {
 
     private func link(_ call: String, _ link: OpaquePointer?) throws(CaptureError) -> BPFLink {
         guard let link else {
-            throw .unsupported(feature: self.section, reason: "\(call): \(CaptureError.text(ofErrno: errno))")
+            throw .refused(program: self.name, reason: "\(call) \(self.section): \(CaptureError.text(ofErrno: errno))")
         }
         return BPFLink(owning: link)
     }
@@ -142,15 +149,35 @@ struct BPFMap {
 
     /// The values of element 0 of a per-CPU array, one per possible CPU.
     func perCPUValues<Value: BitwiseCopyable>(as type: Value.Type) throws(CaptureError) -> [Value] {
+        try self.perCPUValues(of: UInt32(0), as: type)
+    }
+
+    /// The values of one element of a per-CPU map, one per possible CPU.
+    func perCPUValues<Key: BitwiseCopyable, Value: BitwiseCopyable>(
+        of key: Key,
+        as type: Value.Type
+    ) throws(CaptureError) -> [Value] {
         let count = Int(libbpf_num_possible_cpus())
         let stride = (MemoryLayout<Value>.size + 7) & ~7
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, count) * stride, alignment: 8)
         defer { buffer.deallocate() }
-        var zero: UInt32 = 0
         try check("bpf_map_lookup_elem", self.name) {
-            bpf_map_lookup_elem(self.descriptor, &zero, buffer.baseAddress)
+            withUnsafeBytes(of: key) { bpf_map_lookup_elem(self.descriptor, $0.baseAddress, buffer.baseAddress) }
         }
         return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
+    }
+
+    /// Every key.
+    func keys<Key: BitwiseCopyable>(as type: Key.Type) -> [Key] {
+        var keys: [Key] = []
+        withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Key>.size, alignment: 8) { next in
+            var previous: UnsafeMutableRawPointer?
+            while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
+                keys.append(next.loadUnaligned(as: Key.self))
+                previous = next.baseAddress
+            }
+        }
+        return keys
     }
 
     /// Overwrites the variables of a section, whole.

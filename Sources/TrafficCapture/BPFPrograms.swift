@@ -3,72 +3,106 @@ import TrafficModel
 
 /// Which programs of `bpf/traffic.bpf.c` make up a rung.
 struct BPFPrograms {
-    /// A program and the kernel function or tracepoint it hangs on.
+    /// A program and the place it hangs on.
     struct Hook: Hashable {
+        enum Place: Hashable {
+            /// A kernel function or tracepoint.
+            case target(String, kind: bpf_attach_type)
+            /// The root of the cgroup hierarchy.
+            case cgroup
+        }
+
         var program: String
-        var target: String
-        var kind: bpf_attach_type
-        /// Left out where the kernel lacks the target.
-        var isOptional = false
+        var place: Place
+        /// Where the kernel refuses it: what is no longer seen. `nil` for a hook that the rung can't do without.
+        var blindSpot: String?
+
+        init(_ program: String, fexit target: String, blindSpot: String? = nil) {
+            self.program = program
+            self.place = .target(target, kind: BPF_TRACE_FEXIT)
+            self.blindSpot = blindSpot
+        }
+
+        init(_ program: String, tracepoint target: String, blindSpot: String? = nil) {
+            self.program = program
+            self.place = .target(target, kind: BPF_TRACE_RAW_TP)
+            self.blindSpot = blindSpot
+        }
+
+        init(_ program: String, cgroupBlindSpot blindSpot: String) {
+            self.program = program
+            self.place = .cgroup
+            self.blindSpot = blindSpot
+        }
 
         /// Whether the kernel's BTF knows the target. Whether it can be attached to only an attempt shows.
-        var isKnownToKernel: Bool { libbpf_find_vmlinux_btf_id(self.target, self.kind) > 0 }
+        var isKnownToKernel: Bool {
+            switch self.place {
+            case .target(let target, let kind): libbpf_find_vmlinux_btf_id(target, kind) > 0
+            case .cgroup: true
+            }
+        }
     }
 
     let hooks: [Hook]
 
     /// Programs that user space runs, attached to nothing.
     static let iterators: Set<String> = ["sweep_sockets", "adopt_held_sockets", "adopt_tcp_sockets"]
-    static let socketRelease = "socket_release"
+
+    /// Those that count packets. They add up only together: where the kernel refuses one, none is used.
+    static let packets: Set<String> = [
+        "packet_sent", "packet_received", "interface_sent", "interface_received", "socket_create",
+    ]
 
     static func of(_ rung: CaptureRung) -> BPFPrograms {
-        let lives = [
-            Hook(program: "tcp_receive", target: "tcp_rcv_space_adjust", kind: BPF_TRACE_RAW_TP),
-            Hook(program: "socket_state", target: "inet_sock_set_state", kind: BPF_TRACE_RAW_TP),
-            Hook(program: "tcp_destroy", target: "tcp_destroy_sock", kind: BPF_TRACE_RAW_TP),
-        ]
         switch rung {
-        case .fexit:
-            return BPFPrograms(
-                hooks: [
-                    Hook(program: "inet_sendmsg_exit", target: "inet_sendmsg", kind: BPF_TRACE_FEXIT),
-                    Hook(
-                        program: "inet6_sendmsg_exit",
-                        target: "inet6_sendmsg",
-                        kind: BPF_TRACE_FEXIT,
-                        isOptional: true
-                    ),
-                    Hook(
-                        program: "inet_sendpage_exit",
-                        target: "inet_sendpage",
-                        kind: BPF_TRACE_FEXIT,
-                        isOptional: true
-                    ),
-                    Hook(program: "inet_recvmsg_exit", target: "inet_recvmsg", kind: BPF_TRACE_FEXIT),
-                    Hook(program: "sock_common_recvmsg_exit", target: "sock_common_recvmsg", kind: BPF_TRACE_FEXIT),
-                    Hook(
-                        program: "inet6_recvmsg_exit",
-                        target: "inet6_recvmsg",
-                        kind: BPF_TRACE_FEXIT,
-                        isOptional: true
-                    ),
-                ] + lives
-            )
-        case .tracepoint:
-            return BPFPrograms(
-                hooks: [
-                    Hook(program: "sock_send_length", target: "sock_send_length", kind: BPF_TRACE_RAW_TP),
-                    Hook(program: "sock_recv_length", target: "sock_recv_length", kind: BPF_TRACE_RAW_TP),
-                ] + lives
-            )
-        case .poll:
-            return BPFPrograms(hooks: [])
+        case .fexit: BPFPrograms(hooks: self.fexit + self.everyRung)
+        case .tracepoint: BPFPrograms(hooks: self.tracepoint + self.everyRung)
+        case .poll: BPFPrograms(hooks: [])
         }
     }
 
+    private static let fexit = [
+        Hook("inet_sendmsg_exit", fexit: "inet_sendmsg"),
+        Hook("inet6_sendmsg_exit", fexit: "inet6_sendmsg"),
+        Hook("inet_sendpage_exit", fexit: "inet_sendpage"),
+        Hook("inet_recvmsg_exit", fexit: "inet_recvmsg"),
+        Hook("inet6_recvmsg_exit", fexit: "inet6_recvmsg"),
+        Hook(
+            "sock_common_recvmsg_exit",
+            fexit: "sock_common_recvmsg",
+            blindSpot: "what raw and ping sockets receive over IPv6"
+        ),
+    ]
+
+    private static let tracepoint = [
+        Hook("sock_send_length", tracepoint: "sock_send_length"),
+        Hook("sock_recv_length", tracepoint: "sock_recv_length"),
+    ]
+
+    private static let everyRung = [
+        Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
+        Hook("socket_state", tracepoint: "inet_sock_set_state"),
+        Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
+        Hook(
+            "socket_release",
+            cgroupBlindSpot: "the last bytes, up to one refresh, of UDP and other sockets without a connection"
+        ),
+        Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
+        Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
+        Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
+        Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: packetBlindSpot),
+        Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: packetBlindSpot),
+    ]
+
+    private static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
+
+    /// Functions that a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
+    static let dispensable: Set<String> = ["inet6_sendmsg_exit", "inet6_recvmsg_exit", "inet_sendpage_exit"]
+
     /// What a rung of BPF programs can't see on this kernel.
     static func blindSpots(of rung: CaptureRung) -> [String] {
-        let sendpage = Hook(program: "inet_sendpage_exit", target: "inet_sendpage", kind: BPF_TRACE_FEXIT)
+        let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
         guard rung == .tracepoint, sendpage.isKnownToKernel else { return self.everywhere }
         // Linux 6.3 and 6.4: the tracepoint is new, and dc97391e6610 ("sock: Remove ->sendpage*()") is yet to come.
         return self.everywhere + [

@@ -6,6 +6,8 @@ public enum CaptureError: Error, Hashable, Sendable {
     case permission(needs: String)
     /// The kernel does not offer `feature`; the daemon goes down a rung, tests skip with the reason.
     case unsupported(feature: String, reason: String)
+    /// The kernel does not load or attach this one of our BPF programs.
+    case refused(program: String, reason: String)
     /// A system or libbpf call on `object` failed with `errno`.
     case system(call: String, object: String, errno: Int32)
     /// The kernel gave something that does not have the shape we agreed on.
@@ -17,6 +19,7 @@ extension CaptureError: CustomStringConvertible {
         switch self {
         case .permission(let needs): needs
         case .unsupported(let feature, let reason): "\(feature): \(reason)"
+        case .refused(let program, let reason): "BPF program \(program): \(reason)"
         case .system(let call, let object, let errno):
             "\(call)(\(object)): \(CaptureError.text(ofErrno: errno))"
         case .malformed(let what): what

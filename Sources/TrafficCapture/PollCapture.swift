@@ -91,6 +91,7 @@ public final class PollCapture: CaptureSource {
             preexisting: isPreexisting,
             networkNamespace: namespace,
             tcp: entry.tcp,
+            wire: entry.wire,
             owners: owner.map { [$0] } ?? [],
             unowned: unowned
         )

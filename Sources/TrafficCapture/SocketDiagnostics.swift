@@ -15,6 +15,7 @@ package struct SocketDiagnostics: ~Copyable {
         package var inode: UInt32
         package var payload: PayloadBytes
         package var tcp: TCPCounters
+        package var wire = SocketWire(quality: .estimated)
     }
 
     private let netlink: FileHandle
@@ -152,6 +153,16 @@ extension SocketDiagnostics.Entry {
             segmentsReceived: info.counter32(LINUX_TCP_INFO_SEGS_IN),
             smoothedRoundTripMicroseconds: info.counter32(LINUX_TCP_INFO_RTT)
         )
+        self.wire = SocketWire(
+            estimatingSent: info.counter64(LINUX_TCP_INFO_BYTES_SENT),
+            in: self.tcp.segmentsSent,
+            received: received,
+            in: self.tcp.segmentsReceived,
+            headers: SocketWire.usualHeaders(
+                isIPv4: self.remote.address.isIPv4,
+                timestamps: info.counter8(LINUX_TCP_INFO_OPTIONS) & 1 != 0  // TCPI_OPT_TIMESTAMPS
+            )
+        )
     }
 
     /// Where the netlink attribute of that type stands (rtnetlink(3)), or `nil`.
@@ -178,6 +189,11 @@ extension RawSpan {
         let start = Int(offset.rawValue)
         return start + 4 <= self.byteCount
             ? UInt64(self.unsafeLoadUnaligned(fromByteOffset: start, as: UInt32.self)) : 0
+    }
+
+    fileprivate func counter8(_ offset: linux_tcp_info_offset) -> UInt8 {
+        let start = Int(offset.rawValue)
+        return start < self.byteCount ? self.unsafeLoad(fromByteOffset: start, as: UInt8.self) : 0
     }
 
     fileprivate func counter64(_ offset: linux_tcp_info_offset) -> UInt64 {

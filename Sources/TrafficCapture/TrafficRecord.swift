@@ -5,9 +5,11 @@ package import TrafficModel
 package enum TrafficRecord {
     package static let size = MemoryLayout<traffic_socket>.size
 
-    /// - Parameter bytes: One record, exactly.
+    /// - Parameters:
+    ///   - bytes: One record, exactly.
+    ///   - seesPackets: The programs that count packets are attached; otherwise wire bytes are estimated.
     /// - Throws: ``CaptureError/malformed(_:)`` for any other size or for values that no kernel writes.
-    package static func decode(_ bytes: RawSpan) throws(CaptureError) -> SocketObservation {
+    package static func decode(_ bytes: RawSpan, seesPackets: Bool) throws(CaptureError) -> SocketObservation {
         guard bytes.byteCount == self.size else {
             throw .malformed("socket record of \(bytes.byteCount) bytes instead of \(self.size)")
         }
@@ -38,6 +40,8 @@ package enum TrafficRecord {
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
             pendingSent: pendingSent(record),
+            wire: seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
+            stream: transport == .tcp ? TCPStream(record) : nil,
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
             isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
@@ -131,5 +135,95 @@ extension TCPCounters {
             segmentsReceived: UInt64(record.segments_received),
             smoothedRoundTripMicroseconds: UInt64(record.smoothed_rtt_us)
         )
+    }
+}
+
+extension SocketWire {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(sent: WireBytes(record.wire_sent), received: WireBytes(record.wire_received))
+    }
+
+    fileprivate init(estimating record: traffic_socket) {
+        let isIPv4 = record.remote_address.10 == 0xff && record.remote_address.11 == 0xff
+        self.init(
+            estimatingSent: record.tcp_sent_bytes,
+            in: UInt64(record.segments_sent),
+            received: record.tcp_received_bytes,
+            in: UInt64(record.segments_received),
+            headers: SocketWire.usualHeaders(isIPv4: isIPv4, timestamps: true)
+        )
+    }
+
+    /// - Parameters:
+    ///   - sent: Payload handed to IP, retransmissions too.
+    ///   - segmentsSent: Those with payload and those without.
+    ///   - received: Payload received, once.
+    ///   - headers: What the IP and TCP headers of a segment take.
+    init(
+        estimatingSent sent: UInt64,
+        in segmentsSent: UInt64,
+        received: UInt64,
+        in segmentsReceived: UInt64,
+        headers: UInt64
+    ) {
+        self.init(
+            sent: WireBytes(payload: sent, headers: segmentsSent * headers),
+            received: WireBytes(payload: received, headers: segmentsReceived * headers),
+            quality: .estimated
+        )
+    }
+
+    /// Bytes of the IP header (RFC 791, RFC 8200), of TCP's (RFC 9293), and of the timestamps option with its padding (RFC 7323).
+    static func usualHeaders(isIPv4: Bool, timestamps: Bool) -> UInt64 {
+        (isIPv4 ? 20 : 40) + 20 + (timestamps ? 12 : 0)
+    }
+}
+
+extension WireBytes {
+    fileprivate init(_ wire: traffic_wire) {
+        self.init(
+            payload: wire.payload_bytes,
+            headers: wire.header_bytes,
+            bare: wire.bare_bytes,
+            control: wire.control_bytes
+        )
+    }
+}
+
+extension TCPStream {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(
+            sent: record.tcp_sent_bytes,
+            received: record.tcp_received_bytes,
+            unsent: UInt64(record.unsent_bytes),
+            unread: UInt64(record.unread_bytes),
+            early: record.early_bytes,
+            isInUse: record.flags & TRAFFIC_SOCKET_BUSY.rawValue != 0,
+            isPartial: record.flags & TRAFFIC_SOCKET_PARTIAL.rawValue != 0,
+            isFramed: record.flags & TRAFFIC_SOCKET_FRAMED.rawValue != 0
+        )
+    }
+}
+
+extension InterfacePackets {
+    /// - Parameter processors: What each processor counted.
+    init(_ key: traffic_interface_key, _ processors: [traffic_interface]) {
+        self.init(networkNamespace: key.network_namespace, index: key.index)
+        for processor in processors {
+            self.sent.add(processor.sent)
+            self.received.add(processor.received)
+        }
+    }
+}
+
+extension InterfacePackets.Bytes {
+    fileprivate mutating func add(_ bytes: traffic_interface_bytes) {
+        self.packets += bytes.packets
+        self.ip += bytes.ip_bytes
+        self.other += bytes.other_bytes
+        self.offloadedPackets += bytes.offloaded_packets
+        self.offloaded += bytes.offloaded_bytes
+        self.socket += bytes.socket_bytes
+        self.noSocket += bytes.no_socket_bytes
     }
 }

@@ -114,6 +114,8 @@ extension InterfaceUsage: Row {
         sink.text(CodingKeys.name, self.name)
         sink.number(CodingKeys.sentBytes, self.sentBytes)
         sink.number(CodingKeys.receivedBytes, self.receivedBytes)
+        sink.number(CodingKeys.sentPackets, self.sentPackets)
+        sink.number(CodingKeys.receivedPackets, self.receivedPackets)
         sink.number(CodingKeys.sentBytesPerSecond, self.sentBytesPerSecond)
         sink.number(CodingKeys.receivedBytesPerSecond, self.receivedBytesPerSecond)
     }

@@ -33,29 +33,3 @@ struct ExitedAccounts {
         self.accounts.values.sorted { ($0.name, $0.executable ?? "") < ($1.name, $1.executable ?? "") }
     }
 }
-
-/// The interfaces' own counters and their rates.
-struct InterfaceAccounts {
-    private var current: [InterfaceUsage] = []
-    private var atLastTick: [String: InterfaceUsage] = [:]
-
-    mutating func absorb(_ usages: [InterfaceUsage]) {
-        self.current = usages
-    }
-
-    mutating func tick(seconds: Double) {
-        for index in self.current.indices {
-            let now = self.current[index]
-            // A counter that fell is a new interface of the same name: no rate until the next tick.
-            guard seconds > 0, let before = self.atLastTick[now.name], before.sentBytes <= now.sentBytes,
-                before.receivedBytes <= now.receivedBytes
-            else { continue }
-            self.current[index].sentBytesPerSecond = (Double(now.sentBytes - before.sentBytes) / seconds).rounded()
-            self.current[index].receivedBytesPerSecond =
-                (Double(now.receivedBytes - before.receivedBytes) / seconds).rounded()
-        }
-        self.atLastTick = Dictionary(self.current.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-    }
-
-    var usages: [InterfaceUsage] { self.current }
-}

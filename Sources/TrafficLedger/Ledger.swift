@@ -70,6 +70,8 @@ public struct Ledger: Sendable {
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
+        case .packets(let packets):
+            self.creditToKernel(self.interfaces.absorb(packets))
         case .loss(let loss):
             self.loss = loss
         case .tick(let wall, let boottime):
@@ -116,11 +118,30 @@ public struct Ledger: Sendable {
             if let sender { self.processes[sender]?.add(retransmitted: growth.retransmitted) }
             self.totals.retransmitted = (self.totals.retransmitted ?? 0) + growth.retransmitted
         }
+        if let wire = growth.wire {
+            self.totals.add(wire: wire)
+            if let scope = growth.scope { self.scopes[scope, default: ByteCounts()].add(wire: wire) }
+            for (process, share) in growth.wireShares where process != .kernel {
+                self.processes[process]?.add(wire: share)
+            }
+            for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
+        }
         let payload = growth.payload
         self.totals.payload += payload
         if payload.total > 0, let scope = growth.scope {
             self.scopes[scope, default: ByteCounts()].payload += payload
         }
+    }
+
+    /// Packets of no socket.
+    private mutating func creditToKernel(_ wire: WireTotals) {
+        self.totals.add(wire: wire)
+        self.addToKernel(wire)
+    }
+
+    private mutating func addToKernel(_ wire: WireTotals) {
+        let kernel = OwnerObservation(identity: .kernel, name: "kernel", isKernelThread: true)
+        self.processes[.kernel, default: ProcessAccount(kernel, user: self.userNames[0])].add(wire: wire)
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {

@@ -45,6 +45,10 @@ struct ProcessAccount {
         self.bytes.retransmitted = (self.bytes.retransmitted ?? 0) + retransmitted
     }
 
+    mutating func add(wire: WireTotals) {
+        self.bytes.add(wire: wire)
+    }
+
     /// Its open sockets are counted anew at every tick.
     mutating func forgetSockets() {
         self.socketsOpen = 0

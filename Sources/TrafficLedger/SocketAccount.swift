@@ -15,6 +15,10 @@ struct SocketAccount {
         var owners: [(owner: OwnerObservation, payload: PayloadBytes)] = []
         var unowned = PayloadBytes()
         var retransmitted: UInt64 = 0
+        /// `nil` where wire bytes are not known.
+        var wire: WireTotals?
+        /// The same, by whose they are. Those of a socket that nobody has used yet are not in it, and come later.
+        var wireShares: [(process: ProcessIdentity, wire: WireTotals)] = []
         var scope: SocketScope?
         /// This was the socket's last word.
         var isEnd = false
@@ -29,6 +33,10 @@ struct SocketAccount {
     /// The kernel counts retransmissions from a connection's start; of a preexisting one only what came after counts.
     private let retransmittedBaseline: UInt64
     private var retransmitted: UInt64 = 0
+    private let wireBaseline: SocketWire
+    private var wire: SocketWire?
+    /// Wire bytes that are no process's yet.
+    private var unclaimedWire = WireTotals()
 
     private var payload = PayloadBytes()
     private var meter = RateMeter()
@@ -36,6 +44,9 @@ struct SocketAccount {
     init(_ observation: SocketObservation) {
         self.observation = observation
         self.retransmittedBaseline = observation.preexisting ? observation.tcp?.retransmittedBytes ?? 0 : 0
+        // Estimates are made from TCP's counters of the whole connection; packets are counted from the start of the capture on.
+        let isFromBirth = observation.wire?.quality == .exact || !observation.preexisting
+        self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
     }
 
     var scope: SocketScope? {
@@ -48,6 +59,8 @@ struct SocketAccount {
         ByteCounts(
             payload: self.payload,
             pendingSent: self.observation.pendingSent ?? 0,
+            wireSent: self.wire?.sent.total,
+            wireReceived: self.wire?.received.total,
             retransmitted: self.observation.tcp.map { _ in self.retransmitted }
         )
     }
@@ -81,7 +94,52 @@ struct SocketAccount {
             self.retransmitted += growth.retransmitted
         }
         self.payload += growth.payload
+        self.absorb(observation.wire, into: &growth)
         return growth
+    }
+
+    private mutating func absorb(_ seen: SocketWire?, into growth: inout Growth) {
+        guard let seen else { return }
+        let sent = seen.sent.growth(since: self.wireBaseline.sent)
+        let received = seen.received.growth(since: self.wireBaseline.received)
+        let known = self.wire ?? SocketWire()
+        let grown = SocketWire(
+            sent: sent.growth(since: known.sent),
+            received: received.growth(since: known.received),
+            quality: seen.quality
+        )
+        self.wire = SocketWire(
+            sent: known.sent + grown.sent,
+            received: known.received + grown.received,
+            quality: seen.quality
+        )
+        growth.wire = grown.total
+        self.unclaimedWire += grown.total
+        guard !self.shares.isEmpty || growth.isEnd else { return }
+        growth.wireShares = self.claim()
+    }
+
+    /// Hands the unclaimed wire bytes to the socket's processes, by what each has moved over it so far. Of a socket that ended without
+    /// any (a connection that was never accepted) they are the kernel's.
+    private mutating func claim() -> [(process: ProcessIdentity, wire: WireTotals)] {
+        defer { self.unclaimedWire = WireTotals() }
+        let weights = self.shares.map { (process: $0.key, bytes: $0.value.payload.total) }
+            .sorted { ($0.bytes, $0.process.pid) > ($1.bytes, $1.process.pid) }
+        guard let first = weights.first else { return [(.kernel, self.unclaimedWire)] }
+        let sum = weights.reduce(0) { $0 + $1.bytes }
+        guard weights.count > 1, sum > 0 else { return [(first.process, self.unclaimedWire)] }
+        var rest = self.unclaimedWire
+        var claims: [(process: ProcessIdentity, wire: WireTotals)] = []
+        for (process, bytes) in weights.dropFirst() {
+            let share = WireTotals(
+                sent: self.unclaimedWire.sent.share(bytes, of: sum),
+                received: self.unclaimedWire.received.share(bytes, of: sum)
+            )
+            claims.append((process, share))
+            rest = rest.growth(since: share)
+        }
+        // What does not divide goes to the one that moved most.
+        return [(first.process, rest)] + claims
     }
 
     /// Takes a further owner's cumulative counters.
@@ -121,6 +179,7 @@ struct SocketAccount {
             segmentsReceived: seen.tcp?.segmentsReceived,
             retransmittedSegments: seen.tcp?.retransmittedSegments,
             smoothedRoundTripMicroseconds: seen.tcp?.smoothedRoundTripMicroseconds,
+            wireQuality: self.wire?.quality,
             owners: self.shares.map { SocketUsage.Owner(identity: $0.key, payload: $0.value.payload) }
                 .sorted {
                     ($0.identity.pid, $0.identity.startBoottimeNanoseconds) < (
@@ -128,6 +187,13 @@ struct SocketAccount {
                     )
                 }
         )
+    }
+}
+
+extension UInt64 {
+    /// This, times `part` / `whole`, rounded down.
+    fileprivate func share(_ part: UInt64, of whole: UInt64) -> UInt64 {
+        whole.dividingFullWidth(self.multipliedFullWidth(by: part)).quotient
     }
 }
 

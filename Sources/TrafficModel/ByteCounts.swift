@@ -80,6 +80,12 @@ public struct ByteCounts: Hashable, Sendable {
         left = left + right
     }
 
+    /// Adds to the wire bytes, which are known from here on.
+    public mutating func add(wire: WireTotals) {
+        self.wireSent = (self.wireSent ?? 0) + wire.sent
+        self.wireReceived = (self.wireReceived ?? 0) + wire.received
+    }
+
     /// What has crossed the socket API so far, calls that are still at work included: what a person who watches wants to see.
     public var payloadSoFar: PayloadBytes { self.payload + PayloadBytes(sent: self.pendingSent) }
 

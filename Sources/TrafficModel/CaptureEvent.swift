@@ -9,6 +9,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case details(ProcessIdentity, ProcessDetails)
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
+    /// Every interface that packets passed, in every network namespace.
+    case packets([InterfacePackets])
     case loss(CaptureLoss)
     /// Ends a round of observations: rates are taken and what is old is folded away.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)
@@ -34,6 +36,10 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var tcp: TCPCounters?
     /// See ``ByteCounts/pendingSent``; `nil` where the rung counts such bytes as sent.
     public var pendingSent: UInt64?
+    /// `nil` where packets are not seen and can't be estimated.
+    public var wire: SocketWire?
+    /// TCP's own account of the stream; `nil` for other protocols.
+    public var stream: TCPStream?
     public var owners: [OwnerObservation]
     /// Payload whose process could not be recorded.
     public var unowned: PayloadBytes
@@ -56,6 +62,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         networkNamespace: UInt32 = 0,
         tcp: TCPCounters? = nil,
         pendingSent: UInt64? = nil,
+        wire: SocketWire? = nil,
+        stream: TCPStream? = nil,
         owners: [OwnerObservation] = [],
         unowned: PayloadBytes = PayloadBytes(),
         isShared: Bool = false
@@ -74,6 +82,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.networkNamespace = networkNamespace
         self.tcp = tcp
         self.pendingSent = pendingSent
+        self.wire = wire
+        self.stream = stream
         self.owners = owners
         self.unowned = unowned
         self.isShared = isShared
@@ -100,6 +110,46 @@ public struct TCPCounters: Sendable, Hashable, Codable {
         self.segmentsSent = segmentsSent
         self.segmentsReceived = segmentsReceived
         self.smoothedRoundTripMicroseconds = smoothedRoundTripMicroseconds
+    }
+}
+
+/// What TCP itself counts of a socket's payload, over all of its connections: a witness that has nothing to do with calls or packets.
+public struct TCPStream: Sendable, Hashable, Codable {
+    /// Handed to IP, retransmissions too (`tcp_sock.bytes_sent`).
+    public var sent: UInt64
+    /// Received in sequence, once (`tcp_sock.bytes_received` without the FIN).
+    public var received: UInt64
+    /// Accepted from the process and not handed to IP: waits, or was given up when the socket closed.
+    public var unsent: UInt64
+    /// Waits to be read, or never was when the socket closed.
+    public var unread: UInt64
+    /// Of `received`, what came in the handshake, in packets for the listener (TCP Fast Open, RFC 7413).
+    public var early: UInt64
+    /// Somebody used the socket while this was read: its numbers may be of different moments.
+    public var isInUse: Bool
+    /// Older than the count of packets.
+    public var isPartial: Bool
+    /// An upper-layer protocol of the kernel's (kTLS) frames the payload: TCP has more bytes than the calls.
+    public var isFramed: Bool
+
+    public init(
+        sent: UInt64 = 0,
+        received: UInt64 = 0,
+        unsent: UInt64 = 0,
+        unread: UInt64 = 0,
+        early: UInt64 = 0,
+        isInUse: Bool = false,
+        isPartial: Bool = false,
+        isFramed: Bool = false
+    ) {
+        self.sent = sent
+        self.received = received
+        self.unsent = unsent
+        self.unread = unread
+        self.early = early
+        self.isInUse = isInUse
+        self.isPartial = isPartial
+        self.isFramed = isFramed
     }
 }
 

@@ -105,6 +105,8 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
     public var name: String
     public var sentBytes: UInt64
     public var receivedBytes: UInt64
+    public var sentPackets: UInt64?
+    public var receivedPackets: UInt64?
     /// Since the snapshot before.
     public var sentBytesPerSecond: Double?
     public var receivedBytesPerSecond: Double?
@@ -113,12 +115,16 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         name: String,
         sentBytes: UInt64,
         receivedBytes: UInt64,
+        sentPackets: UInt64? = nil,
+        receivedPackets: UInt64? = nil,
         sentBytesPerSecond: Double? = nil,
         receivedBytesPerSecond: Double? = nil
     ) {
         self.name = name
         self.sentBytes = sentBytes
         self.receivedBytes = receivedBytes
+        self.sentPackets = sentPackets
+        self.receivedPackets = receivedPackets
         self.sentBytesPerSecond = sentBytesPerSecond
         self.receivedBytesPerSecond = receivedBytesPerSecond
     }
@@ -127,6 +133,8 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         case name
         case sentBytes = "sent_bytes"
         case receivedBytes = "received_bytes"
+        case sentPackets = "sent_packets"
+        case receivedPackets = "received_packets"
         case sentBytesPerSecond = "sent_bytes_per_second"
         case receivedBytesPerSecond = "received_bytes_per_second"
     }

@@ -1,9 +1,5 @@
 /// One socket and its bytes since the later of ``Snapshot/countingSince`` and its opening.
 public struct SocketUsage: Sendable, Decodable, Hashable {
-    public enum Quality: String, Sendable, Codable {
-        case exact, estimated
-    }
-
     /// One process's share of the payload.
     public struct Owner: Sendable, Decodable, Hashable {
         public var identity: ProcessIdentity

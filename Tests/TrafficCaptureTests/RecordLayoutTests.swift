@@ -63,6 +63,7 @@ struct RecordLayoutTests {
                     name: "lost_received_bytes",
                     offset: MemoryLayout<traffic_loss>.offset(of: \.lost_received_bytes)
                 ),
+                Field(name: "interfaces_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.interfaces_lost)),
             ]
         ),
         (
@@ -120,11 +121,80 @@ struct RecordLayoutTests {
                 Field(name: "send_phase", offset: MemoryLayout<traffic_socket>.offset(of: \.send_phase)),
                 Field(name: "local_address", offset: MemoryLayout<traffic_socket>.offset(of: \.local_address)),
                 Field(name: "remote_address", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_address)),
+                Field(name: "tcp_sent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.tcp_sent_bytes)),
+                Field(
+                    name: "tcp_received_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.tcp_received_bytes)
+                ),
+                Field(
+                    name: "earlier_sent_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_sent_bytes)
+                ),
+                Field(
+                    name: "earlier_received_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_received_bytes)
+                ),
+                Field(
+                    name: "earlier_retransmitted_bytes",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_retransmitted_bytes)
+                ),
+                Field(name: "unsent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unsent_bytes)),
+                Field(name: "unread_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unread_bytes)),
+                Field(name: "early_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.early_bytes)),
+                Field(name: "wire_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_sent)),
+                Field(name: "wire_received", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_received)),
+            ]
+        ),
+        (
+            "traffic_wire", MemoryLayout<traffic_wire>.size,
+            [
+                Field(name: "payload_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.payload_bytes)),
+                Field(name: "header_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.header_bytes)),
+                Field(name: "bare_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.bare_bytes)),
+                Field(name: "control_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.control_bytes)),
+            ]
+        ),
+        (
+            "traffic_interface_key", MemoryLayout<traffic_interface_key>.size,
+            [
+                Field(
+                    name: "network_namespace",
+                    offset: MemoryLayout<traffic_interface_key>.offset(of: \.network_namespace)
+                ),
+                Field(name: "index", offset: MemoryLayout<traffic_interface_key>.offset(of: \.index)),
+            ]
+        ),
+        (
+            "traffic_interface_bytes", MemoryLayout<traffic_interface_bytes>.size,
+            [
+                Field(name: "packets", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.packets)),
+                Field(name: "ip_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.ip_bytes)),
+                Field(name: "other_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.other_bytes)),
+                Field(
+                    name: "offloaded_packets",
+                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.offloaded_packets)
+                ),
+                Field(
+                    name: "offloaded_bytes",
+                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.offloaded_bytes)
+                ),
+                Field(name: "socket_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.socket_bytes)),
+                Field(
+                    name: "no_socket_bytes",
+                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.no_socket_bytes)
+                ),
+            ]
+        ),
+        (
+            "traffic_interface", MemoryLayout<traffic_interface>.size,
+            [
+                Field(name: "sent", offset: MemoryLayout<traffic_interface>.offset(of: \.sent)),
+                Field(name: "received", offset: MemoryLayout<traffic_interface>.offset(of: \.received)),
             ]
         ),
     ]
 
-    @Test("every field stands where the BPF object's BTF says", arguments: 0..<5)
+    @Test("every field stands where the BPF object's BTF says", arguments: Self.structs.indices)
     func layout(index: Int) throws {
         let swift = Self.structs[index]
         let file = FileManager.default.temporaryDirectory.appending(path: "traffic-\(UUID()).o")

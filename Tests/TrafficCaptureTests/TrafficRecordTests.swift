@@ -36,7 +36,7 @@ struct TrafficRecordTests {
 
     @Test("a TCP record becomes an observation")
     func tcp() throws {
-        let seen = try TrafficRecord.decode(Self.record().span.bytes)
+        let seen = try TrafficRecord.decode(Self.record().span.bytes, seesPackets: true)
         #expect(seen.cookie.rawValue == 42)
         #expect(seen.transport == .tcp)
         #expect(seen.local.description == "127.0.0.1:80")
@@ -67,7 +67,7 @@ struct TrafficRecordTests {
             $0.protocol = number
             $0.type = type
         }
-        #expect(try TrafficRecord.decode(bytes.span.bytes).transport == expected)
+        #expect(try TrafficRecord.decode(bytes.span.bytes, seesPackets: true).transport == expected)
     }
 
     @Test("a name that fills its field has no terminator and is whole")
@@ -75,7 +75,7 @@ struct TrafficRecordTests {
         let bytes = Self.record {
             $0.owners.0 = Self.owner(tgid: 1, start: 1, name: "abcdefghijklmnop", sent: 0, received: 0)
         }
-        #expect(try TrafficRecord.decode(bytes.span.bytes).owners.first?.name == "abcdefghijklmnop")
+        #expect(try TrafficRecord.decode(bytes.span.bytes, seesPackets: true).owners.first?.name == "abcdefghijklmnop")
     }
 
     @Test("a name that is not UTF-8 is repaired, not refused")
@@ -83,13 +83,16 @@ struct TrafficRecordTests {
         let bytes = Self.record {
             withUnsafeMutableBytes(of: &$0.owners.0.name) { $0.copyBytes(from: [0xff, 0x41, 0]) }
         }
-        #expect(try TrafficRecord.decode(bytes.span.bytes).owners.first?.name.hasPrefix("\u{fffd}A") == true)
+        #expect(
+            try TrafficRecord.decode(bytes.span.bytes, seesPackets: true).owners.first?.name.hasPrefix("\u{fffd}A")
+                == true
+        )
     }
 
     @Test("any other size is refused", arguments: [0, 1, 8, TrafficRecord.size - 1, TrafficRecord.size + 1])
     func sizes(size: Int) {
         let bytes = [UInt8](repeating: 1, count: size)
-        #expect(throws: CaptureError.self) { try TrafficRecord.decode(bytes.span.bytes) }
+        #expect(throws: CaptureError.self) { try TrafficRecord.decode(bytes.span.bytes, seesPackets: true) }
     }
 
     @Test(
@@ -105,7 +108,7 @@ struct TrafficRecordTests {
                 bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
             do {
-                _ = try TrafficRecord.decode(bytes.span.bytes)
+                _ = try TrafficRecord.decode(bytes.span.bytes, seesPackets: true)
                 decoded += 1
             } catch {
                 guard case .malformed = error else {

@@ -172,6 +172,8 @@ struct RandomSnapshot {
                         name: $0.text(),
                         sentBytes: $0.count(),
                         receivedBytes: $0.count(),
+                        sentPackets: $0.maybe { $0.count() },
+                        receivedPackets: $0.maybe { $0.count() },
                         sentBytesPerSecond: $0.maybe { $0.rate() },
                         receivedBytesPerSecond: $0.maybe { $0.rate() }
                     )

@@ -30,6 +30,9 @@ enum traffic_role {
 enum traffic_socket_flag {
 	TRAFFIC_SOCKET_PREEXISTING = 1 << 0, /* older than the capture: counted from its baseline on */
 	TRAFFIC_SOCKET_SHARED = 1 << 1, /* has owners in the `owners` map */
+	TRAFFIC_SOCKET_BUSY = 1 << 2, /* in use while this was read: its counters may be of different moments */
+	TRAFFIC_SOCKET_FRAMED = 1 << 3, /* an upper-layer protocol (kTLS) makes the stream of the calls' bytes */
+	TRAFFIC_SOCKET_PARTIAL = 1 << 4, /* its first packets may have passed before packets were counted */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -53,6 +56,17 @@ struct traffic_owner {
 	__u32 flags; /* enum traffic_owner_flag */
 	__u32 pad;
 	char name[TRAFFIC_NAME_LENGTH]; /* comm of the thread group leader when it first used the socket */
+};
+
+/*
+ * IP packets of one direction by what they carry. The four add up to the wire bytes: packet lengths with IP and transport headers,
+ * retransmissions too, without link headers.
+ */
+struct traffic_wire {
+	__u64 payload_bytes; /* what the transport protocol carried */
+	__u64 header_bytes; /* IP and transport headers of packets with payload */
+	__u64 bare_bytes; /* packets without payload: acknowledgements, probes */
+	__u64 control_bytes; /* headers of packets with SYN, FIN or RST */
 };
 
 /*
@@ -95,6 +109,49 @@ struct traffic_socket {
 	__u8 send_phase; /* kernel only: enum send_phase */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
+	/* TCP's own account of the stream, over all connections of the socket: what a capture's counters are audited against. */
+	__u64 tcp_sent_bytes; /* tcp_sock.bytes_sent: payload handed to IP, retransmissions too */
+	__u64 tcp_received_bytes; /* tcp_sock.bytes_received without the FIN: payload in sequence, once */
+	__u64 earlier_sent_bytes; /* kernel only: those of connections before the present one; retransmitted ones likewise */
+	__u64 earlier_received_bytes;
+	__u64 earlier_retransmitted_bytes;
+	__u32 unsent_bytes; /* payload that the socket accepted and has not handed to IP */
+	__u32 unread_bytes; /* payload that waits to be read */
+	__u64 early_bytes; /* payload that came in the handshake, in packets for the listener */
+	struct traffic_wire wire_sent; /* counted by softirqs too: in cache lines of their own */
+	struct traffic_wire wire_received;
+};
+
+/* Key of the `interfaces` map. */
+struct traffic_interface_key {
+	__u32 network_namespace; /* inode number */
+	__u32 index; /* ifindex, within that namespace */
+};
+
+/* Key of the `early` map: a connection that a listener has not made yet. Its value is a number of bytes. */
+struct traffic_tuple {
+	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
+	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
+	__u32 network_namespace;
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+/* What passed an interface in one direction, without link headers. */
+struct traffic_interface_bytes {
+	__u64 packets; /* skbs: an aggregate of segmentation offload is one */
+	__u64 ip_bytes; /* of IPv4 and IPv6, an aggregate with its headers once */
+	__u64 other_bytes; /* of other protocols, such as ARP */
+	__u64 offloaded_packets; /* how many more packets the aggregates stand for */
+	__u64 offloaded_bytes; /* the headers of those */
+	__u64 socket_bytes; /* wire bytes of sockets, as in their struct traffic_wire */
+	__u64 no_socket_bytes; /* sent only: wire bytes of packets that are no socket's */
+};
+
+/* Value of the `interfaces` map, per processor. */
+struct traffic_interface {
+	struct traffic_interface_bytes sent;
+	struct traffic_interface_bytes received;
 };
 
 /* Key of the `owners` map; its value is a struct traffic_owner. */
@@ -107,7 +164,7 @@ struct traffic_owner_key {
 
 /* What user space tells the programs. */
 struct traffic_told {
-	__u32 baseline_done; /* every socket older than the capture has its storage */
+	__u32 baseline_done; /* every socket older than the capture has its storage; packets are counted from then on */
 	__u32 calls_missed; /* this kernel leaves our programs out of calls now and then: see send.bpf.h */
 	__u32 report_all; /* the sweep reports every socket, changed or not */
 	__u32 pad;
@@ -126,6 +183,7 @@ struct traffic_loss {
 	__u64 sockets_lost; /* times bytes moved and the socket could not get storage; they are in lost_* */
 	__u64 lost_sent_bytes;
 	__u64 lost_received_bytes;
+	__u64 interfaces_lost; /* times a packet passed an interface that found no room in the `interfaces` map */
 };
 
 #endif

@@ -1,0 +1,123 @@
+import TrafficModel
+
+/// A rung's programs, loaded and attached. They are detached and unloaded when it goes away.
+struct LoadedRung: ~Copyable {
+    /// For tests: what the kernel may do to us.
+    struct Faults {
+        /// Programs that are not attached: what the kernel does to one call now and then, done to all of them.
+        var leftOut: Set<String> = []
+        /// Programs that the kernel shall refuse to load.
+        var refused: Set<String> = []
+        /// Bytes of the ring of closed sockets, a power of two and at least a page.
+        var ringBytes: UInt32?
+        /// Elements of every hash map.
+        var mapElements: UInt32?
+    }
+
+    // Links first: they hang on the programs of the object.
+    private(set) var links: BPFLinks
+    let object: BPFObject
+    let blindSpots: [String]
+    /// The programs that count packets are among them.
+    let seesPackets: Bool
+
+    /// Takes every program of the rung, and goes on without those that the kernel refuses where the rung can do without: what is no
+    /// longer seen is then among the blind spots.
+    ///
+    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where the kernel refuses one that the rung needs.
+    init(_ rung: CaptureRung, faults: Faults) throws(CaptureError) {
+        var hooks: [BPFPrograms.Hook] = []
+        for hook in BPFPrograms.of(rung).hooks {
+            if hook.isKnownToKernel {
+                hooks.append(hook)
+            } else if hook.blindSpot == nil && !BPFPrograms.dispensable.contains(hook.program) {
+                throw .unsupported(feature: "rung \(rung.rawValue)", reason: "the kernel has no \(hook.place)")
+            }
+        }
+        var blindSpots = BPFPrograms.blindSpots(of: rung)
+        while true {
+            do throws(CaptureError) {
+                let object = try LoadedRung.load(Set(hooks.map(\.program)), faults)
+                self.links = try LoadedRung.attach(hooks.filter { !faults.leftOut.contains($0.program) }, object)
+                self.object = object
+                break
+            } catch .refused(let program, let reason) {
+                guard let blindSpot = hooks.first(where: { $0.program == program })?.blindSpot else {
+                    throw .unsupported(feature: "rung \(rung.rawValue)", reason: "\(program): \(reason)")
+                }
+                blindSpots.append("\(blindSpot) (\(program): \(reason))")
+                let isOfPackets = BPFPrograms.packets.contains(program)
+                hooks.removeAll {
+                    $0.program == program || isOfPackets && BPFPrograms.packets.contains($0.program)
+                }
+            }
+        }
+        self.blindSpots = blindSpots
+        self.seesPackets = BPFPrograms.packets.isSubset(of: hooks.map(\.program))
+    }
+
+    private static func load(_ programs: Set<String>, _ faults: Faults) throws(CaptureError) -> BPFObject {
+        let object = try BPFObject(elf: EmbeddedObject.elf())
+        object.select(programs: programs.union(BPFPrograms.iterators))
+        for program in faults.refused.intersection(programs) { try object.spoil(program) }
+        if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
+        if let elements = faults.mapElements {
+            for map in ["owners", "deferred", "interfaces", "early"] { try object.map(map).setCapacity(elements) }
+        }
+        try object.load()
+        return object
+    }
+
+    private static func attach(
+        _ hooks: [BPFPrograms.Hook],
+        _ object: borrowing BPFObject
+    ) throws(CaptureError) -> BPFLinks {
+        var links = BPFLinks()
+        for hook in hooks {
+            let program = try object.program(hook.program)
+            switch hook.place {
+            case .target:
+                try links.attach(program)
+            case .cgroup:
+                do throws(CaptureError) {
+                    try links.attach(program, toCgroup: try CgroupRoot.open())
+                } catch .unsupported(let feature, let reason) {
+                    throw .refused(program: hook.program, reason: "\(feature): \(reason)")
+                }
+            }
+        }
+        return links
+    }
+}
+
+/// The attached programs of a rung.
+struct BPFLinks: ~Copyable {
+    private var links: [Box] = []
+    private var programs: [BPFProgram] = []
+    private(set) var hooks: [String] = []
+
+    /// Arrays hold no noncopyable values yet.
+    private final class Box {
+        let link: BPFLink
+        init(_ link: consuming BPFLink) { self.link = link }
+    }
+
+    mutating func attach(_ program: BPFProgram) throws(CaptureError) {
+        self.links.append(Box(try program.attach()))
+        self.programs.append(program)
+        self.hooks.append(program.section)
+    }
+
+    mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing FileHandle) throws(CaptureError) {
+        self.links.append(Box(try program.attach(toCgroup: directory)))
+        self.programs.append(program)
+        self.hooks.append(program.section)
+    }
+
+    /// Of all attached programs since they were loaded.
+    borrowing func missedRuns() throws(CaptureError) -> UInt64 {
+        var sum: UInt64 = 0
+        for program in self.programs { sum += try program.missedRuns() }
+        return sum
+    }
+}

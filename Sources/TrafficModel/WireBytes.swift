@@ -1,0 +1,161 @@
+/// IP packets of one direction, by what they carry. Cumulative; lengths with IP and transport headers, retransmissions too, without
+/// link headers. Of an aggregate of segmentation offload, what its packets take on the wire.
+public struct WireBytes: Hashable, Sendable, Codable {
+    /// What the transport protocol carried.
+    public var payload: UInt64
+    /// IP and transport headers of packets with payload.
+    public var headers: UInt64
+    /// Packets without payload: acknowledgements, window updates, probes.
+    public var bare: UInt64
+    /// Headers of packets with SYN, FIN or RST.
+    public var control: UInt64
+
+    public init(payload: UInt64 = 0, headers: UInt64 = 0, bare: UInt64 = 0, control: UInt64 = 0) {
+        self.payload = payload
+        self.headers = headers
+        self.bare = bare
+        self.control = control
+    }
+
+    public var total: UInt64 { self.payload + self.headers + self.bare + self.control }
+
+    package enum CodingKeys: String, CodingKey {
+        case payload = "payload_bytes"
+        case headers = "header_bytes"
+        case bare = "bare_bytes"
+        case control = "control_bytes"
+    }
+
+    public static func + (left: WireBytes, right: WireBytes) -> WireBytes {
+        left.combined(with: right, +)
+    }
+
+    /// What was added since `earlier`; a counter that is behind has added nothing.
+    public func growth(since earlier: WireBytes) -> WireBytes {
+        self.combined(with: earlier) { $0 > $1 ? $0 - $1 : 0 }
+    }
+
+    private func combined(with other: WireBytes, _ combine: (UInt64, UInt64) -> UInt64) -> WireBytes {
+        WireBytes(
+            payload: combine(self.payload, other.payload),
+            headers: combine(self.headers, other.headers),
+            bare: combine(self.bare, other.bare),
+            control: combine(self.control, other.control)
+        )
+    }
+}
+
+/// How well a number is known.
+public enum Quality: String, Sendable, Codable {
+    /// Every call or packet was seen.
+    case exact
+    /// Worked out from other counts, such as TCP's of bytes and segments.
+    case estimated
+}
+
+/// A socket's packets, both ways.
+public struct SocketWire: Hashable, Sendable, Codable {
+    public var sent: WireBytes
+    public var received: WireBytes
+    public var quality: Quality
+
+    public init(sent: WireBytes = WireBytes(), received: WireBytes = WireBytes(), quality: Quality = .exact) {
+        self.sent = sent
+        self.received = received
+        self.quality = quality
+    }
+
+    public var total: WireTotals { WireTotals(sent: self.sent.total, received: self.received.total) }
+}
+
+/// Wire bytes both ways. Cumulative.
+public struct WireTotals: Hashable, Sendable, Codable {
+    public var sent: UInt64
+    public var received: UInt64
+
+    public init(sent: UInt64 = 0, received: UInt64 = 0) {
+        self.sent = sent
+        self.received = received
+    }
+
+    public var isZero: Bool { self.sent == 0 && self.received == 0 }
+
+    public static func + (left: WireTotals, right: WireTotals) -> WireTotals {
+        WireTotals(sent: left.sent + right.sent, received: left.received + right.received)
+    }
+
+    public static func += (left: inout WireTotals, right: WireTotals) {
+        left = left + right
+    }
+
+    /// What was added since `earlier`; a counter that is behind has added nothing.
+    public func growth(since earlier: WireTotals) -> WireTotals {
+        WireTotals(
+            sent: self.sent > earlier.sent ? self.sent - earlier.sent : 0,
+            received: self.received > earlier.received ? self.received - earlier.received : 0
+        )
+    }
+}
+
+/// What passed an interface since counting began, as the capture saw it: every packet, with its socket or without.
+public struct InterfacePackets: Hashable, Sendable, Codable {
+    /// One direction.
+    public struct Bytes: Hashable, Sendable, Codable {
+        /// As the interface handles them: an aggregate of segmentation offload is one.
+        public var packets: UInt64
+        /// IPv4 and IPv6, an aggregate with its headers once.
+        public var ip: UInt64
+        /// Other protocols, such as ARP.
+        public var other: UInt64
+        /// How many more packets the aggregates stand for, and the headers of those.
+        public var offloadedPackets: UInt64
+        public var offloaded: UInt64
+        /// Wire bytes of sockets: those that they sent, and those that reached them.
+        public var socket: UInt64
+        /// Sent only: wire bytes of packets that are no socket's.
+        public var noSocket: UInt64
+
+        public init(
+            packets: UInt64 = 0,
+            ip: UInt64 = 0,
+            other: UInt64 = 0,
+            offloadedPackets: UInt64 = 0,
+            offloaded: UInt64 = 0,
+            socket: UInt64 = 0,
+            noSocket: UInt64 = 0
+        ) {
+            self.packets = packets
+            self.ip = ip
+            self.other = other
+            self.offloadedPackets = offloadedPackets
+            self.offloaded = offloaded
+            self.socket = socket
+            self.noSocket = noSocket
+        }
+
+        /// IP packets as on a wire.
+        public var wire: UInt64 { self.ip + self.offloaded }
+    }
+
+    /// Inode number of `/proc/PID/ns/net`.
+    public var networkNamespace: UInt32
+    /// Within that namespace.
+    public var index: UInt32
+    public var sent: Bytes
+    public var received: Bytes
+
+    public init(networkNamespace: UInt32, index: UInt32, sent: Bytes = Bytes(), received: Bytes = Bytes()) {
+        self.networkNamespace = networkNamespace
+        self.index = index
+        self.sent = sent
+        self.received = received
+    }
+
+    /// The packets of no socket. Of those received it is what reached none.
+    public var ofNoSocket: WireTotals {
+        WireTotals(
+            sent: self.sent.noSocket,
+            received: self.received.wire > self.received.socket ? self.received.wire - self.received.socket : 0
+        )
+    }
+}
