@@ -74,9 +74,9 @@ extension CSVWriter: FieldSink {
         if let value { self.bytes.append(decimal: value) }
     }
 
-    mutating func flag(_ key: some CodingKey, _ value: Bool) {
+    mutating func flag(_ key: some CodingKey, _ value: Bool?) {
         self.separate()
-        self.bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        if let value { self.bytes.append(contentsOf: (value ? "true" : "false").utf8) }
     }
 
     mutating func texts(_ key: some CodingKey, _ values: [String]?) {
@@ -107,7 +107,7 @@ struct CSVHeader: FieldSink {
     mutating func address(_ key: some CodingKey, _ value: InternetAddress) { self.add(key) }
     mutating func number(_ key: some CodingKey, _ value: (some FixedWidthInteger)?) { self.add(key) }
     mutating func number(_ key: some CodingKey, _ value: Double?) { self.add(key) }
-    mutating func flag(_ key: some CodingKey, _ value: Bool) { self.add(key) }
+    mutating func flag(_ key: some CodingKey, _ value: Bool?) { self.add(key) }
     mutating func texts(_ key: some CodingKey, _ values: [String]?) { self.add(key) }
 
     mutating func nested(_ key: some CodingKey, _ fields: some Row) {

@@ -63,6 +63,7 @@ extension DoctorReport {
             writer.nested(CodingKeys.daemon, self.daemon)
             writer.nested(CodingKeys.host, self.host)
             writer.rows(CodingKeys.checks, self.checks)
+            if let cost = self.cost { writer.nested(CodingKeys.cost, cost) }
         }
         return writer.bytes
     }

@@ -14,7 +14,7 @@ protocol FieldSink {
     mutating func address(_ key: some CodingKey, _ value: InternetAddress)
     mutating func number(_ key: some CodingKey, _ value: (some FixedWidthInteger)?)
     mutating func number(_ key: some CodingKey, _ value: Double?)
-    mutating func flag(_ key: some CodingKey, _ value: Bool)
+    mutating func flag(_ key: some CodingKey, _ value: Bool?)
     /// Texts of any kind. One cell in CSV, with blanks between.
     mutating func texts(_ key: some CodingKey, _ values: [String]?)
     /// Fields of an object inside; in CSV columns of their own with the key as prefix.

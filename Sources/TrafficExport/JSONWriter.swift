@@ -126,7 +126,8 @@ extension JSONWriter: FieldSink {
         self.bytes.append(decimal: value)
     }
 
-    mutating func flag(_ key: some CodingKey, _ value: Bool) {
+    mutating func flag(_ key: some CodingKey, _ value: Bool?) {
+        guard let value else { return }
         self.key(key.stringValue)
         self.bytes.append(contentsOf: (value ? "true" : "false").utf8)
     }

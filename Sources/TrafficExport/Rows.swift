@@ -168,3 +168,25 @@ extension DoctorReport.Check: Row {
         sink.text(CodingKeys.remedy, self.remedy)
     }
 }
+
+extension CaptureCost: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.seconds, self.seconds)
+        sink.list(CodingKeys.programs, self.programs, label: \.name)
+        sink.flag(CodingKeys.statisticsWereOn, self.statisticsWereOn)
+        sink.number(CodingKeys.emptyProgramNanoseconds, self.emptyProgramNanoseconds)
+        sink.number(CodingKeys.statisticsNanoseconds, self.statisticsNanoseconds)
+    }
+}
+
+extension CaptureCost.Program: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.name, self.name)
+        sink.text(CodingKeys.hook, self.hook)
+        sink.number(CodingKeys.calls, self.calls)
+        sink.number(CodingKeys.callsPerSecond, self.callsPerSecond)
+        sink.number(CodingKeys.nanosecondsPerCall, self.nanosecondsPerCall)
+        sink.number(CodingKeys.cpuPercent, self.cpuPercent)
+        sink.number(CodingKeys.missed, self.missed)
+    }
+}

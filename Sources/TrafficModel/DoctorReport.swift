@@ -48,16 +48,25 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
     public var daemon: DaemonDescription
     public var host: HostDescription
     public var checks: [Check]
+    /// Measured for this report alone. `nil` where nobody asked for it.
+    public var cost: CaptureCost?
 
-    public init(capture: CaptureStatus, daemon: DaemonDescription, host: HostDescription, checks: [Check]) {
+    public init(
+        capture: CaptureStatus,
+        daemon: DaemonDescription,
+        host: HostDescription,
+        checks: [Check],
+        cost: CaptureCost? = nil
+    ) {
         self.capture = capture
         self.daemon = daemon
         self.host = host
         self.checks = checks
+        self.cost = cost
     }
 
     package enum CodingKeys: String, CodingKey {
-        case capture, daemon, host, checks
+        case capture, daemon, host, checks, cost
     }
 
     /// The worst of the checks.

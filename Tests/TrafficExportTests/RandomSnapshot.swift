@@ -202,7 +202,25 @@ struct RandomSnapshot {
                     detail: $0.text(),
                     remedy: $0.maybe { $0.text() }
                 )
-            }
+            },
+            cost: self.maybe { $0.cost() }
+        )
+    }
+
+    private mutating func cost() -> CaptureCost {
+        CaptureCost(
+            seconds: self.rate(),
+            programs: self.list {
+                CaptureCost.Program(
+                    name: $0.text(),
+                    hook: $0.text(),
+                    growth: ProgramCounters(runs: $0.count(), nanoseconds: $0.count(), missed: $0.count()),
+                    seconds: $0.pick([0, 0.1, 2, 10])
+                )
+            },
+            statisticsWereOn: self.maybe { $0.chance() },
+            emptyProgramNanoseconds: self.maybe { $0.rate() },
+            statisticsNanoseconds: self.maybe { $0.rate() }
         )
     }
 }
