@@ -218,6 +218,12 @@ public final class BPFCapture: CaptureSource {
         emit(.packets(packets))
     }
 
+    public func programMeter() throws(CaptureError) -> ProgramMeter? {
+        // Without the one that only the start runs.
+        let iterated = [try self.rung.object.program("sweep_sockets"), try self.rung.object.program("adopt_held_sockets")]
+        return try ProgramMeter(programs: self.rung.links.programs + iterated)
+    }
+
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.rung.links.missedRuns())
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {

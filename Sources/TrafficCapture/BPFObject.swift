@@ -1,5 +1,6 @@
 import CLibbpf
 import Glibc
+import TrafficModel
 
 /// A BPF object: opened from memory, its programs chosen, loaded into the kernel. Unloaded when it goes away, and with the
 /// process at the latest: nothing is pinned.
@@ -73,14 +74,11 @@ struct BPFProgram {
     /// `type/hook`, as in `fexit/inet_sendmsg`.
     var section: String { String(cString: bpf_program__section_name(self.program)) }
 
-    /// Times the kernel left it out because it was at work on that processor already (`recursion_misses`).
+    var descriptor: Int32 { bpf_program__fd(self.program) }
+
+    /// Times the kernel left it out because it was at work on that processor already.
     func missedRuns() throws(CaptureError) -> UInt64 {
-        var info = bpf_prog_info()
-        var length = UInt32(MemoryLayout<bpf_prog_info>.size)
-        try check("bpf_obj_get_info_by_fd", self.name) {
-            bpf_obj_get_info_by_fd(bpf_program__fd(self.program), &info, &length)
-        }
-        return info.recursion_misses
+        try ProgramCounters(ofProgram: self.descriptor, named: self.name).missed
     }
 
     /// Attaches to the hook that the section names.

@@ -8,9 +8,16 @@ public protocol CaptureSource: AnyObject {
     /// Becomes readable when records should be taken before the next sweep; `nil` where nothing ever does.
     var wakeDescriptor: Int32? { get }
 
+    /// To learn what the capture's programs cost. `nil` for a rung without programs.
+    func programMeter() throws(CaptureError) -> ProgramMeter?
+
     /// Takes what the kernel told of its own accord (closed sockets). Cheap.
     func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 
     /// Takes everything that changed since the last sweep.
     func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
+}
+
+extension CaptureSource {
+    public func programMeter() throws(CaptureError) -> ProgramMeter? { nil }
 }

@@ -93,7 +93,7 @@ struct LoadedRung: ~Copyable {
 /// The attached programs of a rung.
 struct BPFLinks: ~Copyable {
     private var links: [Box] = []
-    private var programs: [BPFProgram] = []
+    private(set) var programs: [BPFProgram] = []
     private(set) var hooks: [String] = []
 
     /// Arrays hold no noncopyable values yet.

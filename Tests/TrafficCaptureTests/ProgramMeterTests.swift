@@ -1,0 +1,125 @@
+import CLibbpf
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension LiveCaptureTests {
+    private static func sends(_ cost: CaptureCost) -> UInt64 {
+        cost.programs.filter { $0.name.contains("send") }.reduce(0) { $0 + $1.calls }
+    }
+
+    /// Descriptors of this process that hold the kernel's statistics on.
+    private static func statistics() -> Int {
+        ProcessDirectory.entries("/proc/self/fd").count { linkTarget("/proc/self/fd/\($0)") == "anon_inode:bpf-stats" }
+    }
+
+    @Test("the meter sees at least the calls that were made, and those of the sweep")
+    func meterCounts() throws {
+        let capture = try BPFCapture(rung: self.rung)
+        let meter = try #require(try capture.programMeter())
+        let pair = try SocketPair()
+        let start = MonotonicClock.nanoseconds()
+        let measurement = try meter.start()
+        for _ in 0..<500 { try pair.transfer(100) }
+        try capture.sweep { _ in }
+        let cost = try measurement.cost()
+        let seconds = Double(MonotonicClock.nanoseconds() - start) / 1e9
+
+        #expect(Self.sends(cost) >= 500)
+        #expect(cost.seconds > 0 && cost.seconds < seconds)
+        // Both ends of the pair were passed by.
+        #expect(try #require(cost.programs.first { $0.name == "sweep_sockets" }).calls >= 2)
+        // All of what is attached, and two iterators.
+        #expect(Array(cost.programs.map(\.hook).dropLast(2)) == capture.status.hooks)
+        for program in cost.programs {
+            #expect((program.nanosecondsPerCall == nil) == (program.calls == 0), "\(program)")
+            // Calls of a microsecond at most, on a machine of any speed, would be far below 1 ms.
+            #expect(program.nanosecondsPerCall ?? 1 > 0 && program.nanosecondsPerCall ?? 1 < 1e6, "\(program)")
+            #expect(program.callsPerSecond == Double(program.calls) / cost.seconds)
+        }
+        #expect(try #require(cost.emptyProgramNanoseconds) > 0)
+    }
+
+    @Test("two measurements do not disturb each other, and the last one switches the statistics off")
+    func meterTwice() throws {
+        let capture = try BPFCapture(rung: self.rung)
+        let meter = try #require(try capture.programMeter())
+        let pair = try SocketPair()
+        #expect(Self.statistics() == 0)
+        do {
+            let long = try meter.start()
+            #expect(Self.statistics() == 1)
+            for _ in 0..<100 { try pair.transfer(1) }
+            do {
+                let short = try meter.start()
+                for _ in 0..<100 { try pair.transfer(1) }
+                let cost = try short.cost()
+                #expect(Self.sends(cost) >= 100)
+                let other = try long.cost()
+                #expect(cost.statisticsWereOn == other.statisticsWereOn, "each other's are nobody else's")
+            }
+            #expect(Self.statistics() == 1)
+            for _ in 0..<100 { try pair.transfer(1) }
+            #expect(Self.sends(try long.cost()) >= 300)
+        }
+        #expect(Self.statistics() == 0)
+    }
+
+    @Test("statistics that somebody else switched on are seen, and not measured as ours")
+    func meterOfOthers() throws {
+        let capture = try BPFCapture(rung: self.rung)
+        let meter = try #require(try capture.programMeter())
+        do {
+            // Not in /proc/sys/kernel/bpf_stats_enabled: only what it does to a program shows it.
+            let others = FileHandle(owning: try check("bpf_enable_stats") { bpf_enable_stats(BPF_STATS_RUN_TIME) })
+            let cost = try meter.start().cost()
+            #expect(cost.statisticsWereOn == true)
+            #expect(cost.statisticsNanoseconds == nil && cost.emptyProgramNanoseconds ?? 0 > 0)
+            #expect(others.descriptor >= 0)
+        }
+        // Another test of this machine may be at it just now.
+        var wereOn = true
+        for _ in 0..<100 where wereOn {
+            wereOn = try meter.start().cost().statisticsWereOn ?? true
+            if wereOn { usleep(100_000) }
+        }
+        #expect(!wereOn)
+    }
+
+    @Test("the meter works from other threads while the capture is at work, and outlives it")
+    func meterElsewhere() async throws {
+        let before = Self.openBPFDescriptors()
+        do {
+            var capture: BPFCapture? = try BPFCapture(rung: self.rung)
+            let meter = try #require(try capture?.programMeter())
+            let pair = try SocketPair()
+            async let costs = withThrowingTaskGroup(of: UInt64.self) { tasks in
+                for _ in 0..<8 {
+                    tasks.addTask {
+                        let cost = try meter.start().cost()
+                        return Self.sends(cost)
+                    }
+                }
+                return try await tasks.reduce(into: [UInt64]()) { $0.append($1) }
+            }
+            for _ in 0..<50 {
+                try pair.transfer(10)
+                try capture?.sweep { _ in }
+            }
+            #expect(try await costs.count == 8)
+            capture = nil
+            // Detached, but still there to be asked.
+            let measurement = try meter.start()
+            for _ in 0..<10 { try pair.transfer(1) }
+            #expect(Self.sends(try measurement.cost()) == 0)
+        }
+        #expect(Self.openBPFDescriptors() == before)
+    }
+
+    @Test("a rung without programs has no meter")
+    func meterOfPoll() throws {
+        #expect(try PollCapture().programMeter() == nil)
+    }
+}
