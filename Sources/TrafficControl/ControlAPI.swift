@@ -32,7 +32,11 @@ package enum ControlAPI {
         case fixed(Viewer)
     }
 
-    package static func router(source: any SnapshotSource, access: Access) -> Router<ControlContext> {
+    package static func router(
+        source: any SnapshotSource,
+        cost: any CostSource,
+        access: Access
+    ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
         router.middlewares.add(ProblemMiddleware())
         if case .network(onLoopback: true) = access { router.middlewares.add(LoopbackHostMiddleware()) }
@@ -68,7 +72,7 @@ package enum ControlAPI {
                 socketsOf: parameters.pids("sockets_of"),
                 viewer: context.viewer
             )
-            let interval = try parameters.interval()
+            let interval = try parameters.seconds("interval", atMost: 3600)
             guard source.latest != nil else { throw Problem.noSnapshotYet }
             return Response(
                 status: .ok,
@@ -76,16 +80,27 @@ package enum ControlAPI {
                 body: ResponseBody(lines: query, interval: interval, of: source, to: request)
             )
         }
-        router.get("/v1/doctor") { request, _ in
-            _ = try QueryParameters(request, known: [])
+        router.get("/v1/doctor") { request, context in
+            let time = try QueryParameters(request, known: ["cost"]).seconds("cost", atMost: 10)
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
+            let measured = try await cost.measure(nanoseconds: time, for: request)
+            // After the wait, so that losses of this time are in it.
             guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
             let report = DoctorReport(
                 capture: snapshot.capture,
                 daemon: snapshot.daemon,
                 host: snapshot.host,
-                checks: source.checks()
+                checks: source.checks(),
+                cost: measured
             )
-            return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+            var response = Response.document(
+                report.json() + [UInt8(ascii: "\n")],
+                mediaType: ExportFormat.json.mediaType
+            )
+            // Whoever watches a connection for its end has read what a next request would be read from.
+            if measured != nil { response.headers[.connection] = "close" }
+            return response
         }
         return router
     }

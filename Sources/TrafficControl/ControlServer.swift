@@ -43,6 +43,7 @@ public struct ControlServer: Service {
     }
 
     private let source: any SnapshotSource
+    private let cost: any CostSource
     private let runtimeDirectory: RuntimeDirectory
     private let listen: TrafficModel.SocketAddress?
     private let limits: Limits
@@ -55,6 +56,7 @@ public struct ControlServer: Service {
     ///   - onReady: Called once, when all listeners accept: the daemon is ready.
     public init(
         source: any SnapshotSource,
+        cost: any CostSource,
         runtimeDirectory: RuntimeDirectory,
         listen: TrafficModel.SocketAddress?,
         limits: Limits = Limits(),
@@ -62,6 +64,7 @@ public struct ControlServer: Service {
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
     ) {
         self.source = source
+        self.cost = cost
         self.runtimeDirectory = runtimeDirectory
         self.listen = listen
         self.limits = limits
@@ -131,7 +134,7 @@ public struct ControlServer: Service {
     ) -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
         let application = Application(
-            router: ControlAPI.router(source: self.source, access: access),
+            router: ControlAPI.router(source: self.source, cost: self.cost, access: access),
             server: .http1(
                 configuration: HTTP1Channel.Configuration(
                     additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],

@@ -51,6 +51,12 @@ struct Problem: Error, HTTPResponseError {
         detail: "Sockets are shown on control.sock alone, to callers that the kernel names."
     )
 
+    static let costWithheld = Problem(
+        status: .forbidden,
+        detail:
+            "What counting costs is measured for root and the socket's group, on control.sock alone: it slows the machine a little."
+    )
+
     static func notFound(_ path: String) -> Problem {
         Problem(status: .notFound, detail: "There is nothing at \(path).")
     }

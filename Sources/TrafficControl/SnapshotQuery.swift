@@ -116,11 +116,13 @@ struct QueryParameters {
         return word
     }
 
+    /// A time of 0.1 seconds or more.
+    ///
     /// - Returns: Nanoseconds, `nil` where none is asked for.
-    func interval() throws(Problem) -> UInt64? {
-        guard let text = self.values["interval"] else { return nil }
-        guard let seconds = Double(text), (0.1...3600).contains(seconds) else {
-            throw .badParameter("interval", "'\(text)' is not a number of seconds from 0.1 to 3600")
+    func seconds(_ name: String, atMost limit: Int) throws(Problem) -> UInt64? {
+        guard let text = self.values[name] else { return nil }
+        guard let seconds = Double(text), (0.1...Double(limit)).contains(seconds) else {
+            throw .badParameter(name, "'\(text)' is not a number of seconds from 0.1 to \(limit)")
         }
         return UInt64(seconds * 1e9)
     }

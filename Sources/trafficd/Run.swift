@@ -108,6 +108,7 @@ struct Run: AsyncParsableCommand {
         )
 
         let doctor = Doctor(selection: selection)
+        let cost = CostMeter(try selection.source.programMeter())
         let box = SnapshotBox()
         let resolver = try ProcessResolver()
         let stopper = try Stopper()
@@ -138,6 +139,7 @@ struct Run: AsyncParsableCommand {
             ),
             ControlServer(
                 source: box,
+                cost: cost,
                 runtimeDirectory: directory,
                 listen: self.listen.address,
                 logger: logger,

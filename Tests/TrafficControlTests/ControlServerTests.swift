@@ -71,6 +71,8 @@ struct ControlServerTests {
             #expect(try Self.decode(try await server.curl("/v1/snapshot", as: other).output).processes == [])
             let stream = try await server.curl("/v1/stream", options: ["-N", "--max-time", "1"], as: other)
             #expect(!stream.output.isEmpty && !stream.text.contains("sshd"))
+            let cost = try await server.curl("/v1/doctor?cost=1", options: ["-w", "%{http_code}"], as: other)
+            #expect(cost.text.hasSuffix("403") && server.meter.measurements == 0)
         }
     }
 
@@ -104,6 +106,8 @@ struct ControlServerTests {
             #expect(seen == Fixture.snapshot().visible(to: .network))
             let sockets = try await Command.run(["curl", "-s", "-w", "%{http_code}", base + "/v1/sockets"])
             #expect(sockets.text.hasSuffix("403"))
+            let cost = try await Command.run(["curl", "-s", "-w", "%{http_code}", base + "/v1/doctor?cost=1"])
+            #expect(cost.text.hasSuffix("403") && server.meter.measurements == 0)
             let rebound = try await Command.run(["curl", "-s", "-w", "%{http_code}", "-H", "Host: evil.example", base])
             #expect(rebound.text.hasSuffix("421"))
         }
@@ -133,6 +137,7 @@ struct ControlServerTests {
         )
         let server = ControlServer(
             source: SnapshotBox(),
+            cost: FakeMeter(),
             runtimeDirectory: directory,
             listen: nil,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })

@@ -11,6 +11,7 @@ import TrafficModel
 @Suite("The routes of the control API")
 struct RouteTests {
     let box = SnapshotBox()
+    let meter = FakeMeter()
 
     init() {
         self.box.publish(Fixture.snapshot())
@@ -31,7 +32,7 @@ struct RouteTests {
         access: ControlAPI.Access,
         method: HTTPRequest.Method = .get
     ) async throws -> TestResponse {
-        let application = Application(router: ControlAPI.router(source: self.box, access: access))
+        let application = Application(router: ControlAPI.router(source: self.box, cost: self.meter, access: access))
         return try await application.test(.router) { client in
             try await client.executeRequest(uri: path, method: method, headers: [:], body: nil)
         }
@@ -123,7 +124,9 @@ struct RouteTests {
             ("/v1/processes?filtre=x", "filtre"), ("/v1/stream?interval=0", "interval"),
             ("/v1/stream?interval=3601", "interval"), ("/v1/stream?interval=nan", "interval"),
             ("/v1/stream?view=all", "view"), ("/v1/stream?format=csv", "format"), ("/healthz?x", "x"),
-            ("/v1/doctor?format=csv", "format"), ("/v1/snapshot?filter=a&filter=b", "filter"),
+            ("/v1/doctor?format=csv", "format"), ("/v1/doctor?cost", "cost"), ("/v1/doctor?cost=0.09", "cost"),
+            ("/v1/doctor?cost=10.1", "cost"), ("/v1/doctor?cost=nan", "cost"), ("/v1/doctor?cost=2s", "cost"),
+            ("/v1/doctor?cost=1&cost=1", "cost"), ("/v1/snapshot?filter=a&filter=b", "filter"),
             ("/v1/snapshot?filter=%ff", "filter"), ("/v1/snapshot?sockets_of=1,x", "sockets_of"),
             ("/v1/stream?sockets_of=", "sockets_of"), ("/v1/sockets?sockets_of=-1", "sockets_of"),
         ]
@@ -166,7 +169,7 @@ struct RouteTests {
         arguments: ["/healthz", "/v1/snapshot", "/v1/processes", "/v1/sockets", "/v1/doctor", "/v1/stream"]
     )
     func early(path: String) async throws {
-        let router = ControlAPI.router(source: SnapshotBox(), access: .fixed(.administrator))
+        let router = ControlAPI.router(source: SnapshotBox(), cost: self.meter, access: .fixed(.administrator))
         let response = try await Application(router: router).test(.router) { client in
             try await client.executeRequest(uri: path, method: .get, headers: [:], body: nil)
         }
@@ -180,6 +183,7 @@ struct RouteTests {
         let report = try JSONDecoder().decode(DoctorReport.self, from: Data(response.body.readableBytesView))
         #expect(report.capture == Fixture.snapshot().capture)
         #expect(report.checks == self.box.checks())
+        #expect(report.cost == nil && self.meter.measurements == 0, "nobody asked")
     }
 
     @Test("A user's view holds for every format, and no filter reaches beyond it")

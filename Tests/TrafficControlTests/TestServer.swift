@@ -10,6 +10,7 @@ import TrafficModel
 /// A control server on real sockets in a directory of its own.
 struct TestServer: Sendable {
     let box: SnapshotBox
+    let meter: FakeMeter
     let path: String
     let endpoints: ControlServer.Endpoints
     let group: ServiceGroup
@@ -24,11 +25,13 @@ struct TestServer: Sendable {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let box = SnapshotBox()
         box.publish(Fixture.snapshot())
+        let meter = FakeMeter()
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
         var logger = Logger(label: "test")
         logger.logLevel = .error
         let server = ControlServer(
             source: box,
+            cost: meter,
             runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
             listen: listen,
             limits: limits,
@@ -49,7 +52,9 @@ struct TestServer: Sendable {
             let result: Swift.Result<Value, any Error>
             do {
                 result = .success(
-                    try await body(TestServer(box: box, path: path, endpoints: endpoints, group: services))
+                    try await body(
+                        TestServer(box: box, meter: meter, path: path, endpoints: endpoints, group: services)
+                    )
                 )
             } catch {
                 result = .failure(error)
