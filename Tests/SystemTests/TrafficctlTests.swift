@@ -176,15 +176,19 @@ struct TrafficctlTests {
     func exitCodes() async throws {
         for wrong in [
             ["nosuch"], ["top", "--nosuch"], ["top", "--interval", "0"], ["processes", "--filter", "no:such"],
-            ["top", "--width", "9"],
+            ["top", "--width", "9"], ["doctor", "--seconds", "1"], ["doctor", "--cost", "--seconds", "0.05"],
+            ["doctor", "--cost", "--seconds", "10.5"], ["doctor", "--cost", "--seconds", "nan"],
         ] {
             let result = try CommandResult.of(Lab.binary("trafficctl"), wrong)
             #expect(result.status == 64, "\(wrong)")
             #expect(!result.error.isEmpty)
         }
         try await Lab.withDirectory { directory in
-            for command in ["processes", "sockets", "export", "watch", "doctor"] {
-                let result = try self.trafficctl(command, "--runtime-directory", directory)
+            for command in [["processes"], ["sockets"], ["export"], ["watch"], ["doctor"], ["doctor", "--cost"]] {
+                let result = try CommandResult.of(
+                    Lab.binary("trafficctl"),
+                    command + ["--runtime-directory", directory]
+                )
                 #expect(result.status == 69)
                 #expect(
                     result.error

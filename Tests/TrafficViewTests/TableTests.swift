@@ -42,6 +42,61 @@ struct TableTests {
         #expect(snapshot.withProcesses(sortedBy: RowOrder(.pid), limit: 0).processes == [])
     }
 
+    @Test(
+        "what counting costs is a table with its total, and what was not called has no time",
+        arguments: [80, 40, 20]
+    )
+    func cost(width: Int) throws {
+        let frame = DoctorView(typeface: Fixture.unicode, width: width).frame(of: try self.report(cost: Self.cost))
+        FrameTests.check(frame, width: width, height: .max, typeface: Fixture.unicode)
+        try FrameTests.compare(frame.plainText, with: "doctor-cost-\(width)")
+    }
+
+    private static let cost = CaptureCost(
+        seconds: 2.0004,
+        programs: [
+            CaptureCost.Program(
+                name: "sock_send_length",
+                hook: "tp_btf/sock_send_length",
+                growth: ProgramCounters(runs: 40_001, nanoseconds: 6_521_000),
+                seconds: 2.0004
+            ),
+            CaptureCost.Program(
+                name: "adopt_held_sockets",
+                hook: "iter/task_file",
+                growth: ProgramCounters(missed: 3),
+                seconds: 2.0004
+            ),
+        ],
+        statisticsWereOn: false,
+        emptyProgramNanoseconds: 58.7,
+        statisticsNanoseconds: 77
+    )
+
+    @Test("without programs the cost says so; with another's statistics it says whose they may be")
+    func otherCosts() throws {
+        let view = DoctorView(typeface: Fixture.unicode, width: 200)
+        let none = view.frame(of: try self.report(cost: CaptureCost(seconds: 0, programs: [])))
+        #expect(none.plainText.contains("none in the kernel") && !none.plainText.contains("NS/CALL"))
+        var cost = Self.cost
+        cost.statisticsWereOn = true
+        cost.statisticsNanoseconds = nil
+        let shared = view.frame(of: try self.report(cost: cost)).plainText
+        #expect(shared.contains("were on before (sysctl kernel.bpf_stats_enabled") && !shared.contains("longer"))
+    }
+
+    private func report(cost: CaptureCost) throws -> DoctorReport {
+        let snapshot = try Fixture.snapshot()
+        let capture = CaptureStatus(rung: .tracepoint, hooks: ["tp_btf/sock_send_length"], blindSpots: [])
+        return DoctorReport(
+            capture: capture,
+            daemon: snapshot.daemon,
+            host: snapshot.host,
+            checks: [.init(name: "losses", status: .ok, detail: "none")],
+            cost: cost
+        )
+    }
+
     @Test("the doctor says what is wrong, what it costs and what would help", arguments: [80, 40])
     func doctor(width: Int) throws {
         let snapshot = try Fixture.snapshot()

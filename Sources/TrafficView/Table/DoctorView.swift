@@ -1,6 +1,7 @@
 public import TrafficModel
 
-/// The report of `doctor` for people: who counts and how, then what was looked at, the worst with its remedy.
+/// The report of `doctor` for people: who counts and how, then what was looked at, the worst with its remedy, then what counting costs
+/// where that was measured.
 public struct DoctorView: Sendable {
     public var typeface: Typeface
     public var width: Int
@@ -39,12 +40,13 @@ public struct DoctorView: Sendable {
             rows += self.rows(check.status.rawValue, "\(check.name): \(check.detail)", labelRole: role)
             if let remedy = check.remedy { rows += self.rows("", "\(self.typeface.outgoing) \(remedy)", .key) }
         }
+        if let cost = report.cost { rows += self.rows(of: cost) }
         return Frame(rows: rows)
     }
 
     private static let labelWidth = 11
 
-    private func rows(
+    func rows(
         _ label: String,
         _ text: String,
         _ role: Style.Role = .plain,

@@ -7,6 +7,8 @@ public struct Table: Sendable {
         /// Bytes per second.
         case rate(Double)
         case microseconds(UInt64)
+        /// Neither bytes nor time, shown with so many places after the point.
+        case number(Double, places: Int)
         /// Not known.
         case none
     }
@@ -48,6 +50,7 @@ public struct Table: Sendable {
         case .count(let count): String(count)
         case .bytes(let bytes), .microseconds(let bytes): String(bytes)
         case .rate(let rate): String(Int(rate.isFinite ? min(max(0, rate), 9e18) : 0))
+        case .number(let number, _): String(number)
         case .none: ""
         }
     }
@@ -102,7 +105,7 @@ public struct Table: Sendable {
         for row in self.rows {
             switch row[column] {
             case .text: return false
-            case .count, .bytes, .rate, .microseconds: return true
+            case .count, .bytes, .rate, .microseconds, .number: return true
             case .none: continue
             }
         }
@@ -116,6 +119,8 @@ public struct Table: Sendable {
         case .bytes(let bytes): units.amount(bytes)
         case .rate(let rate): units.amount(rate)
         case .microseconds(let time): TimeText.roundTrip(microseconds: time)
+        case .number(let number, let places):
+            Units.fixed(number.isFinite ? min(max(0, number), 1e12) : 0, decimals: places)
         case .none: "-"
         }
     }

@@ -56,7 +56,7 @@ public enum Units: Sendable, Hashable, CaseIterable {
         return (Self.fixed(value, decimals: decimals), Self.prefixes[step])
     }
 
-    /// - Parameter value: At least 0 and below 10^6.
+    /// - Parameter value: From 0 to 10^12.
     static func fixed(_ value: Double, decimals: Int) -> String {
         var scale = 1
         for _ in 0..<decimals { scale *= 10 }
@@ -81,6 +81,11 @@ public enum TimeText {
         if days == 0 { return "\(hours)h \(two(minutes % 60))m" }
         return days < 100 ? "\(days)d \(hours % 24)h" : "\(days)d"
     }
+
+    /// `0.4`, without the unit.
+    ///
+    /// - Parameter seconds: From 0 to 10^12.
+    public static func seconds(_ seconds: Double) -> String { Units.fixed(seconds, decimals: 1) }
 
     /// A round-trip time: `85 us`, `1.20 ms`, `340 ms`, `12.0 s`.
     public static func roundTrip(microseconds: UInt64) -> String {

@@ -10,8 +10,14 @@ struct Doctor: AsyncParsableCommand {
         discussion: """
             Exits with 0 also where something is degraded, and with 1 where a check failed.
 
+            With --cost the daemon switches the kernel's BPF statistics on for a moment and tells how often its programs ran and \
+            how long they took. Statistics make every call of every BPF program of the machine some nanoseconds longer; how many \
+            is measured too. Only root and the group may ask.
+
             EXAMPLES
               trafficctl doctor
+              trafficctl doctor --cost
+              trafficctl doctor --cost --seconds 10 --format json | jq .cost
               trafficctl doctor --format json | jq '.checks[] | select(.status != "ok")'
             """
     )
@@ -25,10 +31,22 @@ struct Doctor: AsyncParsableCommand {
     @Option(help: "table: for people. json: as the daemon has it.")
     var format = Format.table
 
+    @Flag(help: "Measure what counting costs in the kernel, and wait for it.")
+    var cost = false
+
+    @Option(help: "For how long to measure with --cost, 0.1 to 10. (default: 2)")
+    var seconds: Double?
+
     @OptionGroup var color: ColorOptions
 
+    func validate() throws {
+        guard let seconds else { return }
+        guard self.cost else { throw ValidationError("--seconds goes with --cost.") }
+        guard (0.1...10).contains(seconds) else { throw ValidationError("--seconds must be between 0.1 and 10.") }
+    }
+
     func run() async throws {
-        let answer = try await self.connection.client.get("/v1/doctor")
+        let answer = try await self.answer()
         let report: DoctorReport
         do {
             report = try JSONDecoder().decode(DoctorReport.self, from: Data(answer.readableBytesView))
@@ -44,5 +62,14 @@ struct Doctor: AsyncParsableCommand {
             try output.write(view.frame(of: report), inColor: self.color.isWanted)
         }
         if report.status == .failed { throw ExitCode.failure }
+    }
+
+    private func answer() async throws -> ByteBuffer {
+        let client = self.connection.client
+        guard self.cost else { return try await client.get("/v1/doctor") }
+        let seconds = self.seconds ?? 2
+        return try await waiting("measuring", seconds: seconds) {
+            try await client.get("/v1/doctor", [("cost", "\(seconds)")])
+        }
     }
 }

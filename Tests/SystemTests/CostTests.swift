@@ -1,0 +1,194 @@
+import Foundation
+import Glibc
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// `trafficctl doctor --cost` on the real kernel.
+    @Suite(.needsRoot)
+    struct CostTests {
+        private func doctor(_ daemon: Daemon, _ arguments: String...) throws -> Program {
+            let directory = ["--runtime-directory", daemon.directories.runtime.path]
+            return try Program(Machine.programs.client, ["doctor", "--cost"] + arguments + directory)
+        }
+
+        private func cost(_ doctor: Program) async throws -> CaptureCost {
+            let report = try JSONDecoder().decode(DoctorReport.self, from: try await doctor.rest())
+            let code = try await doctor.exit()
+            #expect(code == 0, "\(doctor.errorText)")
+            return try #require(report.cost)
+        }
+
+        /// Whether the daemon holds the kernel's statistics on.
+        private func isMeasuring(_ daemon: Daemon) -> Bool {
+            let folder = "/proc/\(daemon.program.pid)/fd"
+            let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+            return names.contains {
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)"))
+                    == "anon_inode:bpf-stats"
+            }
+        }
+
+        private func waitUntil(_ isMeasuring: Bool, _ daemon: Daemon) async throws {
+            let deadline = ContinuousClock.now + .seconds(10)
+            while self.isMeasuring(daemon) != isMeasuring {
+                try #require(ContinuousClock.now < deadline, "measuring: \(!isMeasuring)")
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+
+        /// - Returns: How many sends it made: one for every request and one for every answer.
+        @discardableResult
+        private func makeRequests(_ count: UInt64) async throws -> UInt64 {
+            let options = ["--address", "127.0.0.1", "--count", "\(count)"]
+            let result = try await Program.run(Machine.programs.generator, options + ["tcp-requests"])
+            try #require(result.code == 0, "\(result.error)")
+            return 2 * count
+        }
+
+        /// `run_cnt` of the daemon's programs, by the kernel's id.
+        private func runs(_ daemon: Daemon) async throws -> [Int: UInt64] {
+            struct Row: Decodable {
+                var id: Int
+                var run_cnt: UInt64?
+            }
+            let ours = BPFObjects.held(by: daemon.program.pid).programs
+            let listing = try await tool("bpftool", ["-j", "prog", "show"])
+            let rows = try JSONDecoder().decode([Row].self, from: Data(listing.output.utf8))
+            return Dictionary(
+                uniqueKeysWithValues: rows.filter { ours.contains($0.id) }.map { ($0.id, $0.run_cnt ?? 0) }
+            )
+        }
+
+        /// The kernel has one switch for the machine, which another test or person may have on just now.
+        private func expectStandstill(_ daemon: Daemon) async throws {
+            for _ in 0..<20 {
+                let before = try await self.runs(daemon)
+                try #require(!before.isEmpty)
+                try await self.makeRequests(100)
+                if try await self.runs(daemon) == before { return }
+                try await Task.sleep(for: .milliseconds(500))
+            }
+            Issue.record("the programs' runs are still being counted")
+        }
+
+        @Test(
+            "it counts at least the calls that were made meanwhile, no more than bpftool has, and stops",
+            .needsBPF,
+            .needs("bpftool")
+        )
+        func counts() async throws {
+            try await withDaemon { daemon in
+                try await self.expectStandstill(daemon)
+                let before = try await self.runs(daemon)
+                let doctor = try self.doctor(daemon, "--seconds", "5", "--format", "json")
+                try await self.waitUntil(true, daemon)
+                // The clock runs from a moment after the switch.
+                try await Task.sleep(for: .milliseconds(200))
+                let sends = try await self.makeRequests(2000)
+                try #require(self.isMeasuring(daemon), "the machine is too slow for this test")
+                let cost = try await self.cost(doctor)
+                #expect(!self.isMeasuring(daemon))
+                let after = try await self.runs(daemon)
+
+                #expect((5..<6).contains(cost.seconds))
+                let counted = cost.programs.filter { $0.name.contains("send") }.reduce(0) { $0 + $1.calls }
+                #expect(counted >= sends)
+                let all = cost.programs.reduce(0) { $0 + $1.calls }
+                let grown = after.reduce(0) { $0 + $1.value - before[$1.key, default: 0] }
+                #expect(all <= grown, "counted \(all), the kernel \(grown)")
+                #expect(cost.programs.allSatisfy { $0.missed == 0 || $0.calls > 0 })
+                #expect(cost.cpuPercent > 0)
+                try await self.expectStandstill(daemon)
+            }
+        }
+
+        @Test(
+            "a client that is gone leaves no statistics on, whether it was alone or not",
+            .needsBPF,
+            .needs("bpftool")
+        )
+        func gone() async throws {
+            try await withDaemon { daemon in
+                let other = try self.doctor(daemon, "--seconds", "2", "--format", "json")
+                let doctor = try self.doctor(daemon, "--seconds", "10")
+                try await self.waitUntil(true, daemon)
+                try await Task.sleep(for: .milliseconds(300))
+                doctor.signal(SIGINT)
+                try await doctor.exit()
+                #expect(self.isMeasuring(daemon), "the other is still at it")
+                let cost = try await self.cost(other)
+                #expect((2..<3).contains(cost.seconds))
+                try await self.waitUntil(false, daemon)
+                try await self.expectStandstill(daemon)
+            }
+        }
+
+        @Test("the table has a line per program and the total, and the daemon goes on counting", .needsBPF)
+        func table() async throws {
+            try await withDaemon { daemon in
+                let doctor = try self.doctor(daemon, "--seconds", "1")
+                try await self.waitUntil(true, daemon)
+                let first = try await daemon.snapshot().takenBoottimeNanoseconds
+                let second = try await daemon.snapshot().takenBoottimeNanoseconds
+                #expect(second > first && self.isMeasuring(daemon))
+                let text = String(decoding: try await doctor.rest(), as: UTF8.self)
+                try await doctor.exit()
+                #expect(doctor.errorText.isEmpty, "no terminal, no progress")
+                let lines = text.split(separator: "\n")
+                let title = try #require(lines.firstIndex { $0.hasPrefix("PROGRAM ") })
+                let capture = try await daemon.latestSnapshot().capture
+                #expect(lines[title...].firstIndex { $0.hasPrefix("total ") } == title + capture.hooks.count + 3)
+                #expect(text.contains("of one processor, in the kernel, measured for 1.0 s"))
+                #expect(text.contains("ns longer; it is over") || text.contains("were on before"))
+            }
+        }
+
+        @Test("on a terminal it says that it measures, and takes that away", .needsBPF, .needs("tmux"))
+        func progress() async throws {
+            try await withDaemon { daemon in
+                try await Lab.withDirectory { directory in
+                    let terminal = try Terminal(
+                        width: 100,
+                        height: 60,
+                        directory: directory,
+                        command: "'\(Machine.programs.client.path)' doctor --cost --seconds 1 --runtime-directory "
+                            + "'\(daemon.directories.runtime.path)'"
+                    )
+                    try await terminal.wait("progress") { $0.firstMatch(of: /measuring: 0\.[3-9] of 1\.0 s/) != nil }
+                    let screen = try await terminal.wait(for: "over")
+                    #expect(screen.contains("NS/CALL") && screen.contains("exit status 0"))
+                    #expect(!screen.contains("measuring:"))
+                }
+            }
+        }
+
+        @Test("a stranger is refused with 77", .needsBPF, .needs("setpriv"))
+        func stranger() async throws {
+            try await withDaemon { daemon in
+                chmod(daemon.directories.controlSocket.path, 0o666)
+                let stranger = ["--reuid=65534", "--regid=65534", "--clear-groups", Machine.programs.client.path]
+                let place = ["--runtime-directory", daemon.directories.runtime.path]
+                let refused = try await tool("setpriv", stranger + ["doctor", "--cost"] + place)
+                #expect(refused.code == 77)
+                #expect(refused.error.contains("root") && refused.output.isEmpty)
+                let plain = try await tool("setpriv", stranger + ["doctor"] + place)
+                #expect(plain.code == 0, "\(plain.error)")
+            }
+        }
+
+        @Test("on the rung poll there is nothing to measure, and no wait")
+        func poll() async throws {
+            try await withDaemon(rung: "poll") { daemon in
+                let start = ContinuousClock.now
+                let cost = try await self.cost(try self.doctor(daemon, "--seconds", "10", "--format", "json"))
+                #expect(cost == CaptureCost(seconds: 0, programs: []))
+                let doctor = try self.doctor(daemon)
+                let text = String(decoding: try await doctor.rest(), as: UTF8.self)
+                #expect(text.contains("cost       none in the kernel"))
+                #expect(ContinuousClock.now - start < .seconds(8))
+            }
+        }
+    }
+}
