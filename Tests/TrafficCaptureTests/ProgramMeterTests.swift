@@ -57,6 +57,7 @@ extension LiveCaptureTests {
                 for _ in 0..<100 { try pair.transfer(1) }
                 let cost = try short.cost()
                 #expect(Self.sends(cost) >= 100)
+                #expect(Self.sends(cost) + 100 <= Self.sends(try long.cost()), "what was before is not in it")
                 let other = try long.cost()
                 #expect(cost.statisticsWereOn == other.statisticsWereOn, "each other's are nobody else's")
             }
