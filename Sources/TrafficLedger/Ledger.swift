@@ -5,7 +5,7 @@ public import TrafficModel
 ///
 /// Pure: no clock, no I/O. The same events give the same totals, whichever rung or file they come from. Counters in events are
 /// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
-/// to the process, the scope and the total in one place, ``credit(_:)``, and nothing is ever subtracted.
+/// to the process, the scope, the class and the total in one place, ``credit(_:of:)``, and nothing is ever subtracted.
 public struct Ledger: Sendable {
     /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
     public struct Retention: Sendable, Hashable {
@@ -42,13 +42,15 @@ public struct Ledger: Sendable {
     private var loss = CaptureLoss()
     private var totals = ByteCounts(retransmitted: 0)
     private var totalMeter = RateMeter()
-    private var scopes: [SocketScope: ByteCounts] = [:]
+    private var destinations: DestinationTotals
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
 
-    public init(retention: Retention = Retention()) {
+    /// - Parameter classes: Which remote addresses have a sum of their own.
+    public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
         self.retention = retention
+        self.destinations = DestinationTotals(classes: classes)
         self.exited = ExitedAccounts(limit: retention.exitedGroupLimit)
     }
 
@@ -59,7 +61,7 @@ public struct Ledger: Sendable {
         case .owner(let socket, let owner):
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
             guard let growth = self.sockets[socket]?.absorb(owner) else { return }
-            self.credit(growth)
+            self.credit(growth, of: socket)
         case .census(let serials):
             self.close(allBut: serials)
         case .details(let process, let details):
@@ -72,6 +74,8 @@ public struct Ledger: Sendable {
             self.interfaces.absorb(usages)
         case .packets(let packets):
             self.creditToKernel(self.interfaces.absorb(packets))
+        case .hostAddresses(let addresses):
+            self.destinations.absorb(addresses)
         case .loss(let loss):
             self.loss = loss
         case .tick(let wall, let boottime):
@@ -90,7 +94,7 @@ public struct Ledger: Sendable {
         // In place: an account is large, and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
         if growth.isEnd { self.closedOrder.append(observation.serial) }
-        self.credit(growth)
+        self.credit(growth, of: observation.serial)
     }
 
     private mutating func close(allBut serials: Set<UInt64>) {
@@ -105,7 +109,7 @@ public struct Ledger: Sendable {
     }
 
     /// The one place where bytes become part of a total.
-    private mutating func credit(_ growth: SocketAccount.Growth) {
+    private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
         let users = self.userNames
         for (owner, payload) in growth.owners {
             let isNews = self.processes[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])]
@@ -120,16 +124,14 @@ public struct Ledger: Sendable {
         }
         if let wire = growth.wire {
             self.totals.add(wire: wire)
-            if let scope = growth.scope { self.scopes[scope, default: ByteCounts()].add(wire: wire) }
             for (process, share) in growth.wireShares where process != .kernel {
                 self.processes[process]?.add(wire: share)
             }
             for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
         }
-        let payload = growth.payload
-        self.totals.payload += payload
-        if payload.total > 0, let scope = growth.scope {
-            self.scopes[scope, default: ByteCounts()].payload += payload
+        self.totals.payload += growth.payload
+        if let ends = growth.ends {
+            self.destinations.credit(growth.bytes, of: serial, over: ends, to: growth.destination)
         }
     }
 
@@ -145,6 +147,9 @@ public struct Ledger: Sendable {
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
+        for (serial, ends, destination) in self.destinations.settle() {
+            self.sockets[serial]?.settle(ends, at: destination)
+        }
         // A clock that did not move on gives no rate: the next tick covers both stretches.
         if let last = self.lastTick, boottime <= last.boottime { return }
         let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
@@ -172,13 +177,15 @@ public struct Ledger: Sendable {
     private mutating func surveyOpenSockets() {
         self.processes.forEachInPlace { $0.forgetSockets() }
         self.totals.pendingSent = 0
-        self.scopes.forEachInPlace { $0.pendingSent = 0 }
+        self.destinations.forgetPending()
         for socket in self.sockets.values where !socket.isClosed {
             for owner in socket.owners { self.processes[owner]?.hold(socket) }
             let pending = socket.bytes.pendingSent
             guard pending > 0 else { continue }
             self.totals.pendingSent += pending
-            if let scope = socket.scope { self.scopes[scope, default: ByteCounts()].pendingSent += pending }
+            if let destination = socket.destination {
+                self.destinations.add(ByteCounts(pendingSent: pending), to: destination)
+            }
         }
     }
 
@@ -221,9 +228,8 @@ public struct Ledger: Sendable {
             totals: Totals(
                 bytes: self.totals,
                 rates: self.totalMeter.rates,
-                byScope: Dictionary(
-                    uniqueKeysWithValues: self.scopes.map { ($0.key.rawValue, $0.value) }
-                )
+                byScope: self.destinations.byScope,
+                byClass: self.destinations.byClass
             )
         )
     }

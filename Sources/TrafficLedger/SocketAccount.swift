@@ -19,15 +19,29 @@ struct SocketAccount {
         var wire: WireTotals?
         /// The same, by whose they are. Those of a socket that nobody has used yet are not in it, and come later.
         var wireShares: [(process: ProcessIdentity, wire: WireTotals)] = []
-        var scope: SocketScope?
+        /// `nil` where the socket has no remote address.
+        var ends: SocketEnds?
+        var destination: Destination?
         /// This was the socket's last word.
         var isEnd = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
+        /// Of the socket as a whole.
+        var bytes: ByteCounts {
+            ByteCounts(
+                payload: self.payload,
+                wireSent: self.wire?.sent,
+                wireReceived: self.wire?.received,
+                retransmitted: self.retransmitted
+            )
+        }
     }
 
     private(set) var observation: SocketObservation
     private(set) var isClosed = false
+    private var ends: SocketEnds?
+    /// Where what grows counts; `nil` until that is decided, and for a socket without a remote address.
+    private(set) var destination: Destination?
     private var shares: [ProcessIdentity: Share] = [:]
     private var unowned = PayloadBytes()
     /// The kernel counts retransmissions from a connection's start; of a preexisting one only what came after counts.
@@ -49,8 +63,19 @@ struct SocketAccount {
         self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
     }
 
-    var scope: SocketScope? {
-        SocketScope(local: self.observation.local.address, remote: self.observation.remote.address)
+    /// Takes up where its bytes count, unless it has turned to someone else meanwhile.
+    mutating func settle(_ ends: SocketEnds, at destination: Destination) {
+        if ends == self.ends { self.destination = destination }
+    }
+
+    private mutating func updateEnds() {
+        let ends = SocketEnds(local: self.observation.local.address, remote: self.observation.remote.address)
+        // A connection that was dissolved (connect(2) to AF_UNSPEC) moves no more: what is still told of it went to its old end.
+        if ends.remote.isUnspecified && self.ends != nil && self.observation.transport.hasConnections { return }
+        let news = ends.remote.isUnspecified ? nil : ends
+        guard news != self.ends else { return }
+        self.ends = news
+        self.destination = nil
     }
 
     var owners: some Collection<ProcessIdentity> { self.shares.keys }
@@ -73,8 +98,10 @@ struct SocketAccount {
             self.observation = observation
             self.isClosed = observation.closedBoottimeNanoseconds != nil
             growth.isEnd = self.isClosed
+            self.updateEnds()
         }
-        growth.scope = self.scope
+        growth.ends = self.ends
+        growth.destination = self.destination
         // Two slots of one process are added up before they are compared with what is known.
         var totals: [ProcessIdentity: OwnerObservation] = [:]
         for owner in observation.owners {
@@ -148,7 +175,7 @@ struct SocketAccount {
         let grown = owner.payload.growth(since: known)
         self.shares[owner.identity, default: Share()].inMap = known + grown
         self.payload += grown
-        return Growth(owners: [(owner.withoutPayload, grown)], scope: self.scope)
+        return Growth(owners: [(owner.withoutPayload, grown)], ends: self.ends, destination: self.destination)
     }
 
     mutating func tick(seconds: Double) {
@@ -167,7 +194,8 @@ struct SocketAccount {
             local: seen.local,
             remote: seen.remote,
             role: seen.role,
-            scope: self.scope,
+            scope: self.destination?.scope,
+            addressClass: self.destination?.addressClass,
             state: seen.state,
             openedAt: seen.openedBoottimeNanoseconds.map(wall),
             closedAt: seen.closedBoottimeNanoseconds.map(wall),

@@ -11,6 +11,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case interfaces([InterfaceUsage])
     /// Every interface that packets passed, in every network namespace.
     case packets([InterfacePackets])
+    /// The addresses of all interfaces in all network namespaces of this machine that are known: all of them, not what changed.
+    case hostAddresses(Set<InternetAddress>)
     case loss(CaptureLoss)
     /// Ends a round of observations: rates are taken and what is old is folded away.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)

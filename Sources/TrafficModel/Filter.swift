@@ -4,7 +4,7 @@
 /// the meaning from every other character. The keys are those of ``FilterKey``.
 ///
 /// - `process:` part of the name or the path of the executable; `unit:`, `container:`, `cgroup:` part of the value
-/// - `pid:`, `user:` (name or uid), `proto:`, `state:`, `scope:`, `role:` exactly
+/// - `pid:`, `user:` (name or uid), `proto:`, `state:`, `scope:`, `class:`, `role:` exactly
 /// - `port:` (either end), `lport:`, `rport:` one port or a range, `8000-8100`
 /// - `remote:`, `local:` an address, a prefix (`10.0.0.0/8`), or the beginning of an address as text (`192.168.`)
 /// - `rx`, `tx`, `total` payload bytes and `rxrate`, `txrate`, `rate` bytes per second, after `>`, `>=`, `<`, `<=` or `=` a number

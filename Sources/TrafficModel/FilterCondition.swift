@@ -56,6 +56,7 @@ extension Filter {
         case transport(TransportProtocol)
         case state(SocketState)
         case scope(SocketScope)
+        case addressClass(String)
         case role(SocketRole)
 
         func matches(_ socket: SocketUsage) -> Bool {
@@ -68,6 +69,7 @@ extension Filter {
             case .transport(let transport): socket.transport == transport
             case .state(let state): socket.state == state
             case .scope(let scope): socket.scope == scope
+            case .addressClass(let name): socket.addressClass == name
             case .role(let role): socket.role == role
             }
         }
@@ -75,26 +77,15 @@ extension Filter {
 
     enum AddressPattern: Sendable, Hashable {
         case exactly(InternetAddress)
-        /// - Parameter length: In bits of the 16 bytes, so 96 more than an IPv4 prefix is written with.
-        case network(InternetAddress, length: Int)
+        case network(AddressBlock)
         case beginning(Needle)
 
         /// An unspecified address (`::`, no other end) matches where it is asked for itself, and no network.
         func matches(_ address: InternetAddress) -> Bool {
             switch self {
             case .exactly(let wanted): address == wanted
-            case .network(let network, let length): Self.contains(network, length: length, address)
+            case .network(let block): block.contains(address)
             case .beginning(let needle): !address.isUnspecified && needle.isBeginning(of: address.description)
-            }
-        }
-
-        private static func contains(_ network: InternetAddress, length: Int, _ address: InternetAddress) -> Bool {
-            // 0.0.0.0/0 is all of IPv4 and ::/0 all of IPv6, though the bytes of one lie within the other.
-            guard network.isIPv4 == address.isIPv4, !address.isUnspecified else { return false }
-            return (0..<16).allSatisfy { index in
-                let bits = max(0, min(8, length - index * 8))
-                let mask = UInt8(truncatingIfNeeded: 0xff00 >> bits)
-                return network.bytes[index] & mask == address.bytes[index] & mask
             }
         }
     }

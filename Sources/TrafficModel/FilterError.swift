@@ -55,7 +55,9 @@ public enum FilterKey: String, Sendable, Hashable, CaseIterable {
     case remotePort = "rport"
     case remote, local
     case transport = "proto"
-    case state, scope, role
+    case state, scope
+    case addressClass = "class"
+    case role
     case received = "rx"
     case sent = "tx"
     case total

@@ -142,6 +142,7 @@ extension FilterKey {
         case .transport: .socket(.transport(try Self.word(value)))
         case .state: .socket(.state(try Self.state(value)))
         case .scope: .socket(.scope(try Self.word(value)))
+        case .addressClass: .socket(.addressClass(try Self.className(value)))
         case .role: .socket(.role(try Self.word(value)))
         case .received, .sent, .total, .receivedRate, .sentRate, .rate: throw .sign(expected: "a comparison")
         }
@@ -180,6 +181,15 @@ extension FilterKey {
         return try Self.word(text)
     }
 
+    /// Any name that a class can have: which ones there are is known to the daemon alone.
+    private static func className(_ text: String) throws(Mismatch) -> String {
+        let name = text.lowercased()
+        guard AddressClasses.isName(name) else {
+            throw .value(expected: "the name of a class, as trafficd was given it with --class")
+        }
+        return name
+    }
+
     private static func ports(_ text: String) throws(Mismatch) -> ClosedRange<UInt16> {
         let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { UInt16($0) }
         guard ends.count <= 2, let first = ends.first ?? nil, let last = ends.last ?? nil, first <= last else {
@@ -190,13 +200,9 @@ extension FilterKey {
 
     private static func addresses(_ text: String) throws(Mismatch) -> Filter.AddressPattern {
         if let address = InternetAddress(text) { return .exactly(address) }
-        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        if parts.count == 2, let network = InternetAddress(String(parts[0])), let length = UInt8(parts[1]) {
-            // An IPv4 prefix counts from the address's own first bit, which is the 97th of the 16 bytes.
-            let isDotted = network.isIPv4 && !parts[0].contains(":")
-            let bits = Int(length) + (isDotted ? 96 : 0)
-            if bits <= 128 { return .network(network, length: bits) }
-        } else if parts.count == 1, FilterParser.isBeginningOfAddress(text) {
+        if text.contains("/") {
+            if let block = AddressBlock(around: text) { return .network(block) }
+        } else if FilterParser.isBeginningOfAddress(text) {
             return .beginning(.init(text))
         }
         throw .value(expected: "an address, a prefix such as 10.0.0.0/8, or the beginning of an address")

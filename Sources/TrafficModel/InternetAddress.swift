@@ -40,6 +40,16 @@ public struct InternetAddress: Hashable, Sendable {
         return word
     }
 
+    /// The first so many bits of the 16 bytes, and 0 for the others.
+    func prefix(_ count: Int) -> InternetAddress {
+        var result = self
+        for index in 0..<16 {
+            let kept = max(0, min(8, count - index * 8))
+            result.bytes[index] &= UInt8(truncatingIfNeeded: 0xff00 >> kept)
+        }
+        return result
+    }
+
     public static func == (left: Self, right: Self) -> Bool {
         left.high == right.high && left.low == right.low
     }

@@ -144,21 +144,27 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
 public struct Totals: Sendable, Decodable, Hashable {
     public var bytes: ByteCounts
     public var rates: PayloadRates
-    /// Payload by how far the other end is. A socket without a remote address (unconnected UDP) is in none.
+    /// By how far the other end was when the bytes were moved. What had no other end's address (unconnected UDP) is in none.
     public var byScope: [String: ByteCounts]
+    /// The same by the class of the remote address, every configured class with its name. What is in no class is in none. `nil`
+    /// where there are no classes.
+    public var byClass: [String: ByteCounts]?
 
     public init(
         bytes: ByteCounts = ByteCounts(),
         rates: PayloadRates = PayloadRates(),
-        byScope: [String: ByteCounts] = [:]
+        byScope: [String: ByteCounts] = [:],
+        byClass: [String: ByteCounts]? = nil
     ) {
         self.bytes = bytes
         self.rates = rates
         self.byScope = byScope
+        self.byClass = byClass
     }
 
     package enum CodingKeys: String, CodingKey {
         case byScope = "by_scope"
+        case byClass = "by_class"
         case rates
     }
 
@@ -167,5 +173,6 @@ public struct Totals: Sendable, Decodable, Hashable {
         self.bytes = try ByteCounts(from: decoder)
         self.rates = try container.decode(PayloadRates.self, forKey: .rates)
         self.byScope = try container.decode([String: ByteCounts].self, forKey: .byScope)
+        self.byClass = try container.decodeIfPresent([String: ByteCounts].self, forKey: .byClass)
     }
 }

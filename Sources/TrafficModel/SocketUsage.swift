@@ -27,6 +27,8 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public var role: SocketRole
     /// `nil` for a socket without a remote address.
     public var scope: SocketScope?
+    /// The name of the class that the remote address is in (``AddressClasses``), if it is in one.
+    public var addressClass: String?
     public var state: SocketState
     /// `nil` for a socket older than the daemon.
     public var openedAt: Timestamp?
@@ -57,6 +59,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         remote: SocketAddress,
         role: SocketRole,
         scope: SocketScope?,
+        addressClass: String? = nil,
         state: SocketState,
         openedAt: Timestamp? = nil,
         closedAt: Timestamp? = nil,
@@ -79,6 +82,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         self.remote = remote
         self.role = role
         self.scope = scope
+        self.addressClass = addressClass
         self.state = state
         self.openedAt = openedAt
         self.closedAt = closedAt
@@ -97,7 +101,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     package enum CodingKeys: String, CodingKey {
         case serial, cookie
         case transport = "protocol"
-        case family, local, remote, role, scope, state
+        case family, local, remote, role, scope
+        case addressClass = "class"
+        case state
         case openedAt = "opened_at"
         case closedAt = "closed_at"
         case preexisting
@@ -122,6 +128,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
             remote: try container.decode(SocketAddress.self, forKey: .remote),
             role: try container.decode(SocketRole.self, forKey: .role),
             scope: try container.decodeIfPresent(SocketScope.self, forKey: .scope),
+            addressClass: try container.decodeIfPresent(String.self, forKey: .addressClass),
             state: try container.decode(SocketState.self, forKey: .state),
             openedAt: try container.decodeIfPresent(Timestamp.self, forKey: .openedAt),
             closedAt: try container.decodeIfPresent(Timestamp.self, forKey: .closedAt),

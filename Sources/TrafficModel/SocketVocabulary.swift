@@ -23,6 +23,14 @@ public enum TransportProtocol: String, Sendable, Codable, CaseIterable {
         default: self = .other
         }
     }
+
+    /// Whether payload moves between two ends that were fixed before, so that a socket without a remote address moves none.
+    public var hasConnections: Bool {
+        switch self {
+        case .tcp, .mptcp, .sctp, .dccp: true
+        case .udp, .udplite, .icmp, .icmpv6, .raw, .other: false
+        }
+    }
 }
 
 public enum AddressFamily: String, Sendable, Codable {
@@ -92,21 +100,27 @@ public enum SocketRole: String, Sendable, Codable, CaseIterable {
 
 /// How far the other end is.
 public enum SocketScope: String, Sendable, Codable, CaseIterable {
+    /// Over the loopback interface, by the address of either end.
     case loopback
-    /// Both ends have the same address.
+    /// The other end's address is one of this machine: the same as ours, or of any interface in any of its network namespaces, such
+    /// as a container's.
     case sameHost = "same_host"
     case localArea = "lan"
     case internet
 
+    /// - Parameter hostAddresses: Of this machine's interfaces, as far as they are known.
     /// - Returns: `nil` for a socket without a remote address.
-    public init?(local: InternetAddress, remote: InternetAddress) {
+    public init?(local: InternetAddress, remote: InternetAddress, hostAddresses: Set<InternetAddress> = []) {
         if remote.isUnspecified { return nil }
-        if remote.isLoopback {
+        if remote.isLoopback || local.isLoopback {
             self = .loopback
-        } else if local == remote {
+        } else if local == remote || hostAddresses.contains(remote) {
             self = .sameHost
         } else {
             self = remote.isLocalArea ? .localArea : .internet
         }
     }
+
+    /// From the most to the least likely to cost money.
+    public static let farthestFirst: [SocketScope] = [.internet, .localArea, .sameHost, .loopback]
 }

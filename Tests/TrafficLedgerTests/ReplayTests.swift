@@ -87,4 +87,29 @@ struct ReplayTests {
         #expect(sparse.totals.bytes.payload == full.totals.bytes.payload)
         #expect(sparse.sockets?.map(\.owners) == full.sockets?.map(\.owners))
     }
+
+    @Test("each byte that had another end is in a scope, and a class of these addresses is the same number")
+    func destinations() throws {
+        let (events, _) = try Self.load()
+        var fixture = LedgerFixture()
+        let classes = try AddressClasses(["local=127.0.0.0/8,::1", "rest=0.0.0.0/0,::/0"])
+        fixture.ledger = Ledger(retention: Self.retention, classes: classes)
+        for event in events { fixture.ledger.absorb(event) }
+        let snapshot = fixture.snapshot
+        let connected = (snapshot.sockets ?? []).filter { !$0.remote.address.isUnspecified }
+        let sum = connected.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
+        #expect(sum.total > 10_000_000)
+        // Recorded before the host's addresses were: all was on loopback.
+        #expect(snapshot.totals.byScope.mapValues(\.payload) == ["loopback": sum])
+        #expect(snapshot.totals.byClass?.mapValues(\.payload) == ["local": sum, "rest": PayloadBytes()])
+    }
+
+    @Test("the host's addresses are an event like the others")
+    func hostAddresses() throws {
+        let line = #"{"hostAddresses":{"_0":["10.0.0.5","fe80::1"]}}"#
+        let event = try JSONDecoder().decode(CaptureEvent.self, from: Data(line.utf8))
+        let addresses = ["10.0.0.5", "fe80::1"].compactMap { InternetAddress($0) }
+        #expect(event == .hostAddresses(Set(addresses)))
+        #expect(try JSONDecoder().decode(CaptureEvent.self, from: try JSONEncoder().encode(event)) == event)
+    }
 }

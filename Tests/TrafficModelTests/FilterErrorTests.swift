@@ -32,6 +32,7 @@ struct FilterErrorTests {
             ("port:9-8", "port"), ("port:1-2-3", "port"), ("port:80-", "port"), ("lport:http", "lport"),
             ("rport:", nil), ("remote:10.0.0.0/33", "remote"), ("remote:::/129", "remote"), ("remote:10/8", "remote"),
             ("local:example.com", "local"), ("proto:quic", "proto"), ("state:open", "state"), ("scope:wan", "scope"),
+            ("class:a.b", "class"), ("class:", nil),
             ("role:owner", "role"), ("rx>", nil), ("rx>M", "rx"), ("tx>1.2.3", "tx"), ("total>1X", "total"),
             ("rate>-1", "rate"), ("rxrate>nan", "rxrate"), ("txrate>1e3", "txrate"), ("rx>>1", "rx"),
         ]
@@ -54,7 +55,8 @@ struct FilterErrorTests {
         #expect(
             error.description == """
                 unknown key 'prot' at character 10; did you mean 'proto'? Keys: process, pid, user, unit, container, \
-                cgroup, port, lport, rport, remote, local, proto, state, scope, role, rx, tx, total, rxrate, txrate, rate
+                cgroup, port, lport, rport, remote, local, proto, state, scope, class, role, rx, tx, total, rxrate, txrate,\
+                 rate
                 """
         )
         let other = try #require(throws: FilterError.self) { try Filter("proto:quic") }

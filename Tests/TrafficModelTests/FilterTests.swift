@@ -29,6 +29,7 @@ struct FilterTests {
         remote: address("10.1.2.3", 50_000),
         role: .server,
         scope: .localArea,
+        addressClass: "paid_1",
         state: .established,
         bytes: ByteCounts(payload: PayloadBytes(sent: 10_000, received: 900_000)),
         rates: PayloadRates(sent: 5, received: 6),
@@ -90,7 +91,8 @@ struct FilterTests {
             ("remote:::/0", false), ("remote:::ffff:10.1.2.3", true), ("remote:::ffff:10.0.0.0/104", true),
             ("local:192.168.", true), ("local:10.", false), ("proto:tcp", true), ("proto:TCP", true),
             ("proto:udp", false), ("state:established", true), ("state:ESTAB", true), ("state:listen", false),
-            ("scope:lan", true), ("scope:internet", false), ("role:server", true), ("role:client", false),
+            ("scope:lan", true), ("scope:internet", false), ("class:paid_1", true), ("class:PAID_1", true),
+            ("class:paid", false), ("role:server", true), ("role:client", false),
         ]
     )
     func socketKeys(text: String, matches: Bool) throws {

@@ -1,0 +1,229 @@
+import Foundation
+import Testing
+import TrafficModel
+
+@testable import TrafficLedger
+
+@Suite("Sums by scope and class")
+struct DestinationTests {
+    typealias F = LedgerFixture
+
+    static func socket(
+        _ serial: UInt64,
+        _ local: String = "10.0.0.5",
+        to remote: String,
+        sent: UInt64 = 0,
+        received: UInt64 = 0,
+        transport: TransportProtocol = .tcp,
+        closed: UInt64? = nil,
+        pending: UInt64? = nil,
+        retransmitted: UInt64 = 0
+    ) -> CaptureEvent {
+        .socket(
+            SocketObservation(
+                cookie: SocketCookie(rawValue: serial),
+                transport: transport,
+                family: .ipv4,
+                local: SocketAddress(address: InternetAddress(local) ?? .unspecified, port: 80),
+                remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: 4711),
+                role: .client,
+                state: closed == nil ? .established : .closed,
+                closedBoottimeNanoseconds: closed,
+                tcp: transport == .tcp ? TCPCounters(retransmittedBytes: retransmitted) : nil,
+                pendingSent: pending,
+                owners: [F.owner(F.process(1), sent: sent, received: received)]
+            )
+        )
+    }
+
+    static func host(_ addresses: String...) -> CaptureEvent {
+        .hostAddresses(Set(addresses.compactMap { InternetAddress($0) }))
+    }
+
+    static func fixture(_ classes: String...) throws -> LedgerFixture {
+        var fixture = F()
+        fixture.ledger = Ledger(classes: try AddressClasses(classes))
+        fixture.tick()
+        return fixture
+    }
+
+    @Test("both ends of a container's connection are on the same host, in whatever order the news comes")
+    func container() throws {
+        let events = [
+            Self.socket(1, to: "172.17.0.2", sent: 10), Self.socket(2, "172.17.0.2", to: "10.0.0.5", received: 10),
+            Self.host("10.0.0.5", "172.17.0.2"),
+        ]
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            var f = try Self.fixture()
+            for index in order { f.ledger.absorb(events[index]) }
+            f.tick()
+            #expect(f.socket(1)?.scope == .sameHost)
+            #expect(f.socket(2)?.scope == .sameHost)
+            #expect(f.snapshot.totals.byScope == ["same_host": counts(sent: 10, received: 10)])
+        }
+    }
+
+    @Test("bytes stay in the scope that they were credited to, and so does their socket")
+    func sticky() throws {
+        var f = try Self.fixture()
+        f.absorb(Self.host("10.0.0.5"), Self.socket(1, to: "172.17.0.2", sent: 10))
+        f.tick()
+        f.absorb(Self.host("10.0.0.5", "172.17.0.2"), Self.socket(1, to: "172.17.0.2", sent: 15))
+        f.absorb(Self.socket(2, to: "172.17.0.2", sent: 100))
+        f.tick()
+        f.absorb(Self.host("10.0.0.5"), Self.socket(2, to: "172.17.0.2", sent: 101))
+        f.tick()
+        #expect(f.socket(1)?.scope == .localArea)
+        #expect(f.socket(2)?.scope == .sameHost)
+        #expect(f.snapshot.totals.byScope == ["lan": counts(sent: 15), "same_host": counts(sent: 101)])
+    }
+
+    @Test("a socket that turns to someone else leaves its bytes where they went")
+    func reconnect() throws {
+        var f = try Self.fixture("dns=8.8.8.8", "own=10.0.0.0/8")
+        let hops: [(String, UInt64)] = [("0.0.0.0", 1), ("8.8.8.8", 11), ("10.9.9.9", 111), ("0.0.0.0", 1111)]
+        for (remote, sent) in hops {
+            f.absorb(Self.socket(1, to: remote, sent: sent, transport: .udp))
+            // Within a round too.
+            if remote == "10.9.9.9" { f.absorb(Self.socket(1, to: "8.8.8.8", sent: sent + 5, transport: .udp)) }
+            f.tick()
+        }
+        let totals = f.snapshot.totals
+        #expect(totals.byScope == ["internet": counts(sent: 15), "lan": counts(sent: 100)])
+        #expect(totals.byClass == ["dns": counts(sent: 15), "own": counts(sent: 100)])
+        #expect(totals.bytes.payload.sent == 1111)
+        #expect(f.socket(1)?.scope == nil)
+        #expect(f.socket(1)?.addressClass == nil)
+    }
+
+    @Test("the last bytes of a TCP connection that was dissolved went to its old end")
+    func dissolved() throws {
+        var f = try Self.fixture("own=10.0.0.0/8")
+        f.absorb(Self.socket(1, to: "10.9.9.9", sent: 10))
+        f.tick()
+        f.absorb(Self.socket(1, to: "0.0.0.0", sent: 25))
+        f.tick()
+        #expect(f.snapshot.totals.byClass == ["own": counts(sent: 25)])
+        #expect(f.socket(1)?.scope == .localArea)
+    }
+
+    @Test("classes are there with 0 from the start, and not at all where there are none")
+    func zero() throws {
+        #expect(try Self.fixture("a=10.0.0.0/8", "b=::/0").snapshot.totals.byClass == ["a": counts(), "b": counts()])
+        #expect(try Self.fixture().snapshot.totals.byClass == nil)
+    }
+
+    @Test("a class is by the remote address, whatever the scope; what none covers is in none")
+    func classes() throws {
+        var f = try Self.fixture("paid=0.0.0.0/0", "own=10.0.0.0/8", "v6=2001:db8::/32")
+        f.absorb(
+            Self.socket(1, to: "8.8.8.8", sent: 1, received: 2),
+            Self.socket(2, to: "10.1.1.1", sent: 10, received: 20),
+            Self.socket(3, to: "10.0.0.5", sent: 100, received: 200),
+            Self.socket(4, "::1", to: "2001:db9::1", sent: 1_000, received: 2_000),
+            Self.socket(5, "127.0.0.1", to: "127.0.0.1", sent: 10_000)
+        )
+        f.absorb(.owner(socket: 1, F.owner(F.process(7), sent: 5)))
+        f.tick()
+        f.absorb(.owner(socket: 1, F.owner(F.process(7), sent: 9)))
+        f.tick()
+        #expect(
+            f.snapshot.totals.byClass == [
+                "paid": counts(sent: 10_010, received: 2), "own": counts(sent: 110, received: 220), "v6": counts(),
+            ]
+        )
+        #expect((1...5).map { f.socket($0)?.addressClass } == ["paid", "own", "own", nil, "paid"])
+    }
+
+    @Test("what is pending counts where the socket's bytes go, until it is payload")
+    func pending() throws {
+        var f = try Self.fixture("own=10.0.0.0/8")
+        f.absorb(Self.socket(1, to: "10.1.1.1", sent: 1, pending: 50))
+        f.tick()
+        #expect(f.snapshot.totals.byScope["lan"]?.pendingSent == 50)
+        #expect(f.snapshot.totals.byClass?["own"]?.pendingSent == 50)
+        f.tick()
+        #expect(f.snapshot.totals.byClass?["own"]?.pendingSent == 50)
+        f.absorb(Self.socket(1, to: "10.1.1.1", sent: 51, closed: f.now))
+        f.tick()
+        #expect(f.snapshot.totals.byScope == ["lan": counts(sent: 51)])
+        #expect(f.snapshot.totals.byClass == ["own": counts(sent: 51)])
+    }
+
+    @Test("retransmissions are summed too")
+    func retransmissions() throws {
+        var f = try Self.fixture("own=10.0.0.0/8")
+        f.absorb(Self.socket(1, to: "10.1.1.1", sent: 1, retransmitted: 7))
+        f.tick()
+        f.absorb(Self.socket(1, to: "10.1.1.1", sent: 1, retransmitted: 9))
+        f.tick()
+        #expect(f.snapshot.totals.byClass?["own"]?.retransmitted == 9)
+        #expect(f.snapshot.totals.byScope["lan"]?.retransmitted == f.snapshot.totals.bytes.retransmitted)
+    }
+
+    @Test("sockets that came and went within a round count, listed or not")
+    func shortLived() throws {
+        var f = F(retention: Ledger.Retention(closedSocketLimit: 2))
+        for serial in 1...100 as ClosedRange<UInt64> {
+            f.absorb(Self.socket(serial, to: "10.1.1.1", sent: 3, closed: f.now))
+        }
+        f.tick()
+        #expect(f.snapshot.sockets?.count == 2)
+        #expect(f.snapshot.totals.byScope == ["lan": counts(sent: 300)])
+    }
+
+    @Test("each byte with another end is in one scope, whatever happens", arguments: 0..<20 as Range<UInt64>)
+    func conservation(seed: UInt64) throws {
+        var random = LinearGenerator(state: seed)
+        let remotes = ["8.8.8.8", "10.1.1.1", "172.17.0.2", "127.0.0.1", "2001:db8::1", "10.0.0.5"]
+        let classes = try AddressClasses(["all=0.0.0.0/0,::/0"])
+        var events: [CaptureEvent] = []
+        var sockets: [UInt64: (remote: String, sent: UInt64)] = [:]
+        var closed: Set<UInt64> = []
+        var truth: UInt64 = 0
+        for _ in 0..<3_000 {
+            let serial = UInt64.random(in: 1...60, using: &random)
+            guard !closed.contains(serial) else { continue }
+            var socket = sockets[serial] ?? (remotes.randomElement(using: &random) ?? "", 0)
+            if Int.random(in: 0..<8, using: &random) == 0 {
+                socket.remote = remotes.randomElement(using: &random) ?? ""
+            }
+            let more = UInt64.random(in: 0...1_000, using: &random)
+            socket.sent += more
+            truth += more
+            sockets[serial] = socket
+            let isClosing = Int.random(in: 0..<40, using: &random) == 0
+            if isClosing { closed.insert(serial) }
+            events.append(Self.socket(serial, to: socket.remote, sent: socket.sent, closed: isClosing ? 1 : nil))
+            if Int.random(in: 0..<20, using: &random) == 0 {
+                events.append(
+                    .hostAddresses(Set(remotes.filter { _ in .random(using: &random) }.compactMap { .init($0) }))
+                )
+            }
+            if Int.random(in: 0..<5, using: &random) == 0 {
+                let second = UInt64(events.count + 2_000)
+                let wall = Timestamp(nanosecondsSinceEpoch: Int64(second) * 1_000_000_000)
+                events.append(.tick(at: wall, boottimeNanoseconds: second * 1_000_000_000))
+            }
+        }
+        func totals(_ events: [CaptureEvent]) -> Totals {
+            var f = F()
+            f.ledger = Ledger(retention: ReplayTests.retention, classes: classes)
+            for event in events { f.ledger.absorb(event) }
+            f.ledger.absorb(.tick(at: f.snapshot.takenAt, boottimeNanoseconds: .max))
+            return f.snapshot.totals
+        }
+        let once = totals(events)
+        #expect(once.bytes.payload.sent == truth)
+        #expect(once.byScope.values.reduce(0) { $0 + $1.payload.sent } == truth)
+        #expect(once.byClass?["all"]?.payload.sent == truth)
+        #expect(once.byScope.count == 4)
+        // Pure, and an event that comes twice adds nothing.
+        #expect(totals(events) == once)
+        #expect(totals(events.flatMap { [$0, $0] }) == once)
+    }
+}
+
+private func counts(sent: UInt64 = 0, received: UInt64 = 0) -> ByteCounts {
+    ByteCounts(payload: PayloadBytes(sent: sent, received: received), retransmitted: 0)
+}
