@@ -18,15 +18,11 @@ package struct SocketDiagnostics: ~Copyable {
         package var wire = SocketWire(quality: .estimated)
     }
 
-    private let netlink: FileHandle
+    private let netlink: NetlinkSocket
 
     /// Opens a netlink socket in the calling thread's network namespace; it stays there.
     package init() throws(CaptureError) {
-        self.netlink = FileHandle(
-            owning: try check("socket", "NETLINK_SOCK_DIAG") {
-                socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), NETLINK_SOCK_DIAG)
-            }
-        )
+        self.netlink = try NetlinkSocket(family: NETLINK_SOCK_DIAG, name: "sock_diag")
     }
 
     /// All TCP sockets, IPv4 and IPv6, in any state but TIME-WAIT and closed.
@@ -48,45 +44,19 @@ package struct SocketDiagnostics: ~Copyable {
         request.diag.sdiag_protocol = UInt8(IPPROTO_TCP)
         request.diag.idiag_ext = 1 << (UInt8(INET_DIAG_INFO) - 1)
         request.diag.idiag_states = ~(1 << 6 | 1 << 7)  // TCP_TIME_WAIT, TCP_CLOSE
-        try check("send", "sock_diag") {
-            withUnsafeBytes(of: request) { send(self.netlink.descriptor, $0.baseAddress, $0.count, 0) }
-        }
         var entries: [Entry] = []
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 8)
-        defer { buffer.deallocate() }
-        while true {
-            let count = try check("recv", "sock_diag") {
-                recv(self.netlink.descriptor, buffer.baseAddress, buffer.count, 0)
-            }
-            let bytes = RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[0..<count]))
-            if try SocketDiagnostics.parse(bytes, into: &entries) { return entries }
+        try self.netlink.dump(request) { bytes throws(CaptureError) in
+            try SocketDiagnostics.parse(bytes, into: &entries)
         }
+        return entries
     }
 
     /// - Parameter bytes: What one `recv` gave: any number of netlink messages.
     /// - Returns: Whether the dump is complete.
     package static func parse(_ bytes: RawSpan, into entries: inout [Entry]) throws(CaptureError) -> Bool {
-        let headerSize = MemoryLayout<nlmsghdr>.size
-        var offset = 0
-        while bytes.byteCount - offset >= headerSize {
-            let header = bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: nlmsghdr.self)
-            let length = Int(header.nlmsg_len)
-            guard length >= headerSize, length <= bytes.byteCount - offset else {
-                throw .malformed("netlink message of \(length) bytes in \(bytes.byteCount - offset)")
-            }
-            let payload = bytes.extracting(offset + headerSize..<offset + length)
-            switch Int32(header.nlmsg_type) {
-            case NLMSG_DONE:
-                return true
-            case NLMSG_ERROR:
-                let number = payload.byteCount >= 4 ? payload.unsafeLoadUnaligned(as: Int32.self) : -EPROTO
-                throw .system(call: "dump", object: "sock_diag", errno: -number)
-            default:
-                if let entry = try Entry(payload) { entries.append(entry) }
-            }
-            offset += (length + 3) & ~3
+        try NetlinkMessages.forEach(in: bytes, name: "sock_diag") { message throws(CaptureError) in
+            if let entry = try Entry(message) { entries.append(entry) }
         }
-        return false
     }
 }
 
@@ -116,7 +86,7 @@ extension SocketDiagnostics.Entry {
         self.tcp = TCPCounters()
         // A listener's queues are counts of connections.
         guard state != .listen,
-            let info = try SocketDiagnostics.Entry.attribute(INET_DIAG_INFO, in: payload, from: size)
+            let info = try NetlinkMessages.attribute(INET_DIAG_INFO, in: payload, from: size)
         else {
             return
         }
@@ -163,23 +133,6 @@ extension SocketDiagnostics.Entry {
                 timestamps: info.counter8(LINUX_TCP_INFO_OPTIONS) & 1 != 0  // TCPI_OPT_TIMESTAMPS
             )
         )
-    }
-
-    /// Where the netlink attribute of that type stands (rtnetlink(3)), or `nil`.
-    private static func attribute(_ type: Int, in message: RawSpan, from start: Int) throws(CaptureError) -> Range<Int>?
-    {
-        var offset = start
-        while message.byteCount - offset >= 4 {
-            let length = Int(message.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt16.self))
-            guard length >= 4, length <= message.byteCount - offset else {
-                throw .malformed("netlink attribute of \(length) bytes in \(message.byteCount - offset)")
-            }
-            if Int(message.unsafeLoadUnaligned(fromByteOffset: offset + 2, as: UInt16.self)) == type {
-                return offset + 4..<offset + length
-            }
-            offset += (length + 3) & ~3
-        }
-        return nil
     }
 }
 

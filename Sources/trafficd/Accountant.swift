@@ -12,12 +12,13 @@ final class Accountant {
     private let logger: Logger
     private let publish: (Snapshot) -> Void
     private var ledger: Ledger
+    private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
 
     init(
         source: any CaptureSource,
         resolver: ProcessResolver,
-        retention: Ledger.Retention,
+        ledger: Ledger,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
         logger: Logger,
@@ -28,7 +29,7 @@ final class Accountant {
         self.daemon = daemon
         self.logger = logger
         self.publish = publish
-        self.ledger = Ledger(retention: retention)
+        self.ledger = ledger
         self.recorder = recorder
     }
 
@@ -57,6 +58,8 @@ final class Accountant {
         let tick = HostFacts.tick()
         for event in self.resolver.takeResults() { self.absorb(event) }
         try self.source.sweep { self.absorb($0) }
+        // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
+        self.refreshAddresses()
         self.absorb(HostFacts.interfaces())
         self.absorb(tick)
         self.publish(
@@ -69,7 +72,17 @@ final class Accountant {
         )
     }
 
+    private func refreshAddresses() {
+        do {
+            if let event = try self.addresses.refresh() { self.absorb(event) }
+        } catch {
+            // Bytes are counted all the same; only the scope of some may be farther than it is.
+            self.logger.warning("can't read this host's addresses: \(error)")
+        }
+    }
+
     private func absorb(_ event: CaptureEvent) {
+        if case .socket(let observation) = event { self.addresses.notice(observation) }
         self.ledger.absorb(event)
         guard self.recorder != nil else { return }
         do {

@@ -28,6 +28,7 @@ struct Run: AsyncParsableCommand {
               sudo trafficd run
               sudo trafficd run --rung poll --log-level debug
               sudo trafficd run --listen 127.0.0.1:9419
+              sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
     )
 
@@ -64,6 +65,15 @@ struct Run: AsyncParsableCommand {
     )
     var recordEvents: String?
 
+    @Option(
+        name: .customLong("class"),
+        help: ArgumentHelp(
+            "Sum up the bytes to and from these remote addresses under a name; again for more classes. The longest prefix decides.",
+            valueName: "name=cidr[,cidr...]"
+        )
+    )
+    var addressClasses: [String] = []
+
     @Option(help: "trace, debug, info, notice, warning, error or critical.")
     var logLevel = Logger.Level.info
 
@@ -72,6 +82,11 @@ struct Run: AsyncParsableCommand {
             throw ValidationError("--interval must be between 0.1 and 60 seconds.")
         }
         guard self.keepExited >= 0 else { throw ValidationError("--keep-exited must not be negative.") }
+        do {
+            _ = try AddressClasses(self.addressClasses)
+        } catch {
+            throw ValidationError("--class: \(error).")
+        }
     }
 
     func run() async throws {
@@ -115,7 +130,10 @@ struct Run: AsyncParsableCommand {
         let accountant = Accountant(
             source: selection.source,
             resolver: resolver,
-            retention: Ledger.Retention(exitedProcesses: .seconds(self.keepExited)),
+            ledger: Ledger(
+                retention: Ledger.Retention(exitedProcesses: .seconds(self.keepExited)),
+                classes: try AddressClasses(self.addressClasses)
+            ),
             daemon: HostFacts.daemon(version: TrafficVersion.current),
             recorder: recorder,
             logger: logger

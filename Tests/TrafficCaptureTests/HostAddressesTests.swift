@@ -1,0 +1,201 @@
+import CLinux
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+/// What the kernel writes for `RTM_GETADDR`, put together by hand.
+private struct Dump {
+    private(set) var bytes: [UInt8] = []
+
+    private mutating func append(_ value: some FixedWidthInteger) {
+        withUnsafeBytes(of: value) { self.bytes.append(contentsOf: $0) }
+    }
+
+    mutating func message(type: Int, _ payload: [UInt8]) {
+        self.append(UInt32(16 + payload.count))
+        self.append(UInt16(type))
+        self.append(UInt16(0))
+        self.append(UInt32(0))
+        self.append(UInt32(0))
+        self.bytes += payload
+        while self.bytes.count % 4 != 0 { self.bytes.append(0) }
+    }
+
+    mutating func address(family: Int32, _ attributes: [(type: Int, value: [UInt8])]) {
+        // ifaddrmsg: family, prefix length, flags, scope, index.
+        var payload: [UInt8] = [UInt8(family), 24, 0, 0, 2, 0, 0, 0]
+        for (type, value) in attributes {
+            withUnsafeBytes(of: UInt16(4 + value.count)) { payload.append(contentsOf: $0) }
+            withUnsafeBytes(of: UInt16(type)) { payload.append(contentsOf: $0) }
+            payload += value
+            while payload.count % 4 != 0 { payload.append(0) }
+        }
+        self.message(type: RTM_GETADDR - 2, payload)
+    }
+
+    mutating func done() { self.message(type: Int(NLMSG_DONE), [0, 0, 0, 0]) }
+
+    func parsed() throws(CaptureError) -> (Set<InternetAddress>, isComplete: Bool) {
+        var addresses: Set<InternetAddress> = []
+        let isComplete = try HostAddresses.parse(self.bytes.span.bytes, into: &addresses)
+        return (addresses, isComplete)
+    }
+
+    mutating func damage(at index: Int, _ byte: UInt8) { self.bytes[index] = byte }
+    mutating func cut(to count: Int) { self.bytes = Array(self.bytes.prefix(count)) }
+}
+
+private func set(_ texts: String...) -> Set<InternetAddress> { Set(texts.compactMap { InternetAddress($0) }) }
+
+@Suite("The host's addresses")
+struct HostAddressesTests {
+    private static let six: [UInt8] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
+
+    private static var dump: Dump {
+        var dump = Dump()
+        let label = Array("eth0\0".utf8)
+        dump.address(family: AF_INET, [(IFA_LABEL, label), (IFA_ADDRESS, [10, 0, 0, 5]), (IFA_LOCAL, [10, 0, 0, 5])])
+        // Point to point: IFA_ADDRESS is the other end's.
+        dump.address(family: AF_INET, [(IFA_ADDRESS, [192, 0, 2, 2]), (IFA_LOCAL, [192, 0, 2, 1])])
+        dump.address(family: AF_INET6, [(IFA_ADDRESS, Self.six)])
+        dump.address(family: AF_PACKET, [(IFA_ADDRESS, [1, 2, 3, 4])])
+        dump.address(family: AF_INET, [])
+        return dump
+    }
+
+    @Test("are the own ends of what the kernel lists, in both families")
+    func parse() throws {
+        var dump = Self.dump
+        #expect(try dump.parsed() == (set("10.0.0.5", "192.0.2.1", "2001:db8::7"), false))
+        dump.done()
+        #expect(try dump.parsed() == (set("10.0.0.5", "192.0.2.1", "2001:db8::7"), true))
+    }
+
+    @Test("come with an error where the kernel says so, or writes what it never writes")
+    func faults() {
+        var refused = Dump()
+        refused.message(type: Int(NLMSG_ERROR), withUnsafeBytes(of: -EPERM) { Array($0) })
+        #expect(throws: CaptureError.system(call: "dump", object: "rtnetlink", errno: EPERM)) { try refused.parsed() }
+        var short = Dump()
+        short.address(family: AF_INET6, [(IFA_ADDRESS, [10, 0, 0, 5])])
+        #expect(throws: CaptureError.malformed("address of 4 bytes")) { try short.parsed() }
+    }
+
+    @Test("are read or refused, never a trap, from any bytes", arguments: 0..<10 as Range<UInt64>)
+    func damaged(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        for _ in 0..<2_000 {
+            var dump = Self.dump
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                dump.damage(at: .random(in: 0..<dump.bytes.count, using: &random), .random(in: 0...255, using: &random))
+            }
+            if Bool.random(using: &random) { dump.cut(to: .random(in: 0...dump.bytes.count, using: &random)) }
+            _ = try? dump.parsed()
+        }
+    }
+
+    @Test("of this machine contain those of its loopback interface")
+    func live() throws {
+        #expect(try HostAddresses.read().contains(try #require(InternetAddress("127.0.0.1"))))
+    }
+}
+
+@Suite("When the host's addresses are read again")
+struct HostAddressWatchTests {
+    /// A host whose addresses and clock a test sets.
+    private final class Host {
+        var addresses = set("127.0.0.1", "10.0.0.5")
+        var failure: CaptureError?
+        var now: UInt64 = 1_000_000_000_000
+        /// How long reading takes.
+        var duration: UInt64 = 2_000_000
+        var reads = 0
+        var watch = HostAddressWatch()
+
+        init() {
+            self.watch = HostAddressWatch { [unowned self] () throws(CaptureError) in
+                self.reads += 1
+                self.now += self.duration
+                if let failure = self.failure { throw failure }
+                return self.addresses
+            }
+        }
+
+        func see(_ local: String) {
+            let address = SocketAddress(address: InternetAddress(local) ?? .init(bytes: .init(repeating: 0)), port: 1)
+            self.watch.notice(
+                SocketObservation(
+                    cookie: SocketCookie(rawValue: 1),
+                    transport: .tcp,
+                    family: .ipv4,
+                    local: address,
+                    remote: address,
+                    role: .peer,
+                    state: .established
+                )
+            )
+        }
+
+        func refresh(after seconds: Double = 0) throws(CaptureError) -> CaptureEvent? {
+            self.now += UInt64(seconds * 1e9)
+            return try self.watch.refresh(now: { self.now })
+        }
+    }
+
+    @Test("at the start, and every ten seconds; only what changed is told")
+    func period() throws {
+        let host = Host()
+        #expect(try host.refresh() == .hostAddresses(host.addresses))
+        #expect(try host.refresh(after: 9.9) == nil)
+        #expect(host.reads == 1)
+        #expect(try host.refresh(after: 0.1) == nil)
+        #expect(host.reads == 2)
+        host.addresses = set("127.0.0.1")
+        #expect(try host.refresh(after: 10) == .hostAddresses(host.addresses))
+    }
+
+    @Test("at once when a socket has an address of its own that is not among them")
+    func news() throws {
+        let host = Host()
+        _ = try host.refresh()
+        for known in ["10.0.0.5", "0.0.0.0", "::", "127.0.0.9"] { host.see(known) }
+        #expect(try host.refresh(after: 0.2) == nil)
+        #expect(host.reads == 1)
+        // One container after the other, each round.
+        for container in 2..<20 {
+            host.addresses.insert(try #require(InternetAddress("172.17.0.\(container)")))
+            host.see("172.17.0.\(container)")
+            #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
+        }
+    }
+
+    @Test("for a hundredth of the time at most, where sockets have addresses that no interface has")
+    func strangers() throws {
+        let host = Host()
+        _ = try host.refresh()
+        let start = host.now
+        for _ in 0..<5_000 {
+            host.see("198.51.100.1")
+            _ = try host.refresh(after: 0.001)
+        }
+        let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
+        #expect(spent < 0.011)
+        #expect(host.reads > 10)
+        // A container with a stranger's address is known when the rest is over.
+        host.addresses.formUnion(set("198.51.100.1"))
+        host.see("198.51.100.1")
+        #expect(try host.refresh(after: 0.3) == .hostAddresses(host.addresses))
+    }
+
+    @Test("again later, where the kernel refused")
+    func refused() throws {
+        let host = Host()
+        host.failure = .malformed("?")
+        #expect(throws: CaptureError.malformed("?")) { try host.refresh() }
+        #expect(try host.refresh(after: 9) == nil)
+        host.failure = nil
+        #expect(try host.refresh(after: 1) == .hostAddresses(host.addresses))
+    }
+}
