@@ -34,7 +34,7 @@ extension Snapshot {
     /// A user's own processes, the sockets that they use, and sums over just these.
     ///
     /// - `exited` rows have no user any more: they are left out.
-    /// - `totals.by_scope` of gone processes can't be told apart by user: it is left empty, unknown.
+    /// - `totals.by_scope` and `by_class` of gone processes can't be told apart by user: they are left empty and out, unknown.
     /// - A socket shared with other users' processes keeps its own counters, which any process that has it can ask for
     ///   (`TCP_INFO`), and loses the other owners.
     /// - Interfaces, capture, daemon and host are no secret on a host (`/proc/net/dev`).

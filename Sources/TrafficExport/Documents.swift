@@ -73,11 +73,14 @@ extension Totals {
     fileprivate func write(to writer: inout JSONWriter) {
         self.bytes.write(to: &writer)
         writer.nested(CodingKeys.rates, self.rates)
-        writer.object(CodingKeys.byScope) { writer in
+        self.write(self.byScope, under: CodingKeys.byScope, to: &writer)
+        if let byClass { self.write(byClass, under: CodingKeys.byClass, to: &writer) }
+    }
+
+    private func write(_ sums: [String: ByteCounts], under key: CodingKeys, to writer: inout JSONWriter) {
+        writer.object(key) { writer in
             // Sorted: the same snapshot is the same text.
-            for (scope, bytes) in self.byScope.sorted(by: { $0.key < $1.key }) {
-                writer.member(scope, bytes)
-            }
+            for (name, bytes) in sums.sorted(by: { $0.key < $1.key }) { writer.member(name, bytes) }
         }
     }
 }

@@ -93,6 +93,7 @@ extension SocketUsage: Row {
         sink.nested(CodingKeys.remote, self.remote)
         sink.word(CodingKeys.role, self.role)
         sink.word(CodingKeys.scope, self.scope)
+        sink.text(CodingKeys.addressClass, self.addressClass)
         sink.word(CodingKeys.state, self.state)
         sink.time(CodingKeys.openedAt, self.openedAt)
         sink.time(CodingKeys.closedAt, self.closedAt)

@@ -27,8 +27,8 @@ struct CSVTests {
         snapshot.sockets = []
         #expect(
             String(decoding: snapshot.csv(.sockets), as: UTF8.self) == """
-                taken_at,host,serial,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,state,\
-                opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
+                taken_at,host,serial,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,class,\
+                state,opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
                 pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
                 rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
                 smoothed_rtt_us,wire_quality,owners\r\n

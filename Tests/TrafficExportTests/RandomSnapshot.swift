@@ -107,6 +107,7 @@ struct RandomSnapshot {
             remote: self.address(),
             role: self.pick(SocketRole.allCases),
             scope: self.maybe { $0.pick(SocketScope.allCases) },
+            addressClass: self.maybe { $0.className() },
             state: self.pick(SocketState.allCases),
             openedAt: self.maybe { $0.time() },
             closedAt: self.maybe { $0.time() },
@@ -122,6 +123,9 @@ struct RandomSnapshot {
             owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
         )
     }
+
+    /// The only texts of a snapshot that may not be any text.
+    mutating func className() -> String { self.pick(["paid", "-", "_1", "transit-2_b", "0"]) }
 
     mutating func list<Element>(_ make: (inout Self) -> Element) -> [Element] {
         (0..<self.pick([0, 1, 4])).map { _ in make(&self) }
@@ -185,7 +189,13 @@ struct RandomSnapshot {
                 byScope: Dictionary(
                     self.list { ($0.pick(SocketScope.allCases).rawValue, $0.bytes()) },
                     uniquingKeysWith: { first, _ in first }
-                )
+                ),
+                byClass: self.maybe { random in
+                    Dictionary(
+                        random.list { ($0.className(), $0.bytes()) },
+                        uniquingKeysWith: { first, _ in first }
+                    )
+                }
             )
         )
     }

@@ -167,7 +167,12 @@ enum Fixture {
             totals: Totals(
                 bytes: ByteCounts(payload: PayloadBytes(sent: 123_462_788_000, received: 995_654_000)),
                 rates: PayloadRates(sent: rate + 999, received: 2_152_300),
-                byScope: ["internet": ByteCounts(payload: PayloadBytes(sent: 123_000_000_000, received: 990_000_000))]
+                byScope: [
+                    "internet": ByteCounts(payload: PayloadBytes(sent: 123_000_000_000, received: 990_000_000)),
+                    "lan": ByteCounts(payload: PayloadBytes(sent: 462_776_000, received: 5_650_000)),
+                    "same_host": ByteCounts(payload: PayloadBytes(sent: 12_000, received: 4_000)),
+                    "loopback": ByteCounts(),
+                ]
             )
         )
     }

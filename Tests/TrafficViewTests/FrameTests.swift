@@ -57,6 +57,18 @@ struct FrameTests {
         Scene(name: "80x24-details") { $0.press("d") },
         Scene(name: "80x24-details-page", withSockets: true) { $0.press(.down, "i") },
         Scene(name: "80x24-details-socket", withSockets: true) { $0.press(.down, .enter, .down, "i") },
+        Scene(name: "80x24-classes", withSockets: true) { $0.receive(try Fixture.snapshotWithClasses()) },
+        Scene(name: "80x20-classes", height: 20) { $0.receive(try Fixture.snapshotWithClasses()) },
+        Scene(name: "40x24-classes", width: 40) { $0.receive(try Fixture.snapshotWithClasses()) },
+        Scene(name: "120x40-classes", width: 120, height: 40) { $0.receive(try Fixture.snapshotWithClasses()) },
+        Scene(name: "80x24-classes-capture") { state in
+            state.receive(try Fixture.snapshotWithClasses())
+            state.press("c", .end)
+        },
+        Scene(name: "80x24-details-class", withSockets: true) { state in
+            state.receive(try Fixture.snapshotWithClasses())
+            state.press(.enter, .down, "i")
+        },
         Scene(name: "80x24-help") { $0.press("?") },
         Scene(name: "40x12-help", width: 40, height: 12) { $0.press("?", .pageDown) },
         Scene(name: "80x24-capture") { $0.press("c") },
@@ -106,9 +118,9 @@ struct FrameTests {
     func once() throws {
         var state = try Fixture.top(width: 100, ticks: 2)
         try Self.compare(state.wholeFrame().plainText, with: "once")
-        #expect(state.wholeFrame(limit: 2).rows.count == 3 + 1 + 2)
+        #expect(state.wholeFrame(limit: 2).rows.count == 4 + 1 + 2)
         state.resize(to: .init(width: 100, height: 3))
-        #expect(state.wholeFrame().rows.count == 3 + 1 + 7)
+        #expect(state.wholeFrame().rows.count == 4 + 1 + 7)
     }
 
     @Test("no size makes a frame that does not fit", arguments: [1, 2, 3, 5, 8, 13, 21, 34, 55, 80, 250])

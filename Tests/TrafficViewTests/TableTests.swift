@@ -29,6 +29,17 @@ struct TableTests {
         #expect(lines.allSatisfy { $0.split(separator: "\t", omittingEmptySubsequences: false).count == 10 })
     }
 
+    @Test("sockets have a column of classes where there are classes")
+    func classes() throws {
+        let snapshot = try Fixture.snapshotWithClasses().withSockets(sortedBy: RowOrder(.total))
+        let frame = Table.sockets(snapshot).frame(width: 160, typeface: Fixture.unicode, units: .bytes)
+        FrameTests.check(frame, width: 160, height: .max, typeface: Fixture.unicode)
+        try FrameTests.compare(frame.plainText, with: "table-sockets-classes-160")
+        let lines = Table.sockets(snapshot).tabSeparated(typeface: Fixture.unicode).split(separator: "\n")
+        #expect(lines.first?.contains("\tremote\tscope\tclass\tpid\t") == true)
+        #expect(lines.allSatisfy { $0.split(separator: "\t", omittingEmptySubsequences: false).count == 14 })
+    }
+
     @Test("sorting and cutting leave the rest of a snapshot alone")
     func choosing() throws {
         let snapshot = try Fixture.snapshot(withSockets: true)

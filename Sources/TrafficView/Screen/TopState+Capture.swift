@@ -41,6 +41,9 @@ extension TopState {
         for (scope, bytes) in snapshot.totals.byScope.sorted(by: { $0.key < $1.key }) {
             lines += self.amounts(clean(scope), bytes.payloadSoFar)
         }
+        for (name, bytes) in (snapshot.totals.byClass ?? [:]).sorted(by: { $0.key < $1.key }) {
+            lines += self.amounts(clean("class \(name)"), bytes.payloadSoFar)
+        }
         lines += [.blank, .heading("Interfaces, since they came up")]
         for interface in Self.ordered(snapshot.interfaces ?? []) {
             let bytes = PayloadBytes(sent: interface.sentBytes, received: interface.receivedBytes)

@@ -84,6 +84,7 @@ extension TopState {
         lines += self.byteLines(socket.bytes, socket.rates)
         lines.append(PageLine(label: "state", text: "\(socket.state.shortName), \(socket.role.rawValue)"))
         if let scope = socket.scope { lines.append(PageLine(label: "scope", text: scope.rawValue)) }
+        if let name = socket.addressClass { lines.append(PageLine(label: "class", text: self.clean(name))) }
         if let microseconds = socket.smoothedRoundTripMicroseconds, microseconds > 0 {
             lines.append(PageLine(label: "round trip", text: TimeText.roundTrip(microseconds: microseconds)))
         }

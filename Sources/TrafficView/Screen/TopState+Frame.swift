@@ -34,7 +34,7 @@ extension TopState {
         state.rows = Array(state.rows.prefix(limit ?? .max))
         state.mode = .list
         state.showsDetails = false
-        state.size.height = max(Self.leastHeightForPane, self.rows.count + 12)
+        state.size.height = max(24, self.rows.count + 12)
         state.scroll = 0
         var frame = state.frame()
         frame.rows.removeLast(state.footerHeight)
@@ -56,7 +56,7 @@ extension TopState {
     }
     /// Lines of the list on the screen; the column titles take one.
     var listHeight: Int {
-        let others = self.headerHeight + self.noticeHeight + 1 + self.footerHeight + self.paneHeight
+        let others = self.headerHeight + self.sumsHeight + self.noticeHeight + 1 + self.footerHeight + self.paneHeight
         return max(1, self.size.height - others)
     }
 

@@ -10,6 +10,7 @@ extension TopState {
         case 2: rows = [self.hostRow(snapshot), self.totalsRow(snapshot)]
         default: rows = [self.hostRow(snapshot)] + self.trafficRows(snapshot)
         }
+        rows += self.sumsRows
         if self.noticeHeight > 0 { rows.append(self.noticeRow) }
         return rows
     }

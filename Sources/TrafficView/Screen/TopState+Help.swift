@@ -48,7 +48,7 @@ extension TopState {
         PageLine(label: "  nginx", text: "part of the name, executable, user or unit"),
         PageLine(label: "  process: pid:", text: "user:  unit:  container:  cgroup:"),
         PageLine(label: "  port:443", text: "lport:  rport:  remote:10.0.0.0/8  local:  proto:udp"),
-        PageLine(label: "  state:estab", text: "scope:internet  role:client"),
+        PageLine(label: "  state:estab", text: "scope:internet  class:paid  role:client"),
         PageLine(label: "  rx>1M", text: "tx  total: bytes;  rxrate  txrate  rate: bytes per second"),
         .blank, .heading("Columns"),
         PageLine(label: "  SENT RECV", text: "payload: what the process wrote and read, without headers"),

@@ -48,22 +48,28 @@ extension Table {
             (snapshot.processes ?? []).map { ($0.identity, $0.details.name) },
             uniquingKeysWith: { first, _ in first }
         )
+        let hasClasses = snapshot.totals.byClass != nil
+        let classColumn = Column("CLASS", "class", cutTo: 6, rank: 1)
         return Table(
             columns: [
-                Column("PROTO", "protocol"), Column("STATE", "state", rank: 4), Column("LOCAL", "local", cutTo: 15),
-                Column("REMOTE", "remote", cutTo: 15), Column("PID", "pid"), Column("PROCESS", "name", cutTo: 8),
-                Column("RTT", "smoothed_rtt_us", rank: 1), Column("RETX", "retransmitted_segments", rank: 0),
-                Column("SENT/s", "payload_sent_bytes_per_second", rank: 2),
-                Column("RECV/s", "payload_received_bytes_per_second", rank: 3),
+                Column("PROTO", "protocol"), Column("STATE", "state", rank: 6), Column("LOCAL", "local", cutTo: 15),
+                Column("REMOTE", "remote", cutTo: 15), Column("SCOPE", "scope", rank: 0),
+            ] + (hasClasses ? [classColumn] : []) + [
+                Column("PID", "pid"), Column("PROCESS", "name", cutTo: 8),
+                Column("RTT", "smoothed_rtt_us", rank: 3), Column("RETX", "retransmitted_segments", rank: 2),
+                Column("SENT/s", "payload_sent_bytes_per_second", rank: 4),
+                Column("RECV/s", "payload_received_bytes_per_second", rank: 5),
                 Column("SENT", "sent_bytes"), Column("RECV", "received_bytes"),
             ],
             rows: (snapshot.sockets ?? []).map { socket in
                 let owner = socket.owners.max { $0.payload.total < $1.payload.total }?.identity
                 let name = owner.flatMap { names[$0] }
+                let addressClass = hasClasses ? [socket.addressClass.map(Cell.text) ?? .none] : []
                 return [
                     .text(socket.transport.rawValue), .text(socket.state.shortName), .text(socket.local.description),
-                    .text(socket.remote.description), owner.map { .count(Int($0.pid)) } ?? .none,
-                    name.map(Cell.text) ?? .none,
+                    .text(socket.remote.description), (socket.scope?.rawValue).map(Cell.text) ?? .none,
+                ] + addressClass + [
+                    owner.map { .count(Int($0.pid)) } ?? .none, name.map(Cell.text) ?? .none,
                     socket.smoothedRoundTripMicroseconds.map(Cell.microseconds) ?? .none,
                     socket.retransmittedSegments.map { .count(Int(clamping: $0)) } ?? .none,
                     .rate(socket.rates.sent), .rate(socket.rates.received),
