@@ -53,6 +53,21 @@ extension SystemTests {
             #expect(!result.error.isEmpty)
         }
 
+        @Test(
+            "classes that can't be meant so are bad usage: 64, and the message says what is wrong",
+            arguments: [
+                (["a=10.0.0.1/8"], "10.0.0.1/8 goes on beyond its prefix: write 10.0.0.0/8"),
+                (["a=10.0.0.0/33"], "no prefix length of 0 to 32"), (["=::1"], "'' is not a name"),
+                (["a=::1", "a=::2"], "class 'a' is given twice"), (["a=::1", "b=::1"], "::1 is in class 'a' already"),
+            ]
+        )
+        func badClasses(_ definitions: [String], _ message: String) async throws {
+            let arguments = ["run"] + definitions.flatMap { ["--class", $0] }
+            let result = try await Program.run(Machine.programs.daemon, arguments)
+            #expect(result.code == 64)
+            #expect(result.error.contains(message))
+        }
+
         @Test("a runtime directory that a live daemon has is not taken over", .needsRoot)
         func runtimeDirectoryTaken() async throws {
             try await withDaemon { first in

@@ -2,7 +2,7 @@ import Foundation
 import GroundTruth
 import Testing
 
-/// An nginx of its own on a free loopback port, with a log of the bytes it counted.
+/// An nginx of its own on a free port, of the loopback address unless a test says otherwise, with a log of the bytes it counted.
 final class WebServer {
     struct LogEntry {
         var remotePort: UInt16
@@ -16,7 +16,14 @@ final class WebServer {
     private let root: URL
     private let program: Program
 
-    init(files: [String: Int]) async throws {
+    /// - Parameters:
+    ///   - addresses: Where it listens, as URLs have them.
+    ///   - namespace: Where it runs; `nil` for the test's own.
+    init(
+        files: [String: Int],
+        addresses: [String] = ["127.0.0.1"],
+        in namespace: NetworkNamespace? = nil
+    ) async throws {
         self.root = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
         self.folder = self.root.appending(path: "files")
         try FileManager.default.createDirectory(
@@ -26,12 +33,18 @@ final class WebServer {
         for (name, bytes) in files {
             try Data(repeating: UInt8(ascii: "x"), count: bytes).write(to: self.folder.appending(path: name))
         }
-        self.port = try freePort()
+        let port = try freePort()
+        self.port = port
         let configuration = self.root.appending(path: "nginx.conf")
-        try Self.configuration(root: self.root.path, port: self.port)
+        try Self.configuration(listen: addresses.map { "listen \($0):\(port);" }.joined(separator: " "))
             .write(to: configuration, atomically: true, encoding: .utf8)
         let nginx = try #require(Machine.path(of: "nginx"))
-        self.program = try Program(nginx, ["-p", self.root.path, "-e", "error.log", "-c", configuration.path])
+        let launcher = try namespace?.launcher()
+        let command = [nginx.path, "-p", self.root.path, "-e", "error.log", "-c", configuration.path]
+        self.program = try Program(
+            launcher?.program ?? nginx,
+            launcher.map { $0.arguments + command } ?? Array(command.dropFirst())
+        )
         try await self.waitUntilReady()
     }
 
@@ -39,7 +52,7 @@ final class WebServer {
         try? FileManager.default.removeItem(at: self.root)
     }
 
-    private static func configuration(root: String, port: UInt16) -> String {
+    private static func configuration(listen: String) -> String {
         """
         daemon off;
         user root;
@@ -55,7 +68,7 @@ final class WebServer {
             uwsgi_temp_path uwsgi; scgi_temp_path scgi;
             client_max_body_size 100m;
             server {
-                listen 127.0.0.1:\(port);
+                \(listen)
                 root files;
                 location /upload/ { dav_methods PUT; }
             }
@@ -73,7 +86,7 @@ final class WebServer {
         }
     }
 
-    func url(_ path: String) -> String { "http://127.0.0.1:\(self.port)/\(path)" }
+    func url(_ path: String, at address: String = "127.0.0.1") -> String { "http://\(address):\(self.port)/\(path)" }
 
     /// Ends it when its last response is out; the log is complete then.
     func stop() async throws {

@@ -27,6 +27,7 @@ struct Sockets: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               trafficctl sockets --filter 'port:443 rx>1M'
+              trafficctl sockets --filter 'scope:internet -class:own'
               trafficctl sockets --sort received --limit 20
             """
     )

@@ -1,0 +1,147 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// Scopes and classes on real connections, by curl's and nginx's own figures.
+    @Suite(.tags(.peer), .needsBPF, .needs("ip", "nginx", "curl"))
+    struct DestinationTests {
+        private struct Transfer {
+            var port: UInt16
+            var payload: PayloadBytes
+        }
+
+        /// What curl says that it sent (request) and received (header and body).
+        private func curl(_ url: String) async throws -> Transfer {
+            let format = "%{local_port} %{size_request} %{size_header} %{size_download} %{http_code}"
+            let options = [
+                "--silent", "--show-error", "--noproxy", "*", "--output", "/dev/null", "--write-out", format,
+            ]
+            let result = try await tool("curl", options + [url])
+            let fields = result.output.split(whereSeparator: \.isWhitespace).compactMap { UInt64($0) }
+            try #require(result.code == 0 && fields.count == 5 && fields[4] == 200, "\(url): \(result)")
+            return Transfer(
+                port: UInt16(fields[0]),
+                payload: PayloadBytes(sent: fields[1], received: fields[2] + fields[3])
+            )
+        }
+
+        @Test("each scope and class is one number, and it is curl's; a container is this host from its first byte on")
+        func sums() async throws {
+            let lab = ContainerNetwork()
+            let classes = [
+                "lab=\(lab.network)", "host=\(lab.host)", "far=\(lab.far)/24", "six=\(lab.six)/64",
+                "loop=\(lab.loopback)", "idle=192.0.2.0/24",
+            ]
+            try await withDaemon(arguments: classes.flatMap { ["--class", $0] }) { daemon in
+                let start = try await daemon.snapshot()
+                #expect(start.totals.byClass?.keys.sorted() == ["far", "host", "idle", "lab", "loop", "six"])
+                #expect(start.totals.byClass?.values.allSatisfy { $0.payload.total == 0 } == true)
+
+                // The daemon has not seen this namespace before.
+                try await NetworkNamespace.with { namespace in
+                    try await lab.connect(namespace)
+                    let files = ["small": 1_234, "large": 5_000_000]
+                    let inside = try await WebServer(files: files, addresses: ["0.0.0.0", "[::]"], in: namespace)
+                    let outside = try await WebServer(files: files, addresses: [lab.loopback])
+                    let addresses: [(name: String, address: String, scope: SocketScope)] = [
+                        ("lab", lab.container, .sameHost), ("far", "\(lab.far.dropLast())77", .internet),
+                        ("six", "[\(lab.six)77]", .localArea), ("loop", lab.loopback, .loopback),
+                    ]
+                    var sums: [String: PayloadBytes] = ["host": PayloadBytes(), "idle": PayloadBytes()]
+                    var transfers: [(transfer: Transfer, name: String, scope: SocketScope)] = []
+                    for (name, address, scope) in addresses {
+                        let server = name == "loop" ? outside : inside
+                        for file in ["large", "small", "large"] {
+                            let transfer = try await self.curl(server.url(file, at: address))
+                            transfers.append((transfer, name, scope))
+                            sums[name, default: PayloadBytes()] += transfer.payload
+                        }
+                    }
+                    let snapshot = try await daemon.snapshot()
+                    let far = try await daemon.get("/v1/sockets?filter=class:far%20scope:internet")
+                    try await inside.stop()
+                    try await outside.stop()
+
+                    // The servers' ends: curl has an address in a class where it came over IPv4 from the host's end of the pair.
+                    for entry in try inside.log() {
+                        let name = try #require(transfers.first { $0.transfer.port == entry.remotePort }?.name)
+                        guard name != "six" else { continue }
+                        sums["host"]? += PayloadBytes(sent: entry.bytesSent, received: entry.requestLength)
+                    }
+                    #expect(snapshot.totals.byClass?.mapValues(\.payload) == sums)
+
+                    let sockets = snapshot.sockets ?? []
+                    for (transfer, name, scope) in transfers {
+                        let client = try #require(
+                            sockets.first {
+                                $0.local.port == transfer.port && $0.addressClass == name && $0.role == .client
+                            }
+                        )
+                        #expect(client.scope == scope, "\(client.remote)")
+                        #expect(client.bytes.payload == transfer.payload)
+                        let server = try #require(
+                            sockets.first { $0.remote.port == transfer.port && $0.local == client.remote }
+                        )
+                        #expect(server.scope == (scope == .loopback ? .loopback : .sameHost), "\(server.remote)")
+                    }
+                    let filtered = try JSONDecoder().decode(Snapshot.self, from: far.output)
+                    #expect(filtered.sockets?.map(\.local.port).sorted() == self.ports(of: "far", transfers))
+                }
+            }
+        }
+
+        private func ports(
+            of name: String,
+            _ transfers: [(transfer: Transfer, name: String, scope: SocketScope)]
+        ) -> [UInt16] {
+            transfers.filter { $0.name == name }.map(\.transfer.port).sorted()
+        }
+
+        @Test("without classes there are none")
+        func none() async throws {
+            try await withDaemon { daemon in
+                let snapshot = try await daemon.snapshot()
+                #expect(snapshot.totals.byClass == nil)
+            }
+        }
+    }
+}
+
+/// A container's network: a namespace, a veth pair, and addresses that nobody else has, from the ranges for tests (RFC 2544) and for
+/// private use (RFC 4193). Beside those of its interface the namespace answers for addresses that no interface has, as a router to
+/// faraway places would.
+private struct ContainerNetwork {
+    private let third = Int.random(in: 0...255)
+    private let link = "tdt\(UUID().uuidString.prefix(8))"
+    private let site = "fd\(UUID().uuidString.prefix(2).lowercased()):\(UUID().uuidString.prefix(4).lowercased())"
+
+    var network: String { "198.18.\(self.third).0/24" }
+    var host: String { "198.18.\(self.third).1" }
+    var container: String { "198.18.\(self.third).2" }
+    var far: String { "198.19.\(self.third).0" }
+    /// Of a /64.
+    var six: String { "\(self.site):0:1::" }
+    var loopback: String { "127.93.\(self.third).7" }
+
+    func connect(_ namespace: NetworkNamespace) async throws {
+        let name = namespace.name
+        for command in [
+            "link add \(self.link) type veth peer name eth0 netns \(name)",
+            "address add \(self.host)/24 dev \(self.link)",
+            "address add \(self.site)::1/64 dev \(self.link) nodad",
+            "link set \(self.link) up",
+            "-netns \(name) address add \(self.container)/24 dev eth0",
+            "-netns \(name) address add \(self.site)::2/64 dev eth0 nodad",
+            "-netns \(name) link set eth0 up",
+            "-netns \(name) route add local \(self.far)/24 dev lo",
+            "-netns \(name) -6 route add local \(self.six)/64 dev lo",
+            "route add \(self.far)/24 via \(self.container)",
+            "-6 route add \(self.six)/64 via \(self.site)::2",
+        ] {
+            let result = try await tool("ip", command.split(separator: " ").map(String.init))
+            try #require(result.code == 0, "ip \(command): \(result.error)")
+        }
+    }
+}
