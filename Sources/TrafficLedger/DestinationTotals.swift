@@ -1,9 +1,12 @@
 import TrafficModel
 
-/// The addresses that say how far a socket's bytes go.
+/// What says how far a socket's bytes go.
 struct SocketEnds: Hashable {
-    var local: InternetAddress
-    var remote: InternetAddress
+    var local: SocketAddress
+    var remote: SocketAddress
+
+    /// As the socket at the other end has them.
+    var reversed: SocketEnds { SocketEnds(local: self.remote, remote: self.local) }
 }
 
 /// What the bytes of a socket count for beside its processes.
@@ -53,11 +56,14 @@ struct DestinationTotals {
     /// - Returns: What the destination of each socket is from now on.
     mutating func settle() -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
         var decided: [(UInt64, SocketEnds, Destination)] = []
+        let news = Set(self.waiting.map(\.ends))
         for entry in self.waiting {
-            let (local, remote) = (entry.ends.local, entry.ends.remote)
-            guard let scope = SocketScope(local: local, remote: remote, hostAddresses: self.hostAddresses) else {
+            let (local, remote) = (entry.ends.local.address, entry.ends.remote.address)
+            guard var scope = SocketScope(local: local, remote: remote, hostAddresses: self.hostAddresses) else {
                 continue
             }
+            // A container that was gone before its addresses could be read: its sockets told of it.
+            if scope != .loopback && news.contains(entry.ends.reversed) { scope = .sameHost }
             let destination = Destination(scope: scope, addressClass: self.classes.name(of: remote))
             self.add(entry.growth, to: destination)
             decided.append((entry.serial, entry.ends, destination))

@@ -69,10 +69,10 @@ struct SocketAccount {
     }
 
     private mutating func updateEnds() {
-        let ends = SocketEnds(local: self.observation.local.address, remote: self.observation.remote.address)
+        let ends = SocketEnds(local: self.observation.local, remote: self.observation.remote)
         // A connection that was dissolved (connect(2) to AF_UNSPEC) moves no more: what is still told of it went to its old end.
-        if ends.remote.isUnspecified && self.ends != nil && self.observation.transport.hasConnections { return }
-        let news = ends.remote.isUnspecified ? nil : ends
+        if ends.remote.address.isUnspecified && self.ends != nil && self.observation.transport.hasConnections { return }
+        let news = ends.remote.address.isUnspecified ? nil : ends
         guard news != self.ends else { return }
         self.ends = news
         self.destination = nil

@@ -102,8 +102,8 @@ public enum SocketRole: String, Sendable, Codable, CaseIterable {
 public enum SocketScope: String, Sendable, Codable, CaseIterable {
     /// Over the loopback interface, by the address of either end.
     case loopback
-    /// The other end's address is one of this machine: the same as ours, or of any interface in any of its network namespaces, such
-    /// as a container's.
+    /// The other end is on this machine: its address is the same as ours, or of any interface in any network namespace, such as a
+    /// container's.
     case sameHost = "same_host"
     case localArea = "lan"
     case internet

@@ -17,15 +17,16 @@ struct DestinationTests {
         transport: TransportProtocol = .tcp,
         closed: UInt64? = nil,
         pending: UInt64? = nil,
-        retransmitted: UInt64 = 0
+        retransmitted: UInt64 = 0,
+        ports: (local: UInt16, remote: UInt16) = (80, 4711)
     ) -> CaptureEvent {
         .socket(
             SocketObservation(
                 cookie: SocketCookie(rawValue: serial),
                 transport: transport,
                 family: .ipv4,
-                local: SocketAddress(address: InternetAddress(local) ?? .unspecified, port: 80),
-                remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: 4711),
+                local: SocketAddress(address: InternetAddress(local) ?? .unspecified, port: ports.local),
+                remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: ports.remote),
                 role: .client,
                 state: closed == nil ? .established : .closed,
                 closedBoottimeNanoseconds: closed,
@@ -61,6 +62,21 @@ struct DestinationTests {
             #expect(f.socket(2)?.scope == .sameHost)
             #expect(f.snapshot.totals.byScope == ["same_host": counts(sent: 10, received: 10)])
         }
+    }
+
+    @Test("a container that nobody could ask for its address is known by its socket at the other end")
+    func goneContainer() throws {
+        var f = try Self.fixture()
+        f.absorb(Self.host("10.0.0.5"))
+        f.absorb(Self.socket(1, to: "172.17.0.2", sent: 10, closed: f.now, ports: (80, 5000)))
+        // Another port of the same address may be another machine's.
+        f.absorb(Self.socket(2, to: "172.17.0.2", sent: 100, closed: f.now, ports: (80, 5001)))
+        f.absorb(Self.socket(3, "172.17.0.2", to: "10.0.0.5", received: 10, closed: f.now, ports: (5000, 80)))
+        f.tick()
+        #expect((1...3).map { f.socket($0)?.scope } == [.sameHost, .localArea, .sameHost])
+        #expect(
+            f.snapshot.totals.byScope == ["same_host": counts(sent: 10, received: 10), "lan": counts(sent: 100)]
+        )
     }
 
     @Test("bytes stay in the scope that they were credited to, and so does their socket")
