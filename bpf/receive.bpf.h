@@ -37,8 +37,10 @@ static __always_inline u32 delivered_since(struct traffic_socket *socket, const 
 
 	if (urgent != socket->urgent_mark && urgent - mark < grown) {
 		socket->urgent_mark = urgent;
-		if (!(sk->__sk_common.skc_flags & (1UL << SOCK_URGINLINE)))
+		if (!(sk->__sk_common.skc_flags & (1UL << SOCK_URGINLINE))) {
 			grown--;
+			__sync_fetch_and_add(&socket->urgent_bytes, 1);
+		}
 	}
 	return grown;
 }

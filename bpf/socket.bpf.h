@@ -77,6 +77,8 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	u32 unsent = tcp->write_seq - tcp->snd_nxt;
 	u64 received = tcp->bytes_received;
 
+	if (state == TCP_CLOSE && !tcp->bytes_sent && !received)
+		return; /* disconnected, which set them to 0: what was read before stands */
 	if (tcp->inet_conn.icsk_ulp_ops && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
 		__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_FRAMED);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + tcp->bytes_sent;

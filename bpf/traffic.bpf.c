@@ -81,6 +81,12 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB))
 		return 0; /* counted in tcp_rcv_space_adjust */
 	count_received(sk, result);
+	if (tcp && flags & MSG_OOB) {
+		struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+
+		if (socket)
+			__sync_fetch_and_add(&socket->urgent_bytes, -1);
+	}
 	return 0;
 }
 
@@ -193,6 +199,7 @@ int BPF_PROG(tcp_destroy, struct sock *sk)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct tcp_sock *tcp;
+	u32 length;
 
 	if (!socket)
 		return 0;
@@ -201,6 +208,7 @@ int BPF_PROG(tcp_destroy, struct sock *sk)
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		if (told.calls_missed)
 			settle(socket, sk, tcp);
+		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
 	socket->state = TCP_CLOSE;
 	close_socket(socket);

@@ -140,6 +140,8 @@ struct RecordLayoutTests {
                 ),
                 Field(name: "unsent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unsent_bytes)),
                 Field(name: "unread_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unread_bytes)),
+                Field(name: "urgent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_bytes)),
+                Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
                 Field(name: "early_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.early_bytes)),
                 Field(name: "wire_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_sent)),
                 Field(name: "wire_received", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_received)),

@@ -117,6 +117,8 @@ struct traffic_socket {
 	__u64 earlier_retransmitted_bytes;
 	__u32 unsent_bytes; /* payload that the socket accepted and has not handed to IP */
 	__u32 unread_bytes; /* payload that waits to be read */
+	__s32 urgent_bytes; /* urgent bytes that the stream passed over, less those that recv(MSG_OOB) got */
+	__u32 pad;
 	__u64 early_bytes; /* payload that came in the handshake, in packets for the listener */
 	struct traffic_wire wire_sent; /* counted by softirqs too: in cache lines of their own */
 	struct traffic_wire wire_received;
