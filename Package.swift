@@ -58,7 +58,10 @@ let package = Package(
         .target(
             name: "TrafficExport",
             dependencies: ["TrafficModel"],
-            resources: [.embedInCode("Snapshot.schema.json"), .embedInCode("DoctorReport.schema.json")],
+            resources: [
+                .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
+                .embedInCode("Snapshot.schema.json"),
+            ],
             swiftSettings: strict
         ),
         .target(

@@ -17,7 +17,7 @@ typedef unsigned long size_t;
 
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { SOCK_STREAM = 1 };
-enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_MPTCP = 262 };
+enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_MPTCP = 262 };
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
 enum { SKB_GSO_TCPV4 = 1 << 0, SKB_GSO_TCPV6 = 1 << 4 }; /* include/linux/skbuff.h, unchanged since 4.15 */

@@ -310,7 +310,7 @@ int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device 
 
 	if (!interface)
 		return 0;
-	wire = count_at_interface(&interface->sent, skb, skb->len - link_header);
+	wire = count_at_interface(&interface->sent, skb, skb->len - link_header, skb->head + skb->network_header);
 	if (wire && is_of_no_socket(skb->sk))
 		__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire);
 	return 0;
@@ -326,6 +326,6 @@ int BPF_PROG(interface_received, struct sk_buff *skb)
 		return 0;
 	interface = find_interface(skb->dev->nd_net.net->ns.inum, skb->dev->ifindex);
 	if (interface)
-		count_at_interface(&interface->received, skb, skb->len);
+		count_at_interface(&interface->received, skb, skb->len, skb->data);
 	return 0;
 }

@@ -10,7 +10,7 @@
  * forwarded, neighbour discovery). What of it was no socket's is the difference.
  *
  * With segmentation offload one skb stands for many packets. Wire bytes are those of the packets: (n - 1) headers more than the
- * skb has. What a fragmented datagram's further IP headers take is in the interfaces' bytes and in no socket's.
+ * skb has. What a fragmented datagram's further IP headers take is in the interfaces' bytes, counted on its own, and in no socket's.
  */
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H
@@ -87,8 +87,26 @@ static __always_inline bool is_of_no_socket(const struct sock *sk)
 	return BPF_CORE_READ_BITFIELD(sk, sk_kern_sock) && !(sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM);
 }
 
-/* Returns the wire bytes. */
-static __always_inline u64 count_at_interface(struct traffic_interface_bytes *bytes, const struct sk_buff *skb, u32 length)
+/*
+ * Header bytes that a fragment has more than its share of the whole packet (RFC 791 section 3.2; RFC 8200 section 4.5: with the
+ * fragment header of 8 bytes in each).
+ */
+static __always_inline u32 fragment_headers(const u8 *start, bool is_ipv4)
+{
+	u8 head[44];
+
+	if (bpf_probe_read_kernel(head, 8, start))
+		return 0;
+	if (is_ipv4)
+		return head[6] & 0x1f || head[7] ? (head[0] & 0xf) * 4 : 0;
+	if (head[6] != IPPROTO_FRAGMENT || bpf_probe_read_kernel(head, sizeof(head), start))
+		return 0;
+	return head[42] || head[43] & 0xf8 ? 48 : 8;
+}
+
+/* Returns the wire bytes. `start` is where the IP header stands. */
+static __always_inline u64 count_at_interface(struct traffic_interface_bytes *bytes, const struct sk_buff *skb, u32 length,
+					      const u8 *start)
 {
 	u64 offload = offload_of(skb), added;
 	u32 headers, count, removed = 0;
@@ -99,8 +117,12 @@ static __always_inline u64 count_at_interface(struct traffic_interface_bytes *by
 		return 0;
 	}
 	__sync_fetch_and_add(&bytes->ip_bytes, length);
-	if (!(u32)offload)
+	if (!(u32)offload) {
+		headers = fragment_headers(start, skb->protocol == bpf_htons(ETH_P_IP));
+		if (headers)
+			__sync_fetch_and_add(&bytes->fragment_bytes, headers);
 		return length;
+	}
 	headers = (u16)(skb->transport_header - skb->network_header);
 	if (length > LARGEST_IPV6_LENGTH && headers == 40 + JUMBO_OPTION_LENGTH) {
 		removed = JUMBO_OPTION_LENGTH;

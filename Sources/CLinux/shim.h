@@ -1,6 +1,8 @@
 // Linux calls and structures that Swift's Glibc module leaves out, or that Swift can't call because they are variadic.
 #pragma once
 
+#include <linux/if_arp.h>
+#include <linux/if_link.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

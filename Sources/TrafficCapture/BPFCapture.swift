@@ -15,7 +15,8 @@ public final class BPFCapture: CaptureSource {
     private let ringDescriptor: Int32
     private let owners: BPFMap
     private let deferred: BPFMap
-    private let interfaces: BPFMap
+    private let packets: BPFMap
+    private let interfaces: NetworkInterfaces
     private let loss: BPFMap
     private let told: BPFMap
     /// For a test: as if the kernel missed calls all the time.
@@ -70,7 +71,8 @@ public final class BPFCapture: CaptureSource {
         self.ringDescriptor = closed.descriptor
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
-        self.interfaces = try rung.object.map("interfaces")
+        self.packets = try rung.object.map("interfaces")
+        self.interfaces = try NetworkInterfaces()
         self.loss = try rung.object.map("loss")
         self.told = try rung.object.map(".data.told")
         self.leavesProgramsOut = !faults.leftOut.isEmpty
@@ -208,19 +210,32 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takePackets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        guard self.rung.seesPackets else { return }
-        var packets: [InterfacePackets] = []
-        for key in self.interfaces.keys(as: traffic_interface_key.self) {
-            packets.append(
-                InterfacePackets(key, try self.interfaces.perCPUValues(of: key, as: traffic_interface.self))
-            )
+        guard self.rung.seesPackets else { return emit(.interfaces(try self.interfaces.read())) }
+        // Of one moment, so that they can be compared: no packet passes between the two looks at ours. Under load that may not be had.
+        var packets = try self.readPackets()
+        for attempt in 1...20 {
+            let interfaces = try self.interfaces.read()
+            let before = packets
+            packets = try self.readPackets()
+            guard packets == before || attempt == 20 else { continue }
+            emit(.packets(packets))
+            return emit(.interfaces(interfaces))
         }
-        emit(.packets(packets))
+    }
+
+    private func readPackets() throws(CaptureError) -> [InterfacePackets] {
+        var packets: [InterfacePackets] = []
+        for key in self.packets.keys(as: traffic_interface_key.self) {
+            packets.append(InterfacePackets(key, try self.packets.perCPUValues(of: key, as: traffic_interface.self)))
+        }
+        return packets
     }
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
         // Without the one that only the start runs.
-        let iterated = [try self.rung.object.program("sweep_sockets"), try self.rung.object.program("adopt_held_sockets")]
+        let iterated = [
+            try self.rung.object.program("sweep_sockets"), try self.rung.object.program("adopt_held_sockets"),
+        ]
         return try ProgramMeter(programs: self.rung.links.programs + iterated)
     }
 

@@ -22,8 +22,4 @@ public enum HostFacts {
     public static func tick() -> CaptureEvent {
         .tick(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
     }
-
-    public static func interfaces() -> CaptureEvent {
-        .interfaces(NetworkInterfaces.read())
-    }
 }

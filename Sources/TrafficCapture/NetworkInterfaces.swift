@@ -1,24 +1,67 @@
+import CLinux
 package import TrafficModel
 
-/// The interfaces of the daemon's own network namespace with their link-layer counters.
-package enum NetworkInterfaces {
-    package static func read() -> [InterfaceUsage] {
-        parse(text(ofFile: "/proc/net/dev") ?? "")
+/// The interfaces of the daemon's own network namespace with their own counters (rtnetlink(7), `RTM_GETLINK`).
+package struct NetworkInterfaces: ~Copyable {
+    private let netlink: NetlinkSocket
+    private let networkNamespace: UInt32?
+
+    /// Opens a netlink socket in the calling thread's network namespace; it stays there.
+    package init() throws(CaptureError) {
+        self.netlink = try NetlinkSocket(family: NETLINK_ROUTE, name: "rtnetlink")
+        self.networkNamespace = ProcessDirectory.networkNamespace(task: "thread-self")
     }
 
-    /// - Parameter text: `/proc/net/dev`: two header lines, then `name: rx bytes, packets, … (8 fields), tx bytes, packets, …`.
-    static func parse(_ text: String) -> [InterfaceUsage] {
-        text.split(separator: "\n").dropFirst(2).compactMap { line in
-            guard let colon = line.lastIndex(of: ":") else { return nil }
-            let fields = line[line.index(after: colon)...].split(separator: " ")
-            guard fields.count >= 10, let received = UInt64(fields[0]), let sent = UInt64(fields[8]) else { return nil }
-            return InterfaceUsage(
-                name: String(line[..<colon]).trimmed,
-                sentBytes: sent,
-                receivedBytes: received,
-                sentPackets: UInt64(fields[9]),
-                receivedPackets: UInt64(fields[1])
-            )
+    package func read() throws(CaptureError) -> [InterfaceUsage] {
+        var usages: [InterfaceUsage] = []
+        try self.netlink.dump(Request()) { bytes throws(CaptureError) in
+            try NetworkInterfaces.parse(bytes, networkNamespace: self.networkNamespace, into: &usages)
         }
+        return usages
+    }
+
+    private struct Request: BitwiseCopyable {
+        var header = nlmsghdr()
+        var message = ifinfomsg()
+
+        init() {
+            self.header.nlmsg_len = UInt32(MemoryLayout<Request>.size)
+            self.header.nlmsg_type = UInt16(RTM_GETLINK)
+            self.header.nlmsg_flags = UInt16(NLM_F_REQUEST | NLM_F_DUMP)
+        }
+    }
+
+    /// - Parameter bytes: What one `recv` gave: any number of netlink messages.
+    /// - Returns: Whether the dump is complete.
+    static func parse(
+        _ bytes: RawSpan,
+        networkNamespace: UInt32?,
+        into usages: inout [InterfaceUsage]
+    ) throws(CaptureError) -> Bool {
+        try NetlinkMessages.forEach(in: bytes, name: "rtnetlink") { message throws(CaptureError) in
+            if let usage = try self.usage(message, networkNamespace) { usages.append(usage) }
+        }
+    }
+
+    /// - Returns: `nil` for an interface without counters.
+    private static func usage(_ message: RawSpan, _ networkNamespace: UInt32?) throws(CaptureError) -> InterfaceUsage? {
+        let size = MemoryLayout<ifinfomsg>.size
+        guard message.byteCount >= size else { throw .malformed("ifinfomsg of \(message.byteCount) bytes") }
+        let head = message.unsafeLoadUnaligned(as: ifinfomsg.self)
+        guard let name = try NetlinkMessages.attribute(IFLA_IFNAME, in: message, from: size),
+            let counters = try NetlinkMessages.attribute(IFLA_STATS64, in: message, from: size), counters.count >= 32
+        else { return nil }
+        // struct rtnl_link_stats64 begins with packets received and sent, then bytes received and sent.
+        let stats = message.extracting(counters)
+        return InterfaceUsage(
+            name: message.extracting(name).withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) },
+            sentBytes: stats.unsafeLoadUnaligned(fromByteOffset: 24, as: UInt64.self),
+            receivedBytes: stats.unsafeLoadUnaligned(fromByteOffset: 16, as: UInt64.self),
+            sentPackets: stats.unsafeLoadUnaligned(fromByteOffset: 8, as: UInt64.self),
+            receivedPackets: stats.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt64.self),
+            networkNamespace: networkNamespace,
+            index: UInt32(bitPattern: head.ifi_index),
+            linkHeaderLength: head.ifi_type == ARPHRD_ETHER ? 14 : 0  // lo takes it off before it counts
+        )
     }
 }

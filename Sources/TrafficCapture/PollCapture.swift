@@ -16,6 +16,7 @@ public final class PollCapture: CaptureSource {
     }
 
     private let namespaces: [(diagnostics: Diagnostics, inode: UInt32)]
+    private let interfaces: NetworkInterfaces
     private var known: [SocketCookie: Known] = [:]
     private var owners = SocketOwners()
     /// Sockets older than the capture, until the first sweep takes them up.
@@ -34,6 +35,7 @@ public final class PollCapture: CaptureSource {
             namespaces.append((try Diagnostics(), ProcessDirectory.networkNamespace(task: "thread-self") ?? 0))
         }
         self.namespaces = namespaces
+        self.interfaces = try NetworkInterfaces()
         var blindSpots = [
             "connections shorter than the interval, and the last bytes, up to one interval, of every connection",
             "UDP, MPTCP, raw and ping sockets",
@@ -66,6 +68,7 @@ public final class PollCapture: CaptureSource {
             emit(.socket(observation))
         }
         self.baselines = [:]
+        emit(.interfaces(try self.interfaces.read()))
     }
 
     private func take(_ entry: SocketDiagnostics.Entry, namespace: UInt32, _ emit: (CaptureEvent) -> Void) {

@@ -197,6 +197,9 @@ extension TCPStream {
             received: record.tcp_received_bytes,
             unsent: UInt64(record.unsent_bytes),
             unread: UInt64(record.unread_bytes),
+            sentLength: record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
+                ? UInt32(truncatingIfNeeded: record.stream_sent) : nil,
+            urgent: Int64(record.urgent_bytes),
             early: record.early_bytes,
             isInUse: record.flags & TRAFFIC_SOCKET_BUSY.rawValue != 0,
             isPartial: record.flags & TRAFFIC_SOCKET_PARTIAL.rawValue != 0,
@@ -223,6 +226,7 @@ extension InterfacePackets.Bytes {
         self.other += bytes.other_bytes
         self.offloadedPackets += bytes.offloaded_packets
         self.offloaded += bytes.offloaded_bytes
+        self.fragments += bytes.fragment_bytes
         self.socket += bytes.socket_bytes
         self.noSocket += bytes.no_socket_bytes
     }

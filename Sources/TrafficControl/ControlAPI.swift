@@ -80,6 +80,18 @@ package enum ControlAPI {
                 body: ResponseBody(lines: query, interval: interval, of: source, to: request)
             )
         }
+        router.get("/v1/audit") { request, context in
+            let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
+            let subject = try parameters.auditSubject()
+            guard context.viewer != .network else { throw Problem.socketsWithheld }
+            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            do throws(AuditError) {
+                let report = try AuditReport(of: subject, in: snapshot, for: context.viewer)
+                return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+            } catch {
+                throw Problem(error)
+            }
+        }
         router.get("/v1/doctor") { request, context in
             let time = try QueryParameters(request, known: ["cost"]).seconds("cost", atMost: 10)
             guard source.latest != nil else { throw Problem.noSnapshotYet }

@@ -84,6 +84,8 @@ struct QueryParameters {
         }
     }
 
+    func value(_ name: String) -> String? { self.values[name] }
+
     func filter() throws(Problem) -> Filter {
         do throws(FilterError) {
             return try Filter(self.values["filter"] ?? "")

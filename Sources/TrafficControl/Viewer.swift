@@ -22,6 +22,7 @@ extension Snapshot {
         case .network:
             var result = self
             result.sockets = nil
+            result.evidence = nil
             result.processes = self.processes?.map { process in
                 var process = process
                 process.details.commandLine = nil
@@ -44,6 +45,11 @@ extension Snapshot {
         let identities = Set(processes.map(\.identity))
         result.processes = self.processes.map { _ in processes }
         result.exited = nil
+        result.evidence = self.evidence.map { evidence in
+            var own = AuditEvidence()
+            own.goneSocketsOf = evidence.goneSocketsOf.filter { identities.contains($0.key) }
+            return own
+        }
         result.sockets = self.sockets?.compactMap { socket in
             var socket = socket
             socket.owners.removeAll { !identities.contains($0.identity) }

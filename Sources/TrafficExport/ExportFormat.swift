@@ -30,6 +30,11 @@ extension Snapshot {
     public static var jsonSchema: [UInt8] { PackageResources.Snapshot_schema_json }
 }
 
+extension AuditReport {
+    /// JSON Schema (draft 2020-12) of ``json()``.
+    public static var jsonSchema: [UInt8] { PackageResources.AuditReport_schema_json }
+}
+
 extension DoctorReport {
     /// JSON Schema (draft 2020-12) of ``json()``.
     public static var jsonSchema: [UInt8] { PackageResources.DoctorReport_schema_json }

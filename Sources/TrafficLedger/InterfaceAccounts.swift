@@ -5,6 +5,8 @@ struct InterfaceAccounts {
     private var current: [InterfaceUsage] = []
     private var atLastTick: [String: InterfaceUsage] = [:]
     private var packets: [Key: PacketAccount] = [:]
+    private var audits: [Key: InterfaceAudit] = [:]
+    private var isFirstRound = true
 
     private struct Key: Hashable {
         var networkNamespace: UInt32
@@ -13,7 +15,23 @@ struct InterfaceAccounts {
 
     mutating func absorb(_ usages: [InterfaceUsage]) {
         self.current = usages
+        for index in usages.indices {
+            let usage = usages[index]
+            // Without a packet seen there is nothing to compare, unless packets are not seen at all.
+            guard let networkNamespace = usage.networkNamespace, let number = usage.index, !self.packets.isEmpty else {
+                continue
+            }
+            let key = Key(networkNamespace: networkNamespace, index: number)
+            let seen = self.packets[key]?.packets ?? InterfacePackets(networkNamespace: networkNamespace, index: number)
+            // One that was there when counting began has counted before; a later one is as old as our count of it.
+            let start = self.isFirstRound ? InterfaceAudit(from: usage, seen) : InterfaceAudit()
+            self.current[index].evidence = self.audits[key, default: start].absorb(usage, seen)
+        }
+        if !self.packets.isEmpty { self.isFirstRound = false }
     }
+
+    /// Every interface of every network namespace that packets passed.
+    var seen: [InterfacePackets] { self.packets.values.compactMap(\.packets) }
 
     /// - Returns: By how much the packets of no socket grew, over all interfaces.
     mutating func absorb(_ packets: [InterfacePackets]) -> WireTotals {
@@ -42,14 +60,60 @@ struct InterfaceAccounts {
     var usages: [InterfaceUsage] { self.current }
 }
 
+/// An interface's own counters beside the packets that were seen.
+private struct InterfaceAudit {
+    private typealias Counters = (bytes: UInt64, packets: UInt64, seen: InterfacePackets.Bytes)
+
+    private var sentStart: Counters = (0, 0, InterfacePackets.Bytes())
+    private var receivedStart: Counters = (0, 0, InterfacePackets.Bytes())
+    private var sentDifferences: [Int64] = []
+    private var receivedDifferences: [Int64] = []
+
+    init() {}
+
+    init(from usage: InterfaceUsage, _ seen: InterfacePackets) {
+        self.sentStart = (usage.sentBytes, usage.sentPackets ?? 0, seen.sent)
+        self.receivedStart = (usage.receivedBytes, usage.receivedPackets ?? 0, seen.received)
+    }
+
+    mutating func absorb(_ usage: InterfaceUsage, _ seen: InterfacePackets) -> InterfaceEvidence {
+        let header = usage.linkHeaderLength ?? 0
+        var sent = Self.growth((usage.sentBytes, usage.sentPackets ?? 0, seen.sent), since: self.sentStart)
+        var received = Self.growth(
+            (usage.receivedBytes, usage.receivedPackets ?? 0, seen.received),
+            since: self.receivedStart
+        )
+        sent.lasting = Self.lasting(sent.difference(linkHeader: header), &self.sentDifferences)
+        received.lasting = Self.lasting(received.difference(linkHeader: header), &self.receivedDifferences)
+        return InterfaceEvidence(sent: sent, received: received)
+    }
+
+    private static func growth(_ now: Counters, since start: Counters) -> InterfaceEvidence.Direction {
+        InterfaceEvidence.Direction(
+            counterBytes: now.bytes > start.bytes ? now.bytes - start.bytes : 0,
+            counterPackets: now.packets > start.packets ? now.packets - start.packets : 0,
+            seen: now.seen.growth(since: start.seen)
+        )
+    }
+
+    /// A packet that is on its way while counters are read is so for microseconds: the least of the last rounds is there to stay.
+    private static func lasting(_ difference: Int64, _ differences: inout [Int64]) -> Int64 {
+        differences.append(difference)
+        if differences.count > 3 { differences.removeFirst() }
+        return differences.min { $0.magnitude < $1.magnitude } ?? difference
+    }
+}
+
 /// The packets that passed one interface.
 private struct PacketAccount {
+    private(set) var packets: InterfacePackets?
     /// The last rounds' packets that had reached no socket: those that are no socket's, and those that were on their way to one.
     private var withoutSocket: [UInt64] = []
     private var credited = WireTotals()
 
     /// - Returns: By how much the packets of no socket grew.
     mutating func absorb(_ packets: InterfacePackets) -> WireTotals {
+        self.packets = packets
         let now = packets.ofNoSocket
         self.withoutSocket.append(now.received)
         if self.withoutSocket.count > 3 { self.withoutSocket.removeFirst() }

@@ -46,6 +46,10 @@ public struct Ledger: Sendable {
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
+    private var goneSockets = AuditTallies()
+    /// The last sockets whose witnesses disagreed when they were forgotten.
+    private var disputed: Deque<SocketUsage> = []
+    private var disputedCount = 0
 
     /// - Parameter classes: Which remote addresses have a sum of their own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -168,9 +172,35 @@ public struct Ledger: Sendable {
         while let oldest = self.closedOrder.first {
             let closedAt = self.sockets[oldest]?.observation.closedBoottimeNanoseconds ?? 0
             guard self.closedOrder.count > self.retention.closedSocketLimit || closedAt + age < boottime else { return }
-            self.sockets[oldest] = nil
+            if let socket = self.sockets.removeValue(forKey: oldest) { self.bury(socket) }
             self.closedOrder.removeFirst()
         }
+    }
+
+    /// What an audit will want to know of it.
+    private mutating func bury(_ socket: SocketAccount) {
+        let usage = socket.usage(bootedAt: self.bootedAt)
+        self.goneSockets += usage.tallies()
+        for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(for: owner.identity)) }
+        guard socket.evidence.isDisputed else { return }
+        self.disputedCount += 1
+        self.disputed.append(usage)
+        if self.disputed.count > 100 { self.disputed.removeFirst() }
+    }
+
+    private var evidence: AuditEvidence {
+        var evidence = AuditEvidence()
+        evidence.goneSockets = self.goneSockets
+        for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
+        evidence.disputed = Array(self.disputed)
+        evidence.disputedCount = self.disputedCount
+        evidence.packets = self.interfaces.seen
+        return evidence
+    }
+
+    /// Wall clock at `CLOCK_BOOTTIME` 0.
+    private var bootedAt: Int64 {
+        self.lastTick.map { $0.wall.nanosecondsSinceEpoch - Int64(clamping: $0.boottime) } ?? 0
     }
 
     /// What is true of this moment only and no counter: how many sockets are open, and what is pending on them.
@@ -208,10 +238,10 @@ public struct Ledger: Sendable {
         capture: CaptureStatus
     ) -> Snapshot {
         let (wall, boottime) = self.lastTick ?? (countingSince, 0)
-        let bootedAt = wall.nanosecondsSinceEpoch - Int64(clamping: boottime)
+        let bootedAt = self.bootedAt
         var capture = capture
         capture.loss = self.loss
-        return Snapshot(
+        var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,
             countingSince: countingSince,
@@ -232,6 +262,8 @@ public struct Ledger: Sendable {
                 byClass: self.destinations.byClass
             )
         )
+        snapshot.evidence = self.evidence
+        return snapshot
     }
 }
 

@@ -12,6 +12,8 @@ struct ProcessAccount {
     private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
+    /// The audit's lines of its sockets that are no longer listed.
+    private(set) var goneSockets = AuditTallies()
     private var meter = RateMeter()
 
     /// - Parameters:
@@ -47,6 +49,10 @@ struct ProcessAccount {
 
     mutating func add(wire: WireTotals) {
         self.bytes.add(wire: wire)
+    }
+
+    mutating func bury(_ tallies: AuditTallies) {
+        self.goneSockets += tallies
     }
 
     /// Its open sockets are counted anew at every tick.

@@ -7,6 +7,8 @@ struct SocketAccount {
         var inRecord = PayloadBytes()
         var inMap = PayloadBytes()
 
+        var wire = WireTotals()
+
         var payload: PayloadBytes { self.inRecord + self.inMap }
     }
 
@@ -144,6 +146,7 @@ struct SocketAccount {
         self.unclaimedWire += grown.total
         guard !self.shares.isEmpty || growth.isEnd else { return }
         growth.wireShares = self.claim()
+        for (process, share) in growth.wireShares { self.shares[process]?.wire += share }
     }
 
     /// Hands the unclaimed wire bytes to the socket's processes, by what each has moved over it so far. Of a socket that ended without
@@ -182,11 +185,24 @@ struct SocketAccount {
         self.meter.tick(self.bytes.payloadSoFar, seconds: seconds)
     }
 
+    var evidence: SocketEvidence {
+        SocketEvidence(
+            payload: self.payload,
+            pendingSent: self.observation.pendingSent ?? 0,
+            retransmitted: self.retransmitted,
+            wire: self.wire,
+            stream: self.observation.stream,
+            isListener: self.observation.role == .listener,
+            isClosed: self.isClosed,
+            preexisting: self.observation.preexisting
+        )
+    }
+
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
     func usage(bootedAt: Int64) -> SocketUsage {
         let seen = self.observation
         let wall = { (boottime: UInt64) in Timestamp(nanosecondsSinceEpoch: bootedAt + Int64(clamping: boottime)) }
-        return SocketUsage(
+        var usage = SocketUsage(
             serial: seen.serial,
             cookie: seen.cookie,
             transport: seen.transport,
@@ -208,13 +224,17 @@ struct SocketAccount {
             retransmittedSegments: seen.tcp?.retransmittedSegments,
             smoothedRoundTripMicroseconds: seen.tcp?.smoothedRoundTripMicroseconds,
             wireQuality: self.wire?.quality,
-            owners: self.shares.map { SocketUsage.Owner(identity: $0.key, payload: $0.value.payload) }
-                .sorted {
-                    ($0.identity.pid, $0.identity.startBoottimeNanoseconds) < (
-                        $1.identity.pid, $1.identity.startBoottimeNanoseconds
-                    )
-                }
+            owners: self.shares.map {
+                SocketUsage.Owner(identity: $0.key, payload: $0.value.payload, wire: $0.value.wire)
+            }
+            .sorted {
+                ($0.identity.pid, $0.identity.startBoottimeNanoseconds) < (
+                    $1.identity.pid, $1.identity.startBoottimeNanoseconds
+                )
+            }
         )
+        usage.evidence = self.evidence
+        return usage
     }
 }
 

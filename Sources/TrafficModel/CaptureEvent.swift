@@ -125,6 +125,10 @@ public struct TCPStream: Sendable, Hashable, Codable {
     public var unsent: UInt64
     /// Waits to be read, or never was when the socket closed.
     public var unread: UInt64
+    /// The stream's length by its sequence numbers, modulo 2^32, where it can be told: what calls have sent or are about to.
+    public var sentLength: UInt32?
+    /// Urgent bytes that the stream passed over and nobody has read (RFC 9293 section 3.8.5); below 0 while it is the other way round.
+    public var urgent: Int64
     /// Of `received`, what came in the handshake, in packets for the listener (TCP Fast Open, RFC 7413).
     public var early: UInt64
     /// Somebody used the socket while this was read: its numbers may be of different moments.
@@ -139,6 +143,8 @@ public struct TCPStream: Sendable, Hashable, Codable {
         received: UInt64 = 0,
         unsent: UInt64 = 0,
         unread: UInt64 = 0,
+        sentLength: UInt32? = nil,
+        urgent: Int64 = 0,
         early: UInt64 = 0,
         isInUse: Bool = false,
         isPartial: Bool = false,
@@ -148,6 +154,8 @@ public struct TCPStream: Sendable, Hashable, Codable {
         self.received = received
         self.unsent = unsent
         self.unread = unread
+        self.sentLength = sentLength
+        self.urgent = urgent
         self.early = early
         self.isInUse = isInUse
         self.isPartial = isPartial

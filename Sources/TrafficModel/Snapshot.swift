@@ -23,6 +23,8 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var socketsOf: [Int32]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
+    /// What an audit works from beside the sockets that are listed. Not in the JSON.
+    public var evidence: AuditEvidence?
 
     public init(
         takenAt: Timestamp,
@@ -100,16 +102,25 @@ public struct DaemonDescription: Sendable, Decodable, Hashable {
     }
 }
 
-/// One interface's own counters (`/sys/class/net/NAME/statistics`): link-layer bytes since the interface came up.
+/// One interface's own counters (`/sys/class/net/NAME/statistics`) since it came up: link-layer bytes.
 public struct InterfaceUsage: Sendable, Codable, Hashable {
     public var name: String
     public var sentBytes: UInt64
     public var receivedBytes: UInt64
+    /// Of an aggregate of segmentation offload a virtual interface counts one.
     public var sentPackets: UInt64?
     public var receivedPackets: UInt64?
     /// Since the snapshot before.
     public var sentBytesPerSecond: Double?
     public var receivedBytesPerSecond: Double?
+    /// Inode number of its network namespace. Not in the snapshot's JSON, no more than the next three.
+    public var networkNamespace: UInt32?
+    /// Within that namespace.
+    public var index: UInt32?
+    /// Bytes of the link header that the interface counts for each packet.
+    public var linkHeaderLength: UInt64?
+    /// What an audit sets the interface's counters against; `nil` where packets are not seen.
+    public var evidence: InterfaceEvidence?
 
     public init(
         name: String,
@@ -118,7 +129,10 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         sentPackets: UInt64? = nil,
         receivedPackets: UInt64? = nil,
         sentBytesPerSecond: Double? = nil,
-        receivedBytesPerSecond: Double? = nil
+        receivedBytesPerSecond: Double? = nil,
+        networkNamespace: UInt32? = nil,
+        index: UInt32? = nil,
+        linkHeaderLength: UInt64? = nil
     ) {
         self.name = name
         self.sentBytes = sentBytes
@@ -127,6 +141,9 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         self.receivedPackets = receivedPackets
         self.sentBytesPerSecond = sentBytesPerSecond
         self.receivedBytesPerSecond = receivedBytesPerSecond
+        self.networkNamespace = networkNamespace
+        self.index = index
+        self.linkHeaderLength = linkHeaderLength
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -137,6 +154,9 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
         case receivedPackets = "received_packets"
         case sentBytesPerSecond = "sent_bytes_per_second"
         case receivedBytesPerSecond = "received_bytes_per_second"
+        case networkNamespace = "network_namespace"
+        case index
+        case linkHeaderLength = "link_header_length"
     }
 }
 

@@ -4,10 +4,13 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public struct Owner: Sendable, Decodable, Hashable {
         public var identity: ProcessIdentity
         public var payload: PayloadBytes
+        /// Its part of the packets. Not in the JSON.
+        public var wire = WireTotals()
 
-        public init(identity: ProcessIdentity, payload: PayloadBytes) {
+        public init(identity: ProcessIdentity, payload: PayloadBytes, wire: WireTotals = WireTotals()) {
             self.identity = identity
             self.payload = payload
+            self.wire = wire
         }
 
         public init(from decoder: any Decoder) throws {
@@ -48,6 +51,8 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     /// `nil` while the wire bytes are unknown.
     public var wireQuality: Quality?
     public var owners: [Owner]
+    /// What an audit works from. Not in the JSON.
+    public var evidence: SocketEvidence?
 
     /// - Parameter serial: `nil` where sockets are known by their cookies alone.
     public init(

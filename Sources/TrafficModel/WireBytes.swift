@@ -110,6 +110,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         /// How many more packets the aggregates stand for, and the headers of those.
         public var offloadedPackets: UInt64
         public var offloaded: UInt64
+        /// Headers of IP fragments beyond those that the whole packets had.
+        public var fragments: UInt64
         /// Wire bytes of sockets: those that they sent, and those that reached them.
         public var socket: UInt64
         /// Sent only: wire bytes of packets that are no socket's.
@@ -121,6 +123,7 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             other: UInt64 = 0,
             offloadedPackets: UInt64 = 0,
             offloaded: UInt64 = 0,
+            fragments: UInt64 = 0,
             socket: UInt64 = 0,
             noSocket: UInt64 = 0
         ) {
@@ -129,8 +132,35 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             self.other = other
             self.offloadedPackets = offloadedPackets
             self.offloaded = offloaded
+            self.fragments = fragments
             self.socket = socket
             self.noSocket = noSocket
+        }
+
+        public static func += (left: inout Bytes, right: Bytes) {
+            left.packets += right.packets
+            left.ip += right.ip
+            left.other += right.other
+            left.offloadedPackets += right.offloadedPackets
+            left.offloaded += right.offloaded
+            left.fragments += right.fragments
+            left.socket += right.socket
+            left.noSocket += right.noSocket
+        }
+
+        /// What was added since `earlier`.
+        public func growth(since earlier: Bytes) -> Bytes {
+            let grown = { (now: UInt64, then: UInt64) in now > then ? now - then : 0 }
+            return Bytes(
+                packets: grown(self.packets, earlier.packets),
+                ip: grown(self.ip, earlier.ip),
+                other: grown(self.other, earlier.other),
+                offloadedPackets: grown(self.offloadedPackets, earlier.offloadedPackets),
+                offloaded: grown(self.offloaded, earlier.offloaded),
+                fragments: grown(self.fragments, earlier.fragments),
+                socket: grown(self.socket, earlier.socket),
+                noSocket: grown(self.noSocket, earlier.noSocket)
+            )
         }
 
         /// IP packets as on a wire.
@@ -151,10 +181,11 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         self.received = received
     }
 
-    /// The packets of no socket. Of those received it is what reached none.
+    /// The packets of no socket, and what fragments have more than the packets they are of. Of those received it is what reached no
+    /// socket.
     public var ofNoSocket: WireTotals {
         WireTotals(
-            sent: self.sent.noSocket,
+            sent: self.sent.noSocket + self.sent.fragments,
             received: self.received.wire > self.received.socket ? self.received.wire - self.received.socket : 0
         )
     }

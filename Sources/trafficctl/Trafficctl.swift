@@ -18,13 +18,14 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl sockets --filter port:443 --sort received --limit 20
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10 | jq .totals
+              trafficctl audit                             that every byte is accounted for, down to the interface
               trafficctl doctor                            how it counts here, and what it can't see
 
             EXIT CODES
               0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission
             """,
         version: TrafficVersion.current,
-        subcommands: [Top.self, Processes.self, Sockets.self, Export.self, Watch.self, Doctor.self]
+        subcommands: [Top.self, Processes.self, Sockets.self, Export.self, Watch.self, Audit.self, Doctor.self]
     )
 
     // Also here, so that `trafficctl --runtime-directory X top` works as `trafficctl top --runtime-directory X` does.

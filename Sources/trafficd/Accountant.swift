@@ -60,7 +60,6 @@ final class Accountant {
         try self.source.sweep { self.absorb($0) }
         // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
         self.refreshAddresses()
-        self.absorb(HostFacts.interfaces())
         self.absorb(tick)
         self.publish(
             self.ledger.snapshot(

@@ -180,6 +180,10 @@ struct RecordLayoutTests {
                     name: "offloaded_bytes",
                     offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.offloaded_bytes)
                 ),
+                Field(
+                    name: "fragment_bytes",
+                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.fragment_bytes)
+                ),
                 Field(name: "socket_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.socket_bytes)),
                 Field(
                     name: "no_socket_bytes",

@@ -146,6 +146,7 @@ struct traffic_interface_bytes {
 	__u64 other_bytes; /* of other protocols, such as ARP */
 	__u64 offloaded_packets; /* how many more packets the aggregates stand for */
 	__u64 offloaded_bytes; /* the headers of those */
+	__u64 fragment_bytes; /* headers of IP fragments beyond those that the whole packet had */
 	__u64 socket_bytes; /* wire bytes of sockets, as in their struct traffic_wire */
 	__u64 no_socket_bytes; /* sent only: wire bytes of packets that are no socket's */
 };

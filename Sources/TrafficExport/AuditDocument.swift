@@ -1,0 +1,47 @@
+public import TrafficModel
+
+extension AuditReport {
+    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``.
+    public func json() -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.time(CodingKeys.takenAt, self.takenAt)
+            writer.time(CodingKeys.countingSince, self.countingSince)
+            writer.word(CodingKeys.rung, self.rung)
+            writer.rows(CodingKeys.sections, self.sections)
+            writer.rows(CodingKeys.disputes, self.disputes)
+            writer.number(CodingKeys.disputeCount, self.disputeCount)
+            writer.number(CodingKeys.unexplained, self.unexplained)
+        }
+        return writer.bytes
+    }
+}
+
+extension AuditReport.Line: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.word(CodingKeys.line, self.line)
+        sink.number(CodingKeys.bytes, self.bytes)
+    }
+}
+
+extension AuditReport.Section: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.word(CodingKeys.kind, self.kind)
+        sink.text(CodingKeys.name, self.name)
+        sink.list(CodingKeys.sent, self.sent) { $0.line.rawValue }
+        sink.list(CodingKeys.received, self.received) { $0.line.rawValue }
+    }
+}
+
+extension AuditReport.Dispute: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.number(CodingKeys.cookie, self.cookie.rawValue)
+        sink.text(CodingKeys.name, self.name)
+        sink.list(CodingKeys.processes, self.processes) { String($0.pid) }
+        sink.word(CodingKeys.direction, self.direction)
+        sink.number(CodingKeys.payload, self.payload)
+        sink.number(CodingKeys.tcp, self.tcp)
+        sink.number(CodingKeys.wirePayload, self.wirePayload)
+        sink.number(CodingKeys.unexplained, self.unexplained)
+    }
+}

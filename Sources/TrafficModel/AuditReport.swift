@@ -1,0 +1,118 @@
+/// Every byte between the calls and the interfaces' counters, by name: what 03 of the design calls conservation.
+///
+/// Decoded from the JSON of the control API; TrafficExport is its one encoder (`AuditReport.schema.json` there).
+public struct AuditReport: Sendable, Decodable, Hashable {
+    /// One line of a direction. Lines add up to the next sum.
+    public struct Line: Sendable, Codable, Hashable {
+        public var line: AuditLine
+        /// Signed: what is taken off is below 0.
+        public var bytes: Int64
+
+        public init(line: AuditLine, bytes: Int64) {
+            self.line = line
+            self.bytes = bytes
+        }
+
+        package enum CodingKeys: String, CodingKey {
+            case line, bytes
+        }
+    }
+
+    /// One account: of the host's sockets, a process's, one socket, or an interface.
+    public struct Section: Sendable, Decodable, Hashable {
+        public enum Kind: String, Sendable, Codable, CaseIterable {
+            case host, process, socket, interface
+        }
+
+        public var kind: Kind
+        /// Whose it is: the host's or interface's name, a process's name and pid, a socket's addresses.
+        public var name: String
+        public var sent: [Line]
+        public var received: [Line]
+
+        public init(kind: Kind, name: String, sent: [Line], received: [Line]) {
+            self.kind = kind
+            self.name = name
+            self.sent = sent
+            self.received = received
+        }
+
+        package enum CodingKeys: String, CodingKey {
+            case kind, name, sent, received
+        }
+    }
+
+    /// A socket whose witnesses disagree, with what each of them says. `nil` is what a witness does not know.
+    public struct Dispute: Sendable, Decodable, Hashable {
+        public var cookie: SocketCookie
+        public var name: String
+        public var processes: [ProcessIdentity]
+        public var direction: Direction
+        public var payload: UInt64
+        public var tcp: UInt64?
+        public var wirePayload: UInt64?
+        public var unexplained: Int64
+
+        public enum Direction: String, Sendable, Codable {
+            case sent, received
+        }
+
+        package enum CodingKeys: String, CodingKey {
+            case cookie, name, processes, direction
+            case payload = "payload_bytes"
+            case tcp = "tcp_bytes"
+            case wirePayload = "wire_payload_bytes"
+            case unexplained = "unexplained_bytes"
+        }
+    }
+
+    public var takenAt: Timestamp
+    public var countingSince: Timestamp
+    public var rung: CaptureRung
+    public var sections: [Section]
+    public var disputes: [Dispute]
+    /// More than are listed, where there were many.
+    public var disputeCount: Int
+    /// The magnitudes of all unexplained lines, added up. Must be 0.
+    public var unexplained: UInt64
+
+    package enum CodingKeys: String, CodingKey {
+        case takenAt = "taken_at"
+        case countingSince = "counting_since"
+        case rung, sections, disputes
+        case disputeCount = "dispute_count"
+        case unexplained = "unexplained_bytes"
+    }
+}
+
+/// What an audit is of.
+public enum AuditSubject: Sendable, Hashable {
+    /// All sockets of all network namespaces, and every interface of the daemon's.
+    case host
+    /// One interface of the daemon's network namespace.
+    case interface(String)
+    /// All processes of that pid that are listed.
+    case process(Int32)
+    /// All sockets of that cookie that are listed.
+    case socket(SocketCookie)
+}
+
+/// Why there is no audit.
+public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
+    case noSuchInterface(String, known: [String])
+    case noSuchProcess(Int32)
+    case noSuchSocket(SocketCookie)
+    /// The lines of the host and of interfaces are for those who may see everybody's sockets.
+    case onlyForAll
+
+    public var description: String {
+        switch self {
+        case .noSuchInterface(let name, let known):
+            "no interface \(name) in the daemon's network namespace; there are: \(known.joined(separator: ", "))"
+        case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
+        case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
+        case .onlyForAll:
+            "only root and the group trafficd may audit the host or an interface; ask for a process of yours"
+        }
+    }
+}

@@ -1,0 +1,213 @@
+/// What three witnesses have to say of one socket: the calls, TCP itself and the packets. Works for the audit alone.
+public struct SocketEvidence: Hashable, Sendable {
+    public var payload: PayloadBytes
+    public var pendingSent: UInt64
+    public var retransmitted: UInt64
+    public var wire: SocketWire?
+    public var stream: TCPStream?
+    public var isListener: Bool
+    public var isClosed: Bool
+    /// Older than the daemon.
+    public var preexisting: Bool
+
+    public init(
+        payload: PayloadBytes,
+        pendingSent: UInt64,
+        retransmitted: UInt64,
+        wire: SocketWire?,
+        stream: TCPStream?,
+        isListener: Bool,
+        isClosed: Bool,
+        preexisting: Bool
+    ) {
+        self.payload = payload
+        self.pendingSent = pendingSent
+        self.retransmitted = retransmitted
+        self.wire = wire
+        self.stream = stream
+        self.isListener = isListener
+        self.isClosed = isClosed
+        self.preexisting = preexisting
+    }
+
+    public var tallies: AuditTallies {
+        var tallies = AuditTallies()
+        tallies.sent = self.sent
+        tallies.received = self.received
+        return tallies
+    }
+
+    /// Whether the witnesses disagree.
+    public var isDisputed: Bool { self.sent[.unexplained] != 0 || self.received[.unexplained] != 0 }
+
+    private var sent: AuditTally {
+        var tally = AuditTally()
+        tally[.payload] = Int64(clamping: self.payload.sent)
+        tally[.pending] = Int64(clamping: self.pendingSent)
+        guard let wire else { return tally }
+        tally.add(wire.sent)
+        let onWire = Int64(clamping: wire.sent.payload)
+        let fromCalls = tally[.payload] + tally[.pending]
+        guard let stream = self.judgedStream else {
+            tally[self.unjudged] = onWire - fromCalls
+            return tally
+        }
+        tally[self.isClosed ? .abandoned : .waiting] = -Int64(clamping: stream.unsent)
+        tally[.again] = Int64(clamping: self.retransmitted)
+        let expected = fromCalls - Int64(clamping: stream.unsent) + tally[.again]
+        let byTCP = Int64(clamping: stream.sent)
+        if stream.isFramed {
+            tally[.framing] = byTCP - expected
+        } else {
+            // When the socket is closed no call is at work any more: its stream must be as long as what the calls returned.
+            var missed: Int64 = 0
+            if self.isClosed, let length = stream.sentLength {
+                missed = Int64(Int32(bitPattern: length &- UInt32(truncatingIfNeeded: self.payload.sent)))
+            }
+            let more = byTCP - expected - missed
+            tally[.againAfterDrop] = max(0, more)
+            tally[.unexplained] = missed + min(0, more)
+        }
+        tally[.dropped] = min(0, onWire - byTCP)
+        tally[.unexplained] += max(0, onWire - byTCP)
+        self.excuse(&tally, stream)
+        return tally
+    }
+
+    private var received: AuditTally {
+        var tally = AuditTally()
+        tally[.payload] = Int64(clamping: self.payload.received)
+        guard let wire else { return tally }
+        tally.add(wire.received)
+        let onWire = Int64(clamping: wire.received.payload)
+        if self.isListener {
+            tally[.handshakePayload] = onWire
+            return tally
+        }
+        guard let stream = self.judgedStream else {
+            tally[self.unjudged] = onWire - tally[.payload]
+            return tally
+        }
+        tally[self.isClosed ? .abandoned : .waiting] = Int64(clamping: stream.unread)
+        tally[.urgent] = stream.urgent
+        tally[.handshakePayload] = -Int64(clamping: stream.early)
+        let byTCP = Int64(clamping: stream.received)
+        let fromCalls = tally[.payload] + Int64(clamping: stream.unread) + stream.urgent
+        tally[stream.isFramed ? .framing : .unexplained] = byTCP - fromCalls
+        let more = onWire + Int64(clamping: stream.early) - byTCP
+        tally[.again] = max(0, more)
+        tally[.unexplained] += min(0, more)
+        self.excuse(&tally, stream)
+        return tally
+    }
+
+    /// TCP's own account, where it and the packets were counted from the socket's beginning on.
+    private var judgedStream: TCPStream? {
+        guard let stream, self.wire?.quality == .exact, !self.preexisting, !stream.isPartial else { return nil }
+        return stream
+    }
+
+    /// Where the difference goes of a socket for which there are fewer witnesses.
+    private var unjudged: AuditLine {
+        if self.wire?.quality == .estimated { return .estimated }
+        return self.preexisting || self.stream?.isPartial == true ? .earlier : .datagrams
+    }
+
+    private func excuse(_ tally: inout AuditTally, _ stream: TCPStream) {
+        guard stream.isInUse, !self.isClosed else { return }
+        tally[.inUse] = tally[.unexplained]
+        tally[.unexplained] = 0
+    }
+}
+
+extension AuditTally {
+    fileprivate mutating func add(_ wire: WireBytes) {
+        self[.headers] = Int64(clamping: wire.headers)
+        self[.acknowledgements] = Int64(clamping: wire.bare)
+        self[.handshake] = Int64(clamping: wire.control)
+    }
+}
+
+/// An interface's own counters beside the packets that were seen to pass it, both since counting began.
+public struct InterfaceEvidence: Hashable, Sendable {
+    /// One direction.
+    public struct Direction: Hashable, Sendable {
+        public var counterBytes: UInt64
+        public var counterPackets: UInt64
+        public var seen: InterfacePackets.Bytes
+        /// What of the difference was there in each of the last rounds; the rest was on its way while the numbers were read.
+        public var lasting: Int64
+
+        public init(counterBytes: UInt64, counterPackets: UInt64, seen: InterfacePackets.Bytes, lasting: Int64 = 0) {
+            self.counterBytes = counterBytes
+            self.counterPackets = counterPackets
+            self.seen = seen
+            self.lasting = lasting
+        }
+
+        /// Physical interfaces count the packets that their offload made, virtual ones the aggregates.
+        public var countsAggregates: Bool {
+            self.counterPackets.distance(to: self.seen.packets).magnitude
+                <= self.counterPackets.distance(to: self.seen.packets + self.seen.offloadedPackets).magnitude
+        }
+
+        /// What the counter should be.
+        ///
+        /// - Parameter linkHeader: Bytes that the interface counts for each packet's link header.
+        public func expected(linkHeader: UInt64) -> (offload: UInt64, linkHeaders: UInt64, total: UInt64) {
+            let offload = self.countsAggregates ? 0 : self.seen.offloaded
+            let packets = self.seen.packets + (self.countsAggregates ? 0 : self.seen.offloadedPackets)
+            let linkHeaders = packets * linkHeader
+            return (offload, linkHeaders, self.seen.ip + offload + self.seen.other + linkHeaders)
+        }
+
+        /// What the counter has more than it should.
+        public func difference(linkHeader: UInt64) -> Int64 {
+            Int64(clamping: self.counterBytes) - Int64(clamping: self.expected(linkHeader: linkHeader).total)
+        }
+    }
+
+    public var sent: Direction
+    public var received: Direction
+
+    public init(sent: Direction, received: Direction) {
+        self.sent = sent
+        self.received = received
+    }
+}
+
+/// What an audit needs of those that are no longer listed.
+public struct AuditEvidence: Hashable, Sendable {
+    /// The lines of sockets that are gone.
+    public var goneSockets = AuditTallies()
+    /// The same by process: of all sockets that it had used.
+    public var goneSocketsOf: [ProcessIdentity: AuditTallies] = [:]
+    /// The last sockets whose witnesses disagreed, and how many there were in all.
+    public var disputed: [SocketUsage] = []
+    public var disputedCount = 0
+    /// Every interface of every network namespace.
+    public var packets: [InterfacePackets] = []
+
+    public init() {}
+}
+
+extension SocketUsage {
+    /// Its lines for the whole socket, or as one of its processes sees them.
+    public func tallies(for process: ProcessIdentity? = nil) -> AuditTallies {
+        guard let evidence else { return AuditTallies() }
+        var tallies = evidence.tallies
+        guard let process else { return tallies }
+        let own = self.owners.first { $0.identity == process }
+        let payload = own?.payload ?? PayloadBytes()
+        let othersSent = tallies.sent[.payload] - Int64(clamping: payload.sent)
+        let othersReceived = tallies.received[.payload] - Int64(clamping: payload.received)
+        tallies.sent[.payload] -= othersSent
+        tallies.sent[.othersPayload] = othersSent
+        tallies.received[.payload] -= othersReceived
+        tallies.received[.othersPayload] = othersReceived
+        guard let wire = evidence.wire else { return tallies }
+        tallies.sent[.othersWire] = Int64(clamping: own?.wire.sent ?? 0) - Int64(clamping: wire.sent.total)
+        tallies.received[.othersWire] = Int64(clamping: own?.wire.received ?? 0) - Int64(clamping: wire.received.total)
+        return tallies
+    }
+}

@@ -1,0 +1,79 @@
+import ArgumentParser
+import FoundationEssentials
+import NIOCore
+import TrafficModel
+import TrafficView
+
+struct Audit: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Every byte between the calls and the interface's counter, by name.",
+        discussion: """
+            What the calls moved, what TCP and the packets say of the same bytes, and what lies between: retransmissions, headers,
+            acknowledgements, packets of no socket, link headers. The last line is what is left over, and must be 0. A socket whose numbers
+            disagree is listed with all of them.
+
+            All sockets of all network namespaces, and the interfaces of trafficd's own. Exits with 1 where a byte is unexplained.
+
+            EXAMPLES
+              sudo trafficctl audit
+              sudo trafficctl audit --interface eth0
+              trafficctl audit --process 1234
+              trafficctl audit --socket 4711 --format json | jq '.sections[0].sent'
+            """
+    )
+
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case table, json
+    }
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(help: ArgumentHelp("Only this interface.", valueName: "name"))
+    var interface: String?
+
+    @Option(help: ArgumentHelp("Only what this process moved.", valueName: "pid"))
+    var process: Int32?
+
+    @Option(
+        help: ArgumentHelp("Only this socket, by its cookie as `trafficctl sockets` shows it.", valueName: "cookie")
+    )
+    var socket: UInt64?
+
+    @Option(help: "table: for people. json: as the daemon has it.")
+    var format = Format.table
+
+    @OptionGroup var color: ColorOptions
+
+    func validate() throws {
+        let subjects = [self.interface != nil, self.process != nil, self.socket != nil].filter(\.self)
+        guard subjects.count < 2 else {
+            throw ValidationError("--interface, --process and --socket exclude each other.")
+        }
+        guard (self.process ?? 0) >= 0 else { throw ValidationError("--process must not be negative.") }
+    }
+
+    func run() async throws {
+        let answer = try await self.connection.client.get(
+            "/v1/audit",
+            [
+                ("interface", self.interface), ("process", self.process.map(String.init)),
+                ("socket", self.socket.map(String.init)),
+            ]
+        )
+        let report: AuditReport
+        do {
+            report = try JSONDecoder().decode(AuditReport.self, from: Data(answer.readableBytesView))
+        } catch {
+            throw Failure.unreadableAnswer(reason: "\(error)")
+        }
+        let output = StandardStream.output
+        switch self.format {
+        case .json:
+            try output.write(answer)
+        case .table:
+            let view = AuditView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
+            try output.write(view.frame(of: report), inColor: self.color.isWanted)
+        }
+        if report.unexplained > 0 { throw ExitCode.failure }
+    }
+}
