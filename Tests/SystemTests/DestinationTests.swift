@@ -33,7 +33,7 @@ extension SystemTests {
             let lab = ContainerNetwork()
             let classes = [
                 "lab=\(lab.network)", "host=\(lab.host)", "far=\(lab.far)/24", "six=\(lab.six)/64",
-                "loop=\(lab.loopback)", "idle=192.0.2.0/24",
+                "loop=\(lab.loopback)", "idle=203.0.113.0/24",
             ]
             try await withDaemon(arguments: classes.flatMap { ["--class", $0] }) { daemon in
                 let start = try await daemon.snapshot()

@@ -56,7 +56,8 @@ enum Fixture {
             interfaces: [InterfaceUsage(name: "lo", sentBytes: 1, receivedBytes: 1)],
             totals: Totals(
                 bytes: ByteCounts(payload: PayloadBytes(sent: 123_456, received: 9)),
-                byScope: ["internet": ByteCounts()]
+                byScope: ["internet": ByteCounts()],
+                byClass: ["paid": ByteCounts()]
             )
         )
     }
