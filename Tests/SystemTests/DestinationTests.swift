@@ -102,27 +102,34 @@ extension SystemTests {
 
         @Test("a container that is gone before its addresses can be read is this host all the same")
         func shortLived() async throws {
+            for attempt in 1... {
+                if try await self.containerWithinOneRound() { return }
+                try #require(attempt < 5, "this machine is too slow for a container within two seconds")
+            }
+        }
+
+        /// - Returns: Whether no round of the daemon came between its beginning and its end: otherwise nothing was tested.
+        private func containerWithinOneRound() async throws -> Bool {
             let lab = ContainerNetwork()
-            // Twice as long as the container lives on a slow machine; the last round comes when the daemon is asked.
-            try await withDaemon(arguments: ["--interval", "4", "--class", "lab=\(lab.network)"]) { daemon in
+            return try await withDaemon(arguments: ["--interval", "2", "--class", "lab=\(lab.network)"]) { daemon in
                 let start = try await daemon.snapshot()
-                var sums = PayloadBytes()
+                var sum = PayloadBytes()
                 try await NetworkNamespace.with { namespace in
                     try await lab.connect(namespace)
                     let server = try await WebServer(files: ["file": 100_000], addresses: ["0.0.0.0"])
                     let client = try await self.curl(server.url("file", at: lab.host), in: namespace)
                     try await server.stop()
                     let entry = try #require(try server.log().first)
-                    sums = client.payload + PayloadBytes(sent: entry.bytesSent, received: entry.requestLength)
+                    sum = client.payload + PayloadBytes(sent: entry.bytesSent, received: entry.requestLength)
                 }
                 let snapshot = try await daemon.snapshot()
-                try #require(
-                    snapshot.takenBoottimeNanoseconds - start.takenBoottimeNanoseconds < 6_000_000_000,
-                    "the container was there for more than one round"
-                )
-                #expect(snapshot.totals.byClass?["lab"]?.payload == sums)
+                #expect(snapshot.totals.byClass?["lab"]?.payload == sum)
+                // Less than two rounds: the next one.
+                let passed = snapshot.takenBoottimeNanoseconds - start.takenBoottimeNanoseconds
+                guard passed < 3_500_000_000 else { return false }
                 let sockets = (snapshot.sockets ?? []).filter { $0.addressClass == "lab" }
                 #expect(sockets.map(\.scope) == [.sameHost, .sameHost])
+                return true
             }
         }
 
