@@ -77,6 +77,9 @@ package enum MonotonicClock {
     /// `CLOCK_REALTIME`: may jump; for showing.
     package static func wallNanoseconds() -> Int64 { Int64(read(CLOCK_REALTIME)) }
 
+    /// `CLOCK_THREAD_CPUTIME_ID`: what the calling thread has had of a processor.
+    package static func threadNanoseconds() -> UInt64 { read(CLOCK_THREAD_CPUTIME_ID) }
+
     private static func read(_ clock: clockid_t) -> UInt64 {
         var time = timespec()
         clock_gettime(clock, &time)

@@ -98,7 +98,9 @@ struct HostAddressesTests {
 
     @Test("of this machine contain those of its loopback interface")
     func live() throws {
-        #expect(try HostAddresses.read().contains(try #require(InternetAddress("127.0.0.1"))))
+        let host = try HostAddresses.read()
+        #expect(host.addresses.contains(try #require(InternetAddress("127.0.0.1"))))
+        #expect(host.namespaces.contains(try #require(ProcessDirectory.networkNamespace(task: "self"))))
     }
 }
 
@@ -107,6 +109,7 @@ struct HostAddressWatchTests {
     /// A host whose addresses and clock a test sets.
     private final class Host {
         var addresses = set("127.0.0.1", "10.0.0.5")
+        var namespaces: Set<UInt32> = [7]
         var failure: CaptureError?
         var now: UInt64 = 1_000_000_000_000
         /// How long reading takes.
@@ -119,11 +122,11 @@ struct HostAddressWatchTests {
                 self.reads += 1
                 self.now += self.duration
                 if let failure = self.failure { throw failure }
-                return self.addresses
+                return HostAddresses(addresses: self.addresses, namespaces: self.namespaces)
             }
         }
 
-        func see(_ local: String) {
+        func see(_ local: String, in namespace: UInt32 = 7) {
             let address = SocketAddress(address: InternetAddress(local) ?? .init(bytes: .init(repeating: 0)), port: 1)
             self.watch.notice(
                 SocketObservation(
@@ -133,14 +136,15 @@ struct HostAddressWatchTests {
                     local: address,
                     remote: address,
                     role: .peer,
-                    state: .established
+                    state: .established,
+                    networkNamespace: namespace
                 )
             )
         }
 
         func refresh(after seconds: Double = 0) throws(CaptureError) -> CaptureEvent? {
             self.now += UInt64(seconds * 1e9)
-            return try self.watch.refresh(now: { self.now })
+            return try self.watch.refresh(now: { self.now }, processorTime: { self.now })
         }
     }
 
@@ -171,22 +175,39 @@ struct HostAddressWatchTests {
         }
     }
 
-    @Test("for a hundredth of the time at most, where sockets have addresses that no interface has")
+    @Test("at once when a socket is in a namespace that is not known, as a container's that only listens")
+    func namespaces() throws {
+        let host = Host()
+        _ = try host.refresh()
+        host.addresses.formUnion(set("172.17.0.2"))
+        host.see("0.0.0.0", in: 8)
+        host.namespaces = [7, 8]
+        #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
+        host.see("0.0.0.0", in: 8)
+        #expect(try host.refresh(after: 0.01) == nil)
+        #expect(host.reads == 2)
+    }
+
+    @Test("for a hundredth of the time at most, where sockets have an address or a namespace that nobody can explain")
     func strangers() throws {
         let host = Host()
         _ = try host.refresh()
         let start = host.now
         for _ in 0..<5_000 {
-            host.see("198.51.100.1")
+            host.see("198.51.100.1", in: 99)
             _ = try host.refresh(after: 0.001)
         }
         let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
         #expect(spent < 0.011)
         #expect(host.reads > 10)
-        // A container with a stranger's address is known when the rest is over.
+        // Others do not wait for that.
+        host.addresses.formUnion(set("172.17.0.2"))
+        host.see("172.17.0.2")
+        #expect(try host.refresh(after: 0.001) == .hostAddresses(host.addresses))
+        // A container with a stranger's address is known when the rest is over, or at once by its namespace.
         host.addresses.formUnion(set("198.51.100.1"))
-        host.see("198.51.100.1")
-        #expect(try host.refresh(after: 0.3) == .hostAddresses(host.addresses))
+        host.see("198.51.100.1", in: 100)
+        #expect(try host.refresh(after: 0.001) == .hostAddresses(host.addresses))
     }
 
     @Test("again later, where the kernel refused")

@@ -1,0 +1,78 @@
+public import TrafficModel
+
+/// Knows when to ask for the host's addresses again: every ten seconds, and in the round in which a socket shows that is in a network
+/// namespace, or has an address of its own, that nobody knew of, so that a new container's connections are known for what they are
+/// from their first byte on.
+public struct HostAddressWatch {
+    private static let periodNanoseconds: UInt64 = 10_000_000_000
+    /// How much longer than the asking took it is not asked again for what it did not explain (a transparent proxy's socket has a
+    /// stranger's address, and a container may be gone already): a hundredth of the time at most.
+    private static let restFactor: UInt64 = 99
+    private static let vainLimit = 4_096
+
+    /// What shows that there is more than is known.
+    private enum Sign: Hashable {
+        case address(InternetAddress)
+        case namespace(UInt32)
+    }
+
+    private let read: () throws(CaptureError) -> HostAddresses
+    private var known = HostAddresses()
+    private var signs: Set<Sign> = []
+    /// Signs that asking did not explain.
+    private var vain: Set<Sign> = []
+    private var nextPeriod: UInt64 = 0
+    private var restsUntil: UInt64 = 0
+
+    public init() {
+        self.init(reading: HostAddresses.read)
+    }
+
+    package init(reading read: @escaping () throws(CaptureError) -> HostAddresses) {
+        self.read = read
+    }
+
+    /// Cheap: looks at a socket's own address and namespace.
+    public mutating func notice(_ observation: SocketObservation) {
+        let namespace = observation.networkNamespace
+        if namespace != 0 && !self.known.namespaces.contains(namespace) { self.signs.insert(.namespace(namespace)) }
+        let address = observation.local.address
+        if self.known.addresses.contains(address) || address.isUnspecified || address.isLoopback { return }
+        self.signs.insert(.address(address))
+    }
+
+    /// Asks if it is time to.
+    ///
+    /// - Returns: `nil` where it is not, or where nothing changed.
+    /// - Throws: ``CaptureError`` where the kernel does not tell; what was known stays, and it is asked again later.
+    public mutating func refresh() throws(CaptureError) -> CaptureEvent? {
+        try self.refresh(now: MonotonicClock.nanoseconds, processorTime: MonotonicClock.threadNanoseconds)
+    }
+
+    /// - Parameter processorTime: What asking costs; the clock would count other programs' time too.
+    package mutating func refresh(
+        now: () -> UInt64,
+        processorTime: () -> UInt64
+    ) throws(CaptureError) -> CaptureEvent? {
+        let time = now()
+        let isAsked = !self.signs.isEmpty && (time >= self.restsUntil || !self.signs.isSubset(of: self.vain))
+        guard isAsked || time >= self.nextPeriod else { return nil }
+        self.nextPeriod = time + Self.periodNanoseconds
+        let begin = processorTime()
+        let result = Result { () throws(CaptureError) in try self.read() }
+        self.restsUntil = time + (processorTime() - begin) * Self.restFactor
+        if self.vain.count > Self.vainLimit { self.vain = [] }
+        self.vain.formUnion(self.signs)
+        self.signs = []
+        let found = try result.get()
+        self.vain = self.vain.filter { sign in
+            switch sign {
+            case .address(let address): !found.addresses.contains(address)
+            case .namespace(let inode): !found.namespaces.contains(inode)
+            }
+        }
+        let isNews = found.addresses != self.known.addresses
+        self.known = found
+        return isNews ? .hostAddresses(found.addresses) : nil
+    }
+}
