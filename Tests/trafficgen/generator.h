@@ -51,7 +51,7 @@ struct scenario {
 	void (*server)(const struct part *part);
 	void (*client)(const struct part *part);
 	bool pauses; /* calls halfway() in both processes */
-	bool private_network; /* runs in a network namespace of its own, because it changes a sysctl */
+	bool private_network; /* runs in a network namespace of its own, because it changes a sysctl or makes interfaces */
 	bool one_address; /* runs on the first address only: the size or the kind of the traffic makes a second one pointless */
 	bool by_request; /* left out of `--list`: too large for every run */
 };
@@ -82,7 +82,12 @@ ssize_t received(int fd, ssize_t result);
 void sent_by_process(ssize_t result); /* for sockets too many to list: adds to the process alone */
 void received_by_process(ssize_t result);
 void mark_closed(int fd);
+struct tally *account(int fd); /* this process's of this socket, for sent_in_all() */
+void sent_in_all(struct tally *tally, uint64_t bytes); /* for a process that died before it could tell */
+void take_new_name(void); /* after exec */
 void exclude(int fd); /* must not appear in any account */
+
+/* result.c */
 void print_result(const struct scenario *scenario, const char *phase);
 
 /* net.c: sockets. Each of these fails the run instead of returning an error. */
@@ -105,8 +110,14 @@ char *buffer(void); /* 1 MiB of something, for reading and writing */
 void pause_ms(unsigned int milliseconds);
 uint64_t now_ns(void);
 
-/* oneshot.c: one of the processes of `short-lived`, after exec. */
+/* network.c: network namespaces and interfaces. */
+bool own_network(void); /* enters a namespace of its own, with loopback up; false, and errno, where that is not possible */
+void make_veth(const char *name, const char *peer); /* a pair of Ethernet interfaces, both up */
+
+/* scale.c: one of the processes of `short-lived`, after exec. */
 int oneshot(int argc, char **argv);
+/* process.c: the second half of `exec`, in the program that took the first one's place. */
+int second_program(int argc, char **argv);
 /* fetch.c: `trafficgen fetch SOCKET PATH`, a GET over a Unix socket for machines without curl. */
 int fetch(int argc, char **argv);
 

@@ -108,6 +108,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "oneshot"))
 		return oneshot(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "second"))
+		return second_program(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "fetch"))
 		return fetch(argc - 1, argv + 1);
 	while ((key = getopt_long(argc, argv, "", long_options, NULL)) != -1) {

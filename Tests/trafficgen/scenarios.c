@@ -1,7 +1,17 @@
 #include "scenarios.h"
 
 const struct scenario *const scenario_tables[] = {
-	tcp_scenarios,	    tcp_flag_scenarios, tcp_connection_scenarios, zerocopy_scenarios, splice_scenarios,
-	datagram_scenarios, protocol_scenarios, sharing_scenarios,	  uring_scenarios,    scale_scenarios,
+	tcp_scenarios,
+	tcp_flag_scenarios,
+	tcp_connection_scenarios,
+	zerocopy_scenarios,
+	splice_scenarios,
+	datagram_scenarios,
+	protocol_scenarios,
+	packet_scenarios,
+	sharing_scenarios,
+	process_scenarios,
+	uring_scenarios,
+	scale_scenarios,
 	NULL,
 };

@@ -11,8 +11,10 @@ extern const struct scenario zerocopy_scenarios[];
 extern const struct scenario splice_scenarios[];
 extern const struct scenario datagram_scenarios[];
 extern const struct scenario protocol_scenarios[];
+extern const struct scenario packet_scenarios[];
 extern const struct scenario sharing_scenarios[];
-extern const struct scenario scale_scenarios[];
+extern const struct scenario process_scenarios[];
 extern const struct scenario uring_scenarios[];
+extern const struct scenario scale_scenarios[];
 
 #endif

@@ -1,44 +1,67 @@
 #include "generator.h"
 #include "world.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/PID/stat. The name in field 2 may contain anything, so count from the last parenthesis. */
-static uint64_t read_start_ticks(void)
+struct identity {
+	pid_t pid;
+	uint64_t start_ticks;
+};
+
+/*
+ * Fields 1 and 22 of /proc/PID/stat. The name in field 2 may contain anything, so count from the last parenthesis. The pid is
+ * the one in the PID namespace that /proc was mounted in, where getpid() of a process in a namespace below gives another.
+ */
+static struct identity read_identity(void)
 {
 	char line[1024], *field;
 	FILE *file = fopen("/proc/self/stat", "re");
-	uint64_t ticks = 0;
+	struct identity identity = {};
 
 	if (!file || !fgets(line, sizeof(line), file))
 		fail("read /proc/self/stat");
 	fclose(file);
 	field = strrchr(line, ')');
-	if (!field)
-		fail("no process name in /proc/self/stat");
+	if (!field || sscanf(line, "%d", &identity.pid) != 1)
+		fail("no pid and name in /proc/self/stat");
 	for (int number = 2; field && number < 22; number++)
 		field = strchr(field + 1, ' ');
-	if (!field || sscanf(field, "%" SCNu64, &ticks) != 1)
+	if (!field || sscanf(field, "%" SCNu64, &identity.start_ticks) != 1)
 		fail("no start time in /proc/self/stat");
-	return ticks;
+	return identity;
 }
 
-static uint64_t start_ticks(void)
+static struct identity own_identity(void)
 {
 	static pid_t known;
-	static uint64_t ticks;
+	static struct identity identity;
 
 	if (known != getpid()) {
-		ticks = read_start_ticks();
+		identity = read_identity();
 		known = getpid();
 	}
-	return ticks;
+	return identity;
+}
+
+static bool is_of(const struct tally *tally, struct identity identity)
+{
+	return tally->pid == identity.pid && tally->start_ticks == identity.start_ticks;
+}
+
+/* The process's name, not the thread's: PR_GET_NAME would give the latter. */
+static void read_name(struct tally *tally)
+{
+	FILE *file = fopen("/proc/self/comm", "re");
+
+	if (!file)
+		return;
+	if (fgets(tally->name, sizeof(tally->name), file))
+		tally->name[strcspn(tally->name, "\n")] = 0;
+	fclose(file);
 }
 
 static uint64_t cookie_of(int fd)
@@ -63,15 +86,15 @@ static void unlock(void)
 }
 
 /* Open addressing over 32-bit indexes + 1 into the dense array of tallies; slots are never freed. */
-static uint32_t *slot_of(uint64_t cookie, pid_t pid)
+static uint32_t *slot_of(uint64_t cookie, struct identity identity)
 {
-	uint64_t hash = (cookie * 0x9e3779b97f4a7c15ULL) ^ ((uint64_t)pid * 0xc2b2ae3d27d4eb4fULL);
+	uint64_t hash = (cookie * 0x9e3779b97f4a7c15ULL) ^ ((uint64_t)identity.pid * 0xc2b2ae3d27d4eb4fULL);
 	uint32_t position = (uint32_t)(hash >> 40) % TALLY_SLOTS;
 
 	for (;;) {
 		uint32_t *slot = &world->slots[position], index = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 
-		if (!index || (world->tallies[index - 1].cookie == cookie && world->tallies[index - 1].pid == pid))
+		if (!index || (world->tallies[index - 1].cookie == cookie && is_of(&world->tallies[index - 1], identity)))
 			return slot;
 		position = (position + 1) % TALLY_SLOTS;
 	}
@@ -79,28 +102,22 @@ static uint32_t *slot_of(uint64_t cookie, pid_t pid)
 
 static struct tally *tally_for(uint64_t cookie)
 {
-	pid_t pid = getpid();
-	uint32_t *slot = slot_of(cookie, pid);
+	struct identity identity = own_identity();
+	uint32_t *slot = slot_of(cookie, identity);
 	struct tally *tally;
 
 	if (__atomic_load_n(slot, __ATOMIC_ACQUIRE))
 		return &world->tallies[*slot - 1];
 	lock();
-	slot = slot_of(cookie, pid);
+	slot = slot_of(cookie, identity);
 	if (!*slot) {
 		if (world->tally_count == TALLY_LIMIT)
 			fail("more than %d sockets", TALLY_LIMIT);
 		tally = &world->tallies[world->tally_count++];
 		tally->cookie = cookie;
-		tally->pid = pid;
-		tally->start_ticks = start_ticks();
-		/* The process's name, not the thread's: PR_GET_NAME would give the latter. */
-		FILE *file = fopen("/proc/self/comm", "re");
-		if (file) {
-			if (fgets(tally->name, sizeof(tally->name), file))
-				tally->name[strcspn(tally->name, "\n")] = 0;
-			fclose(file);
-		}
+		tally->pid = identity.pid;
+		tally->start_ticks = identity.start_ticks;
+		read_name(tally);
 		__atomic_store_n(slot, world->tally_count, __ATOMIC_RELEASE);
 	}
 	tally = &world->tallies[*slot - 1];
@@ -118,6 +135,8 @@ static struct tally *tally_of(int fd)
 		getsockopt(fd, SOL_SOCKET, SO_TYPE, &tally->type, &length);
 		getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &tally->protocol, &length);
 	}
+	if (tally->family == AF_PACKET)
+		return tally; /* its addresses are no ports */
 	/* Asked again until known: an unbound socket has its address only after its first call. */
 	if (!tally->local.sin6_port) {
 		length = sizeof(tally->local);
@@ -128,6 +147,24 @@ static struct tally *tally_of(int fd)
 		getpeername(fd, (struct sockaddr *)&tally->remote, &length);
 	}
 	return tally;
+}
+
+struct tally *account(int fd)
+{
+	return tally_of(fd);
+}
+
+void sent_in_all(struct tally *tally, uint64_t bytes)
+{
+	__atomic_store_n(&tally->sent, bytes, __ATOMIC_RELAXED);
+}
+
+void take_new_name(void)
+{
+	for (uint32_t i = 0; i < world->tally_count; i++) {
+		if (is_of(&world->tallies[i], own_identity()))
+			read_name(&world->tallies[i]);
+	}
 }
 
 void watch(int fd, const char *role)
@@ -169,136 +206,4 @@ void received_by_process(ssize_t result)
 {
 	if (result > 0)
 		__atomic_fetch_add(&tally_for(0)->received, result, __ATOMIC_RELAXED);
-}
-
-static void print_address(const char *name, const struct sockaddr_in6 *address)
-{
-	char text[INET6_ADDRSTRLEN];
-	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
-	bool is_four = address->sin6_family == AF_INET;
-
-	if (!address->sin6_port)
-		return;
-	inet_ntop(address->sin6_family, is_four ? (const void *)&four->sin_addr : &address->sin6_addr, text, sizeof(text));
-	printf(",\"%s\":{\"address\":\"%s\",\"port\":%u}", name, text, ntohs(address->sin6_port));
-}
-
-static const char *protocol_name(const struct tally *tally)
-{
-	if (tally->type == SOCK_RAW)
-		return "raw";
-	switch (tally->protocol) {
-	case IPPROTO_TCP: return "tcp";
-	case IPPROTO_UDP: return "udp";
-	case IPPROTO_ICMP: return "icmp";
-	case IPPROTO_ICMPV6: return "icmpv6";
-	case 262: return "mptcp";
-	default: return "other";
-	}
-}
-
-static const char *role_name(char role)
-{
-	return role == 'c' ? "client" : role == 's' ? "server" : role == 'l' ? "listener" : "peer";
-}
-
-static void print_bytes(const struct tally *tally)
-{
-	printf("\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}", tally->sent, tally->received);
-}
-
-static void print_owner(const struct tally *tally)
-{
-	printf("\"pid\":%d,\"start_boottime_ticks\":%" PRIu64 ",", tally->pid, tally->start_ticks);
-}
-
-static void print_sockets(void)
-{
-	const char *separator = "";
-
-	printf(",\"sockets\":[");
-	for (uint32_t i = 0; i < world->tally_count; i++) {
-		const struct tally *tally = &world->tallies[i];
-
-		if (!tally->cookie || tally->excluded)
-			continue;
-		printf("%s{\"cookie\":%" PRIu64 ",", separator, tally->cookie);
-		print_owner(tally);
-		printf("\"protocol\":\"%s\",\"family\":\"%s\"", protocol_name(tally),
-		       tally->family == AF_INET ? "ipv4" : "ipv6");
-		printf(",\"open\":%s", tally->closed ? "false" : "true");
-		if (tally->role)
-			printf(",\"role\":\"%s\"", role_name(tally->role));
-		print_address("local", &tally->local);
-		print_address("remote", &tally->remote);
-		putchar(',');
-		print_bytes(tally);
-		separator = ",";
-	}
-	printf("]");
-}
-
-/* A process's total over its sockets, listed or not. Quadratic in the number of processes, of which there are few. */
-static void print_processes(void)
-{
-	const char *separator = "";
-
-	printf(",\"processes\":[");
-	for (uint32_t i = 0; i < world->tally_count; i++) {
-		const struct tally *first = &world->tallies[i];
-		struct tally total = *first;
-		bool seen = false;
-
-		for (uint32_t j = 0; j < i && !seen; j++)
-			seen = world->tallies[j].pid == first->pid;
-		if (seen)
-			continue;
-		total.sent = total.received = 0;
-		for (uint32_t j = i; j < world->tally_count; j++) {
-			const struct tally *other = &world->tallies[j];
-
-			if (other->pid != first->pid || other->excluded)
-				continue;
-			total.sent += other->sent;
-			total.received += other->received;
-		}
-		printf("%s{", separator);
-		print_owner(&total);
-		printf("\"name\":\"%s\",", total.name);
-		print_bytes(&total);
-		separator = ",";
-	}
-	printf("]");
-}
-
-static void print_excluded(void)
-{
-	const char *separator = "";
-
-	printf(",\"excluded\":[");
-	for (uint32_t i = 0; i < world->tally_count; i++) {
-		if (!world->tallies[i].excluded)
-			continue;
-		printf("%s%" PRIu64, separator, world->tallies[i].cookie);
-		separator = ",";
-	}
-	printf("]");
-}
-
-void print_result(const struct scenario *scenario, const char *phase)
-{
-	struct utsname name;
-
-	uname(&name);
-	printf("{\"scenario\":\"%s\",\"phase\":\"%s\",\"kernel\":\"%s\",\"clock_ticks_per_second\":%ld", scenario->name, phase,
-	       name.release, sysconf(_SC_CLK_TCK));
-	if (world->reason[0])
-		printf(",\"reason\":\"%s\"", world->reason);
-	if (world->notes[0])
-		printf(",\"notes\":\"%s\"", world->notes);
-	print_sockets();
-	print_processes();
-	print_excluded();
-	printf("}\n");
-	fflush(stdout);
 }

@@ -2,15 +2,12 @@
 #include "world.h"
 
 #include <errno.h>
-#include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -173,23 +170,6 @@ static void play(void *argument)
 	meet();
 }
 
-/* A network of its own has a loopback interface that is down. */
-static int enter_private_network(void)
-{
-	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd;
-
-	if (unshare(CLONE_NEWNET)) {
-		snprintf(world->reason, sizeof(world->reason), "no network namespace of its own: unshare: %s", strerror(errno));
-		return EXIT_SKIPPED;
-	}
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request))
-		fail("bring the loopback interface up");
-	close(fd);
-	return 0;
-}
-
 struct cast {
 	pid_t processes[2 * COUNT_OF(options.addresses)];
 	unsigned int count;
@@ -285,8 +265,10 @@ int direct(const struct scenario *scenario, bool pause, int hold_seconds, int ti
 	int code = 0;
 
 	world->pause = pause && scenario->pauses;
-	if (scenario->private_network)
-		code = enter_private_network();
+	if (scenario->private_network && !own_network()) {
+		snprintf(world->reason, sizeof(world->reason), "no network namespace of its own: unshare: %s", strerror(errno));
+		code = EXIT_SKIPPED;
+	}
 	for (unsigned int i = 0; !code && i < addresses; i++) {
 		struct part part = { .index = i, .address = options.addresses[i] };
 

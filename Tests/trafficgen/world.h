@@ -1,4 +1,4 @@
-/* The memory that all processes of a run share. For world.c and tally.c alone. */
+/* The memory that all processes of a run share. For world.c, tally.c and result.c alone. */
 #ifndef WORLD_H
 #define WORLD_H
 
