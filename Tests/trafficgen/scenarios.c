@@ -3,7 +3,9 @@
 const struct scenario *const scenario_tables[] = {
 	tcp_scenarios,
 	tcp_flag_scenarios,
+	tcp_flow_scenarios,
 	tcp_connection_scenarios,
+	tcp_end_scenarios,
 	zerocopy_scenarios,
 	splice_scenarios,
 	datagram_scenarios,

@@ -6,7 +6,9 @@
 
 extern const struct scenario tcp_scenarios[];
 extern const struct scenario tcp_flag_scenarios[];
+extern const struct scenario tcp_flow_scenarios[];
 extern const struct scenario tcp_connection_scenarios[];
+extern const struct scenario tcp_end_scenarios[];
 extern const struct scenario zerocopy_scenarios[];
 extern const struct scenario splice_scenarios[];
 extern const struct scenario datagram_scenarios[];

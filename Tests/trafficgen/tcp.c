@@ -138,15 +138,23 @@ static void nonblocking_client(const struct part *part)
 		fail("the sender was never refused (%u) or cut short (%u)", refused, short_writes);
 }
 
-/* Trap 2: one recv() that is satisfied by thousands of segments. */
+/* Trap 2: one call that is satisfied by thousands of segments. The parts of the large one are all the same memory. */
+enum { WAITALL_CALLS = 4, WAITALL_PARTS = 64 };
+
 static void waitall_server(const struct part *part)
 {
+	struct iovec parts[WAITALL_PARTS];
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = WAITALL_PARTS };
 	int fd = serve_one(part, IPPROTO_TCP);
 
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < WAITALL_CALLS; i++) {
 		if (received(fd, recv(fd, buffer(), MIB, MSG_WAITALL)) != MIB)
 			fail("recv(MSG_WAITALL)");
 	}
+	for (int i = 0; i < WAITALL_PARTS; i++)
+		parts[i] = (struct iovec){ buffer(), MIB };
+	if (received(fd, recvmsg(fd, &message, MSG_WAITALL)) != WAITALL_PARTS * MIB)
+		fail("receive 64 MiB in one call");
 }
 
 static void waitall_client(const struct part *part)
@@ -154,7 +162,7 @@ static void waitall_client(const struct part *part)
 	int fd = call(part, IPPROTO_TCP);
 
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	send_all(fd, 64 * MIB, 1448);
+	send_all(fd, (WAITALL_CALLS + WAITALL_PARTS) * MIB, 1448);
 }
 
 /* Every vectored and batched call. */
@@ -234,7 +242,7 @@ const struct scenario tcp_scenarios[] = {
 	{ "tcp-unread", "bytes that wait unread at the pause", unread_server, unread_client, .pauses = true },
 	{ "tcp-requests", "20,000 small requests and responses (--count)", requests_server, requests_client },
 	{ "tcp-nonblocking", "short writes and EAGAIN", nonblocking_server, nonblocking_client },
-	{ "tcp-waitall", "MSG_WAITALL over small segments", waitall_server, waitall_client },
+	{ "tcp-waitall", "MSG_WAITALL over small segments, 64 MiB in one call", waitall_server, waitall_client },
 	{ "writev", "vectored and batched calls, sendmmsg too", vectors_server, vectors_client },
 	{ "big", "more than 4 GiB", big_server, big_client, .one_address = true, .by_request = true },
 	{ 0 },
