@@ -122,58 +122,6 @@ int oneshot(int argc, char **argv)
 	return 0;
 }
 
-/* Trap 20: connections at a steady rate. Too many to list, so only the processes have totals. */
-static unsigned long connection_count(void)
-{
-	return (options.rate ?: 1000) * (options.seconds ?: 5);
-}
-
-static void churn_server(const struct part *part)
-{
-	uint16_t port;
-	int listener = listen_at(part, IPPROTO_TCP, &port);
-
-	ready(part, port);
-	for (unsigned long i = 0; i < connection_count(); i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		ssize_t result;
-
-		if (fd < 0)
-			fail("accept");
-		result = recv(fd, buffer(), 4096, 0);
-		if (result <= 0)
-			fail("receive the request");
-		received_by_process(result);
-		sent_by_process(send(fd, buffer(), 200 + i % 100, MSG_NOSIGNAL));
-		close(fd); /* first, so that the client's port is free again at once */
-	}
-}
-
-static void churn_client(const struct part *part)
-{
-	unsigned long rate = options.rate ?: 1000;
-	struct address server = with_port(part, await_port(part));
-	uint64_t start_ns = now_ns(), end_ns;
-
-	for (unsigned long i = 0; i < connection_count(); i++) {
-		uint64_t due_ns = start_ns + i * 1000000000ULL / rate;
-		int fd = open_socket(server.storage.ss_family, SOCK_STREAM, IPPROTO_TCP);
-		ssize_t result;
-
-		while (now_ns() < due_ns)
-			pause_ms(1);
-		if (connect(fd, (struct sockaddr *)&server.storage, server.length))
-			fail("connect, connection %lu", i);
-		sent_by_process(send(fd, buffer(), 100 + i % 50, MSG_NOSIGNAL));
-		while ((result = recv(fd, buffer(), 4096, 0)) > 0)
-			received_by_process(result);
-		close(fd);
-	}
-	end_ns = now_ns();
-	note("%lu connections, %lu a second", connection_count(),
-	     (unsigned long)(connection_count() * 1000000000ULL / (end_ns - start_ns)));
-}
-
 /* Open sockets with nothing to do. `--count` counts sockets, of which each connection has two. */
 static unsigned long idle_connections(void)
 {
@@ -212,7 +160,6 @@ static void idle_client(const struct part *part)
 
 const struct scenario scale_scenarios[] = {
 	{ "short-lived", "1,000 processes that live for milliseconds (--count)", short_lived_server, short_lived_client },
-	{ "churn", "1,000 connections a second for 5 s (--rate, --seconds)", churn_server, churn_client, .one_address = true },
 	{ "idle", "1,000 open sockets (--count)", idle_server, idle_client, .one_address = true },
 	{ 0 },
 };

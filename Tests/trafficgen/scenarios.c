@@ -15,8 +15,11 @@ const struct scenario *const scenario_tables[] = {
 	transport_scenarios,
 	packet_scenarios,
 	sharing_scenarios,
+	prefork_scenarios,
 	process_scenarios,
+	twin_scenarios,
 	uring_scenarios,
 	scale_scenarios,
+	churn_scenarios,
 	NULL,
 };

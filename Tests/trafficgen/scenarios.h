@@ -18,8 +18,11 @@ extern const struct scenario protocol_scenarios[];
 extern const struct scenario transport_scenarios[];
 extern const struct scenario packet_scenarios[];
 extern const struct scenario sharing_scenarios[];
+extern const struct scenario prefork_scenarios[];
 extern const struct scenario process_scenarios[];
+extern const struct scenario twin_scenarios[];
 extern const struct scenario uring_scenarios[];
 extern const struct scenario scale_scenarios[];
+extern const struct scenario churn_scenarios[];
 
 #endif
