@@ -19,6 +19,7 @@ const struct scenario *const scenario_tables[] = {
 	process_scenarios,
 	twin_scenarios,
 	uring_scenarios,
+	uring_buffer_scenarios,
 	scale_scenarios,
 	churn_scenarios,
 	NULL,

@@ -22,6 +22,7 @@ extern const struct scenario prefork_scenarios[];
 extern const struct scenario process_scenarios[];
 extern const struct scenario twin_scenarios[];
 extern const struct scenario uring_scenarios[];
+extern const struct scenario uring_buffer_scenarios[];
 extern const struct scenario scale_scenarios[];
 extern const struct scenario churn_scenarios[];
 

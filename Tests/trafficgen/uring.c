@@ -1,91 +1,13 @@
 /*
- * Trap 9: io_uring, by its system calls alone (no liburing, so that a static build needs nothing). The payload belongs
- * to the process that owns the ring, also where the kernel's polling thread or a worker makes the call.
+ * Trap 9: io_uring. The payload belongs to the process that owns the ring, also where the kernel's polling thread or a worker
+ * makes the call.
  */
 #include "generator.h"
+#include "ring.h"
 #include "scenarios.h"
 
 #include <errno.h>
-#include <linux/io_uring.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
-
-enum { ENTRIES = 8 };
-
-struct ring {
-	int fd;
-	bool polled;
-	struct io_uring_params params;
-	char *area; /* both queues, IORING_FEAT_SINGLE_MMAP */
-	struct io_uring_sqe *entries;
-};
-
-static void open_ring(struct ring *ring, unsigned int flags)
-{
-	size_t submissions, completions;
-
-	*ring = (struct ring){ .polled = flags & IORING_SETUP_SQPOLL,
-			       .params = { .flags = flags, .sq_thread_idle = 100 } };
-	ring->fd = syscall(__NR_io_uring_setup, ENTRIES, &ring->params);
-	if (ring->fd < 0)
-		skip("io_uring_setup: %s", strerror(errno));
-	submissions = ring->params.sq_off.array + ring->params.sq_entries * sizeof(uint32_t);
-	completions = ring->params.cq_off.cqes + ring->params.cq_entries * sizeof(struct io_uring_cqe);
-	ring->area = mmap(NULL, submissions > completions ? submissions : completions, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQ_RING);
-	ring->entries = mmap(NULL, ring->params.sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQES);
-	if (ring->area == MAP_FAILED || ring->entries == MAP_FAILED)
-		fail("map the ring");
-}
-
-static uint32_t *word(struct ring *ring, uint32_t offset)
-{
-	return (uint32_t *)(ring->area + offset);
-}
-
-static struct io_uring_cqe await_completion(struct ring *ring)
-{
-	uint32_t *head = word(ring, ring->params.cq_off.head), *tail = word(ring, ring->params.cq_off.tail);
-	struct io_uring_cqe *queue = (struct io_uring_cqe *)(ring->area + ring->params.cq_off.cqes), completion;
-
-	while (*head == __atomic_load_n(tail, __ATOMIC_ACQUIRE)) {
-		if (syscall(__NR_io_uring_enter, ring->fd, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0 && errno != EINTR)
-			fail("wait for the ring");
-	}
-	completion = queue[*head & *word(ring, ring->params.cq_off.ring_mask)];
-	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
-	return completion;
-}
-
-/* One operation, start to end: returns what the call would have returned, or -errno. */
-static ssize_t operate(struct ring *ring, struct io_uring_sqe entry)
-{
-	uint32_t *tail = word(ring, ring->params.sq_off.tail);
-	uint32_t slot = *tail & *word(ring, ring->params.sq_off.ring_mask);
-	unsigned int flags = 0;
-	struct io_uring_cqe completion;
-	ssize_t result;
-
-	ring->entries[slot] = entry;
-	word(ring, ring->params.sq_off.array)[slot] = slot;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_SEQ_CST);
-	if (ring->polled) {
-		if (__atomic_load_n(word(ring, ring->params.sq_off.flags), __ATOMIC_SEQ_CST) & IORING_SQ_NEED_WAKEUP)
-			flags = IORING_ENTER_SQ_WAKEUP;
-	}
-	if ((!ring->polled || flags) && syscall(__NR_io_uring_enter, ring->fd, 1, 0, flags, NULL, 0) < 0)
-		fail("submit to the ring");
-	completion = await_completion(ring);
-	result = completion.res;
-	/* A zero-copy send completes a second time, when its memory is free again. */
-	if (completion.flags & IORING_CQE_F_MORE)
-		await_completion(ring);
-	return result;
-}
 
 static const unsigned int ring_flags[] = { 0, IORING_SETUP_SQPOLL };
 static const unsigned char entry_flags[] = { 0, IOSQE_ASYNC }; /* IOSQE_ASYNC: by a worker thread */
@@ -125,7 +47,7 @@ static void uring_server(const struct part *part)
 				fail("io_uring receive: %zd", result);
 			left -= result;
 		}
-		close(ring.fd);
+		close_ring(&ring);
 		send_all(fd, 5, 5);
 	}
 }
@@ -174,7 +96,7 @@ static void uring_client(const struct part *part)
 			entry.opcode = IORING_OP_SEND_ZC;
 			send_fully(&ring, fd, entry, SEND_BYTES);
 		}
-		close(ring.fd);
+		close_ring(&ring);
 		receive_all(fd, 5, 5);
 	}
 }
