@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -191,9 +192,49 @@ int second_program(int argc, char **argv)
 	return 0;
 }
 
+/* Trap 16, the hard way: the thread that the process is named after ends first, and another one goes on. */
+struct heritage {
+	const struct part *part;
+	uint16_t port;
+};
+
+static void *go_on(void *argument)
+{
+	const struct heritage *heritage = argument;
+
+	pause_ms(300); /* the first thread is a zombie by then, in /proc too */
+	ask(heritage->part, heritage->port, 2);
+	_exit(0);
+}
+
+static void begin(void *argument)
+{
+	const struct heritage *heritage = argument;
+	pthread_t heir;
+
+	ask(heritage->part, heritage->port, 1);
+	if (pthread_create(&heir, NULL, go_on, argument))
+		fail("pthread_create");
+	pthread_setname_np(heir, "tg-heir");
+	pthread_exit(NULL);
+}
+
+static void leader_server(const struct part *part)
+{
+	answer(part, 2);
+}
+
+static void leader_client(const struct part *part)
+{
+	struct heritage heritage = { .part = part, .port = await_port(part) };
+
+	reap(spawn("tg-leader", begin, &heritage));
+}
+
 const struct scenario process_scenarios[] = {
 	{ "pid-reuse", "three processes in turn with one pid", pid_reuse_server, pid_reuse_client },
 	{ "pid-namespace", "one pid in two PID namespaces, used twice in each", pid_namespace_server, pid_namespace_client },
+	{ "leader-exits", "the first thread ends, another goes on", leader_server, leader_client },
 	{ "exec", "another program in mid-connection", exec_server, exec_client },
 	{ 0 },
 };

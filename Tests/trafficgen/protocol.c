@@ -11,45 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef IPPROTO_MPTCP
-#define IPPROTO_MPTCP 262
-#endif
-
 enum { EXPERIMENT = 253 }; /* a protocol number for tests, RFC 3692 */
-
-/* Trap 11: an MPTCP server and two clients; the plain one makes the server's socket fall back to TCP. */
-static void mptcp_server(const struct part *part)
-{
-	uint16_t port;
-	int probe = socket(part->address.storage.ss_family, SOCK_STREAM, IPPROTO_MPTCP), listener;
-
-	if (probe < 0)
-		skip("MPTCP: %s", strerror(errno));
-	close(probe);
-	listener = listen_at(part, IPPROTO_MPTCP, &port);
-	ready(part, port);
-	for (int i = 0; i < 2; i++) {
-		int fd = accept_from(listener);
-
-		if (recv(fd, buffer(), 4000, MSG_PEEK) <= 0)
-			fail("peek");
-		receive_all(fd, 3 * MIB, 50021);
-		send_all(fd, 2 * MIB + 7, 30011);
-	}
-}
-
-static void mptcp_client(const struct part *part)
-{
-	static const int protocols[] = { IPPROTO_MPTCP, IPPROTO_TCP };
-	uint16_t port = await_port(part);
-
-	for (unsigned int i = 0; i < COUNT_OF(protocols); i++) {
-		int fd = connect_to(part, protocols[i], port);
-
-		send_all(fd, 3 * MIB, 65521);
-		receive_all(fd, 2 * MIB + 7, 8191);
-	}
-}
 
 /* Trap 30. An IPv4 raw socket receives with the IP header, an IPv6 one without it. */
 enum { RAW_PACKETS = 50, RAW_BYTES = 1000 };
@@ -182,7 +144,6 @@ static void unix_client(const struct part *part)
 }
 
 const struct scenario protocol_scenarios[] = {
-	{ "mptcp", "MPTCP server, MPTCP and plain client", mptcp_server, mptcp_client },
 	{ "raw", "raw sockets, IP_HDRINCL too", raw_server, raw_client, .private_network = true },
 	{ "raw-tcp", "a raw socket of protocol 6", raw_tcp_server, raw_tcp_client, .one_address = true,
 	  .private_network = true },

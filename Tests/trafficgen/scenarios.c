@@ -11,6 +11,7 @@ const struct scenario *const scenario_tables[] = {
 	ktls_scenarios,
 	sockmap_scenarios,
 	datagram_scenarios,
+	mptcp_scenarios,
 	protocol_scenarios,
 	transport_scenarios,
 	packet_scenarios,

@@ -14,6 +14,7 @@ extern const struct scenario splice_scenarios[];
 extern const struct scenario ktls_scenarios[];
 extern const struct scenario sockmap_scenarios[];
 extern const struct scenario datagram_scenarios[];
+extern const struct scenario mptcp_scenarios[];
 extern const struct scenario protocol_scenarios[];
 extern const struct scenario transport_scenarios[];
 extern const struct scenario packet_scenarios[];

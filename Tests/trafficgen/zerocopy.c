@@ -74,6 +74,52 @@ static void zerocopy_client(const struct part *part)
 	shutdown(fd, SHUT_WR);
 }
 
+/* The same for datagrams. */
+enum { DATAGRAMS = 100, DATAGRAM_BYTES = 9000, ANSWER_BYTES = 16 };
+
+static void datagram_server(const struct part *part)
+{
+	uint16_t port;
+	int fd = bind_at(part, SOCK_DGRAM, IPPROTO_UDP, &port);
+
+	watch(fd, "peer");
+	ready(part, port);
+	for (int i = 0; i < DATAGRAMS; i++) {
+		struct sockaddr_storage from;
+		socklen_t length = sizeof(from);
+
+		if (received(fd, recvfrom(fd, buffer(), 65536, 0, (struct sockaddr *)&from, &length)) != DATAGRAM_BYTES)
+			fail("receive a datagram");
+		if (sent(fd, sendto(fd, buffer(), ANSWER_BYTES, 0, (struct sockaddr *)&from, length)) != ANSWER_BYTES)
+			fail("answer a datagram");
+	}
+}
+
+static void datagram_client(const struct part *part)
+{
+	struct address server = with_port(part, await_port(part));
+	int fd = open_socket(server.storage.ss_family, SOCK_DGRAM, IPPROTO_UDP);
+	unsigned int completed = 0;
+
+	if (connect(fd, (struct sockaddr *)&server.storage, server.length))
+		fail("connect UDP");
+	if (setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &(int){ 1 }, sizeof(int)))
+		skip("SO_ZEROCOPY of UDP: %s", strerror(errno));
+	for (int i = 0; i < DATAGRAMS; i++) {
+		if (sent(fd, send(fd, buffer(), DATAGRAM_BYTES, MSG_ZEROCOPY)) != DATAGRAM_BYTES)
+			fail("send(MSG_ZEROCOPY)");
+		if (received(fd, recv(fd, buffer(), 100, 0)) != ANSWER_BYTES)
+			fail("await an answer");
+		completed += read_completions(fd);
+	}
+	for (int tries = 0; completed < DATAGRAMS && tries < 2000; tries++) {
+		pause_ms(1);
+		completed += read_completions(fd);
+	}
+	if (completed != DATAGRAMS)
+		fail("%u completions", completed);
+}
+
 /*
  * Trap 32. Only whole pages can be mapped; the kernel says how many bytes after them want a plain read. On loopback
  * pages come whole from a zero-copy sender.
@@ -129,6 +175,7 @@ static void map_receive_client(const struct part *part)
 
 const struct scenario zerocopy_scenarios[] = {
 	{ "tcp-zerocopy", "MSG_ZEROCOPY and its completions", zerocopy_server, zerocopy_client },
+	{ "udp-zerocopy", "MSG_ZEROCOPY of datagrams", datagram_server, datagram_client },
 	{ "tcp-zerocopy-receive", "TCP_ZEROCOPY_RECEIVE", map_receive_server, map_receive_client },
 	{ 0 },
 };
