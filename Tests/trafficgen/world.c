@@ -54,7 +54,8 @@ void skip(const char *reason, ...)
 	va_list arguments;
 
 	va_start(arguments, reason);
-	vsnprintf(world->reason, sizeof(world->reason), reason, arguments);
+	if (!world->reason[0]) /* of two, the later is often the consequence of the first */
+		vsnprintf(world->reason, sizeof(world->reason), reason, arguments);
 	va_end(arguments);
 	_exit(EXIT_SKIPPED);
 }
