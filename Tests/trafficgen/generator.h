@@ -112,7 +112,10 @@ uint64_t now_ns(void);
 
 /* network.c: network namespaces and interfaces. */
 bool own_network(void); /* enters a namespace of its own, with loopback up; false, and errno, where that is not possible */
-void make_veth(const char *name, const char *peer); /* a pair of Ethernet interfaces, both up */
+void make_veth(const char *name, const char *peer, pid_t owner); /* a pair of interfaces; the peer in the owner's network, or 0 */
+void bring_up(const char *interface);
+void give_address(const char *interface, const struct address *address);
+void set_offloads(const char *interface, bool on);
 
 /* scale.c: one of the processes of `short-lived`, after exec. */
 int oneshot(int argc, char **argv);

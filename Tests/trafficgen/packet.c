@@ -73,7 +73,7 @@ static void packet_server(const struct part *part)
 {
 	int raw, cooked;
 
-	make_veth("tg-a", "tg-b");
+	make_veth("tg-a", "tg-b", 0);
 	raw = open_at("tg-b", SOCK_RAW, EXPERIMENT);
 	cooked = open_at("tg-b", SOCK_DGRAM, EXPERIMENT);
 	set_option(raw, SOL_SOCKET, SO_RCVBUF, 2 * MIB);
@@ -142,7 +142,7 @@ static void ring_server(const struct part *part)
 {
 	int raw, cooked;
 
-	make_veth("tg-a", "tg-b");
+	make_veth("tg-a", "tg-b", 0);
 	raw = open_at("tg-b", SOCK_RAW, EXPERIMENT);
 	cooked = open_at("tg-b", SOCK_DGRAM, EXPERIMENT);
 	ready(part, 0);

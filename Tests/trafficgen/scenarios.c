@@ -15,6 +15,7 @@ const struct scenario *const scenario_tables[] = {
 	protocol_scenarios,
 	transport_scenarios,
 	packet_scenarios,
+	offload_scenarios,
 	sharing_scenarios,
 	prefork_scenarios,
 	process_scenarios,

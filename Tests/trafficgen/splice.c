@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -163,11 +164,77 @@ static void splice_in_client(const struct part *part)
 	receive_to_end(fd, 4096);
 }
 
+/* Into sockets whose messages are packets. Before Linux 6.5 some of them had a way of their own for it, and others did not. */
+enum { PACKETS = 100, ANSWER_BYTES = 16, EXPERIMENT = 253 };
+
+static size_t packet_bytes(int number)
+{
+	return 1 + number * 37 % 1400;
+}
+
+static int open_raw(const struct part *part)
+{
+	struct address own = with_port(part, 0);
+	int fd = socket(own.storage.ss_family, SOCK_RAW | SOCK_CLOEXEC, EXPERIMENT);
+
+	if (fd < 0)
+		skip("raw socket: %s", strerror(errno));
+	watch(fd, "peer");
+	return fd;
+}
+
+static void splice_packets_server(const struct part *part)
+{
+	uint16_t port;
+	int udp = bind_at(part, SOCK_DGRAM, IPPROTO_UDP, &port), raw = open_raw(part);
+
+	watch(udp, "peer");
+	ready(part, port);
+	for (int i = 0; i < PACKETS; i++) {
+		struct sockaddr_storage from;
+		socklen_t length = sizeof(from);
+
+		if (received(udp, recvfrom(udp, buffer(), 2000, 0, (struct sockaddr *)&from, &length)) !=
+		    (ssize_t)packet_bytes(i))
+			fail("receive a datagram");
+		if (received(raw, recv(raw, buffer(), 2000, 0)) < (ssize_t)packet_bytes(i))
+			fail("receive a packet");
+		if (sent(udp, sendto(udp, buffer(), ANSWER_BYTES, 0, (struct sockaddr *)&from, length)) != ANSWER_BYTES)
+			fail("answer");
+	}
+}
+
+static void splice_packet(int ends[2], int fd, ssize_t bytes)
+{
+	if (write(ends[1], buffer(), bytes) != bytes || sent(fd, splice(ends[0], NULL, fd, NULL, bytes, 0)) != bytes)
+		fail("splice a packet of %zd bytes", bytes);
+}
+
+static void splice_packets_client(const struct part *part)
+{
+	struct address server = with_port(part, await_port(part)), same = with_port(part, 0);
+	int udp = open_socket(server.storage.ss_family, SOCK_DGRAM, IPPROTO_UDP), raw = open_raw(part), ends[2];
+
+	/* Its own packets come back to it as well, and are not read: this socket only sends. */
+	if (connect(udp, (struct sockaddr *)&server.storage, server.length) ||
+	    connect(raw, (struct sockaddr *)&same.storage, same.length))
+		fail("connect");
+	make_pipe(ends);
+	for (int i = 0; i < PACKETS; i++) {
+		splice_packet(ends, udp, packet_bytes(i));
+		splice_packet(ends, raw, packet_bytes(i));
+		if (received(udp, recv(udp, buffer(), 100, 0)) != ANSWER_BYTES)
+			fail("await an answer");
+	}
+}
+
 const struct scenario splice_scenarios[] = {
 	{ "sendfile", "sendfile, large and small", file_server, sendfile_client },
 	{ "sendfile-nonblocking", "sendfile cut short by a slow reader", sendfile_nonblocking_server,
 	  sendfile_nonblocking_client },
 	{ "splice-out", "splice out of a socket", splice_out_server, splice_out_client },
 	{ "splice-in", "splice into a socket; a splicing echo", splice_in_server, splice_in_client },
+	{ "splice-packets", "splice into UDP and raw sockets", splice_packets_server, splice_packets_client,
+	  .private_network = true },
 	{ 0 },
 };
