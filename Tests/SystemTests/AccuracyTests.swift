@@ -8,7 +8,7 @@ extension SystemTests {
     struct AccuracyTests {
         @Test("there are scenarios to run")
         func scenariosExist() {
-            #expect(Machine.scenarios.count > 30)
+            #expect(Machine.scenarios.count > 70)
         }
 
         @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)

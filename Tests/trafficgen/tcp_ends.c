@@ -40,30 +40,24 @@ static void bound_queues(int fd)
  * Trap 27 both ways: each side's socket has accepted more than the other's read when one side resets. Sent bytes stay sent.
  * What reached the other side before the reset can still be read there, here half of it.
  */
-static void reset_server(const struct part *part)
-{
-	struct linger abort = { .l_onoff = 1 };
-	int fd = serve_one(part, IPPROTO_TCP);
+struct doomed {
+	const struct part *part;
+	uint16_t port;
+	bool full; /* the client's direction */
+};
 
-	bound_queues(fd);
-	receive_all(fd, 1000, 1000);
-	fill(fd);
-	receive_all(fd, 5000, 5000);
-	pause_ms(100); /* while the client fills its side */
-	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)))
-		fail("SO_LINGER");
-	hang_up(fd);
-}
-
-static void reset_client(const struct part *part)
+static void be_reset(void *argument)
 {
-	int fd = call(part, IPPROTO_TCP), unread;
+	struct doomed *doomed = argument;
+	int fd = connect_to(doomed->part, IPPROTO_TCP, doomed->port), unread;
 	struct pollfd end = { .fd = fd };
 
+	mark_closed(fd);
 	bound_queues(fd);
 	if (fill(fd) < 100 * KIB)
 		fail("the connection took too little");
 	receive_all(fd, 1000, 1000);
+	__atomic_store_n(&doomed->full, true, __ATOMIC_RELEASE);
 	if (poll(&end, 1, 10000) != 1 || !(end.revents & POLLERR))
 		fail("wait for the reset");
 	if (ioctl(fd, FIONREAD, &unread) || unread < 2000)
@@ -79,6 +73,29 @@ static void reset_client(const struct part *part)
 	}
 	if (sent(fd, send(fd, buffer(), 1, MSG_NOSIGNAL)) >= 0)
 		fail("send after the reset");
+}
+
+static void reset_server(const struct part *part)
+{
+	struct doomed *doomed = mmap(NULL, sizeof(*doomed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct linger abort = { .l_onoff = 1 };
+	int listener = listen_at(part, IPPROTO_TCP, &doomed->port), fd;
+	pid_t child;
+
+	doomed->part = part;
+	meet();
+	child = spawn("tg-reset", be_reset, doomed);
+	fd = accept_from(listener);
+	bound_queues(fd);
+	receive_all(fd, 1000, 1000);
+	fill(fd);
+	receive_all(fd, 5000, 5000);
+	while (!__atomic_load_n(&doomed->full, __ATOMIC_ACQUIRE))
+		pause_ms(1);
+	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)))
+		fail("SO_LINGER");
+	hang_up(fd);
+	reap(child);
 }
 
 /* One direction ends, the other goes on. First the client's, then the server's, then one side refuses to read. */
@@ -187,7 +204,7 @@ static void killed_server(const struct part *part)
 }
 
 const struct scenario tcp_end_scenarios[] = {
-	{ "reset-both-ways", "a reset with bytes on their way in both directions", reset_server, reset_client },
+	{ "reset-both-ways", "a reset with bytes on their way in both directions", reset_server, NULL },
 	{ "half-close", "shutdown of one direction, then of the other", half_close_server, half_close_client },
 	{ "killed", "SIGKILL with unsent bytes, also in mid-call", killed_server, NULL },
 	{ 0 },
