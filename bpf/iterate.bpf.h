@@ -5,11 +5,6 @@
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
-static __always_inline u64 wire_sum(const struct traffic_wire *wire)
-{
-	return wire->payload_bytes + wire->header_bytes + wire->bare_bytes + wire->control_bytes;
-}
-
 /* A number that changes when anything of the socket did. */
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {

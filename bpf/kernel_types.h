@@ -16,8 +16,8 @@ typedef __s32 s32;
 typedef unsigned long size_t;
 
 enum { AF_INET = 2, AF_INET6 = 10 };
-enum { SOCK_STREAM = 1 };
-enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_MPTCP = 262 };
+enum { SOCK_STREAM = 1, SOCK_RAW = 3 };
+enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_DCCP = 33, IPPROTO_FRAGMENT = 44, IPPROTO_SCTP = 132, IPPROTO_MPTCP = 262 };
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
 enum { SKB_GSO_TCPV4 = 1 << 0, SKB_GSO_TCPV6 = 1 << 4 }; /* include/linux/skbuff.h, unchanged since 4.15 */
@@ -67,6 +67,9 @@ struct in6_addr {
 		__be32 u6_addr32[4];
 	} in6_u;
 };
+struct proto {
+	void *sendpage;
+};
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -75,6 +78,7 @@ struct sock_common {
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
+	struct proto *skc_prot;
 	unsigned long skc_flags;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
@@ -90,8 +94,12 @@ struct sock {
 	void *sk_user_data;
 	unsigned int sk_kern_sock : 1;
 };
+struct proto_ops {
+	void *splice_read;
+};
 struct socket {
 	struct sock *sk;
+	const struct proto_ops *ops;
 };
 struct net_device {
 	int ifindex;

@@ -4,14 +4,25 @@
  * splice, TCP_ZEROCOPY_RECEIVE), and MSG_PEEK leaves it alone. Its growth since the last look is what was received.
  *
  * A socket with an upper-layer protocol (kTLS, an MPTCP subflow, SMC) hands its stream to that protocol and not to the
- * process: there the return value of the receive call counts, and this one must not.
+ * process, one in a sockmap to the map's program: there the return value of the receive call counts, and this one must not.
  */
 #ifndef RECEIVE_BPF_H
 #define RECEIVE_BPF_H
 
+static __always_inline bool has_upper_layer(const struct tcp_sock *tcp)
+{
+	return tcp->inet_conn.icsk_ulp_ops;
+}
+
+/* In a sockmap (struct sk_psock; the mark in the pointer is SK_USER_DATA_PSOCK, Linux 6.0, 2a0133723f9e). */
+static __always_inline bool is_in_sockmap(const struct sock *sk)
+{
+	return (u64)sk->sk_user_data & 4;
+}
+
 static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 {
-	return !tcp->inet_conn.icsk_ulp_ops;
+	return !has_upper_layer(tcp) && !is_in_sockmap((const struct sock *)tcp);
 }
 
 #define RECEIVE_MARK_KNOWN (1ULL << 32)
@@ -85,6 +96,15 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 		owner->received_bytes += grown;
 	else
 		socket->unowned_received_bytes += grown;
+}
+
+/* What a sockmap's program took is not to be counted when the socket has left the map again. */
+static __always_inline void pass_over(struct sock *sk, const struct tcp_sock *tcp)
+{
+	struct traffic_socket *socket = find_socket(sk);
+
+	if (socket)
+		socket->receive_mark = RECEIVE_MARK_KNOWN | delivered_sequence(sk, tcp);
 }
 
 #endif

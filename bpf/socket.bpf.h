@@ -5,6 +5,11 @@
 #ifndef SOCKET_BPF_H
 #define SOCKET_BPF_H
 
+static __always_inline u64 wire_sum(const struct traffic_wire *wire)
+{
+	return wire->payload_bytes + wire->header_bytes + wire->bare_bytes + wire->control_bytes;
+}
+
 static __always_inline bool is_internet(const struct sock *sk)
 {
 	u16 family = sk->__sk_common.skc_family;
@@ -79,7 +84,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 
 	if (state == TCP_CLOSE && !tcp->bytes_sent && !received)
 		return; /* disconnected, which set them to 0: what was read before stands */
-	if (tcp->inet_conn.icsk_ulp_ops && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
+	if ((tcp->inet_conn.icsk_ulp_ops || (u64)sk->sk_user_data & 4) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
 		__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_FRAMED);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + tcp->bytes_sent;
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
@@ -169,6 +174,10 @@ static __always_inline void close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(lost_sent_bytes, socket->owners[i].sent_bytes);
 		COUNT_LOSS(lost_received_bytes, socket->owners[i].received_bytes);
 	}
+	COUNT_LOSS(lost_sent_bytes, socket->unowned_sent_bytes);
+	COUNT_LOSS(lost_received_bytes, socket->unowned_received_bytes);
+	COUNT_LOSS(lost_wire_sent_bytes, wire_sum(&socket->wire_sent));
+	COUNT_LOSS(lost_wire_received_bytes, wire_sum(&socket->wire_received));
 }
 
 #endif

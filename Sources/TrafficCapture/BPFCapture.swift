@@ -246,6 +246,7 @@ public final class BPFCapture: CaptureSource {
             loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost + cpu.interfaces_lost
             loss.lostSentBytes += cpu.lost_sent_bytes
             loss.lostReceivedBytes += cpu.lost_received_bytes
+            loss.lostWire += WireTotals(sent: cpu.lost_wire_sent_bytes, received: cpu.lost_wire_received_bytes)
         }
         if loss != self.lastLoss {
             self.lastLoss = loss

@@ -66,6 +66,11 @@ struct BPFPrograms {
         Hook("inet_sendmsg_exit", fexit: "inet_sendmsg"),
         Hook("inet6_sendmsg_exit", fexit: "inet6_sendmsg"),
         Hook("inet_sendpage_exit", fexit: "inet_sendpage"),
+        Hook(
+            "sock_splice_read_exit",
+            fexit: "sock_splice_read",
+            blindSpot: splicedBlindSpot
+        ),
         Hook("inet_recvmsg_exit", fexit: "inet_recvmsg"),
         Hook("inet6_recvmsg_exit", fexit: "inet6_recvmsg"),
         Hook(
@@ -83,7 +88,9 @@ struct BPFPrograms {
     private static let everyRung = [
         Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
         Hook("socket_state", tracepoint: "inet_sock_set_state"),
+        Hook("socket_state_twin", tracepoint: "inet_sock_set_state"),
         Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
+        Hook("tcp_destroy_twin", tracepoint: "tcp_destroy_sock"),
         Hook(
             "socket_release",
             cgroupBlindSpot: "the last bytes, up to one refresh, of UDP and other sockets without a connection"
@@ -95,6 +102,8 @@ struct BPFPrograms {
         Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: packetBlindSpot),
     ]
 
+    private static let splicedBlindSpot =
+        "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
     private static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
 
     /// Functions that a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
@@ -103,9 +112,11 @@ struct BPFPrograms {
     /// What a rung of BPF programs can't see on this kernel.
     static func blindSpots(of rung: CaptureRung) -> [String] {
         let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
-        guard rung == .tracepoint, sendpage.isKnownToKernel else { return self.everywhere }
+        guard rung == .tracepoint else { return self.everywhere }
+        let spots = self.everywhere + [self.splicedBlindSpot]
+        guard sendpage.isKnownToKernel else { return spots }
         // Linux 6.3 and 6.4: the tracepoint is new, and dc97391e6610 ("sock: Remove ->sendpage*()") is yet to come.
-        return self.everywhere + [
+        return spots + [
             "sendfile and splice into sockets: not seen as calls; over TCP their bytes stay pending"
         ]
     }

@@ -16,9 +16,11 @@ package enum TrafficRecord {
         // Any bit pattern is a valid struct of integers, and the size was checked.
         let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
         let transport = TransportProtocol(number: record.protocol, type: record.type)
-        let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp
+        let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp && transport != .dccp
         guard record.serial != 0, let family = AddressFamily(record.family),
+            // DCCP has states of its own (DCCP_PARTOPEN …), in which it is open.
             let state = SocketState(number: record.state, connectionless: connectionless)
+                ?? (transport == .dccp ? .established : nil)
         else {
             throw .malformed(
                 "socket record \(record.serial) with cookie \(record.cookie), family \(record.family), state \(record.state)"

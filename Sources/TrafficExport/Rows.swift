@@ -157,6 +157,9 @@ extension CaptureLoss: Row {
         sink.number(CodingKeys.reportsRejected, self.reportsRejected)
         sink.number(CodingKeys.lostSentBytes, self.lostSentBytes)
         sink.number(CodingKeys.lostReceivedBytes, self.lostReceivedBytes)
+        sink.number(CodingKeys.lostWireSent, self.lostWire.sent)
+        sink.number(CodingKeys.lostWireReceived, self.lostWire.received)
+        sink.number(CodingKeys.countersBackwards, self.countersBackwards)
         sink.number(CodingKeys.missedRuns, self.missedRuns)
     }
 }

@@ -46,6 +46,7 @@ public struct Ledger: Sendable {
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
+    private var countersBackwards: UInt64 = 0
     private var goneSockets = AuditTallies()
     /// The last sockets whose witnesses disagreed when they were forgotten.
     private var disputed: Deque<SocketUsage> = []
@@ -97,6 +98,8 @@ public struct Ledger: Sendable {
     private mutating func absorb(_ observation: SocketObservation) {
         // In place: an account is large, and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
+        // The poll rung works its counters out of several, which are not of one moment.
+        if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         if growth.isEnd { self.closedOrder.append(observation.serial) }
         self.credit(growth, of: observation.serial)
     }
@@ -194,6 +197,7 @@ public struct Ledger: Sendable {
         for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
         evidence.disputed = Array(self.disputed)
         evidence.disputedCount = self.disputedCount
+        evidence.lostWire = self.loss.lostWire
         evidence.packets = self.interfaces.seen
         return evidence
     }
@@ -241,6 +245,7 @@ public struct Ledger: Sendable {
         let bootedAt = self.bootedAt
         var capture = capture
         capture.loss = self.loss
+        capture.loss.countersBackwards = self.countersBackwards
         var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,

@@ -24,6 +24,8 @@ struct SocketAccount {
         /// `nil` where the socket has no remote address.
         var ends: SocketEnds?
         var destination: Destination?
+        /// A counter of an open socket was behind what it had been.
+        var isBackwards = false
         /// This was the socket's last word.
         var isEnd = false
 
@@ -96,6 +98,7 @@ struct SocketAccount {
     /// what came after the end does not reopen a socket.
     mutating func absorb(_ observation: SocketObservation) -> Growth {
         var growth = Growth()
+        let wasClosed = self.isClosed
         if !self.isClosed {
             self.observation = observation
             self.isClosed = observation.closedBoottimeNanoseconds != nil
@@ -111,10 +114,12 @@ struct SocketAccount {
         }
         for owner in totals.values {
             let known = self.shares[owner.identity, default: Share()].inRecord
+            growth.isBackwards = growth.isBackwards || !wasClosed && owner.payload.isBehind(known)
             let grown = owner.payload.growth(since: known)
             self.shares[owner.identity, default: Share()].inRecord = known + grown
             growth.owners.append((owner.withoutPayload, grown))
         }
+        growth.isBackwards = growth.isBackwards || !wasClosed && observation.unowned.isBehind(self.unowned)
         growth.unowned = observation.unowned.growth(since: self.unowned)
         self.unowned += growth.unowned
         if let tcp = observation.tcp {

@@ -10,7 +10,7 @@ extension AuditReport {
         case .host:
             var tallies = evidence.goneSockets
             for socket in sockets { tallies += socket.tallies() }
-            tallies.add(evidence.packets)
+            tallies.add(evidence.packets, lost: evidence.lostWire)
             let interfaces = snapshot.interfaces ?? []
             self.sections =
                 [
@@ -92,7 +92,7 @@ extension AuditTally {
         .earlier, .handshakePayload, .urgent, .estimated, .inUse, .unexplained,
     ]
     private static let headers: [AuditLine] = [.headers, .acknowledgements, .handshake, .othersWire]
-    private static let beyondSockets: [AuditLine] = [.noSocket, .fragments, .queues, .unexplainedAtInterface]
+    private static let beyondSockets: [AuditLine] = [.lost, .noSocket, .fragments, .queues, .unexplainedAtInterface]
 
     /// The lines and their sums. Those that must be 0 are there in any case, others only where they are not.
     fileprivate func lines(upTo last: AuditLine) -> [AuditReport.Line] {
@@ -117,14 +117,16 @@ extension AuditTally {
 
 extension AuditTallies {
     /// What passed the interfaces beside the sockets' packets.
-    fileprivate mutating func add(_ packets: [InterfacePackets]) {
+    fileprivate mutating func add(_ packets: [InterfacePackets], lost: WireTotals) {
         var (sent, received) = (InterfacePackets.Bytes(), InterfacePackets.Bytes())
         for interface in packets {
             sent += interface.sent
             received += interface.received
         }
-        self.sent.merge(sent.beyondSockets(isSent: true, sockets: self.sent.wire))
-        self.received.merge(received.beyondSockets(isSent: false, sockets: self.received.wire))
+        self.sent[.lost] = Int64(clamping: lost.sent)
+        self.received[.lost] = Int64(clamping: lost.received)
+        self.sent.merge(sent.beyondSockets(isSent: true, sockets: self.sent.wire + self.sent[.lost]))
+        self.received.merge(received.beyondSockets(isSent: false, sockets: self.received.wire + self.received[.lost]))
     }
 }
 

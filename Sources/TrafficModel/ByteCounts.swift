@@ -33,6 +33,11 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
         )
     }
 
+    /// Whether it is less in any direction.
+    public func isBehind(_ earlier: PayloadBytes) -> Bool {
+        self.sent < earlier.sent || self.received < earlier.received
+    }
+
     /// The larger of the two, direction by direction: cumulative counters read twice, in any order.
     public func merged(with other: PayloadBytes) -> PayloadBytes {
         PayloadBytes(sent: max(self.sent, other.sent), received: max(self.received, other.received))

@@ -41,7 +41,7 @@ public enum CaptureRung: String, Sendable, Codable, CaseIterable {
 }
 
 /// What was not counted or came late, since the daemon started. All zero is the normal case.
-public struct CaptureLoss: Sendable, Codable, Hashable {
+public struct CaptureLoss: Sendable, Hashable {
     /// Records of closed sockets that found the ring full. They waited in a map instead: late, not lost.
     public var ringFull: UInt64
     /// Records, owners or sockets for which a kernel map had no room.
@@ -53,6 +53,10 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
     /// Payload that could not be assigned to any socket.
     public var lostSentBytes: UInt64
     public var lostReceivedBytes: UInt64
+    /// Wire bytes of sockets that could not be told to anybody when they closed.
+    public var lostWire: WireTotals
+    /// Times a counter of the kernel's was behind what it had been. A defect: what is shown never falls.
+    public var countersBackwards: UInt64
     /// Times the kernel left out one of our programs because the same program was at work on that processor (a task preempted in
     /// it, `bpf_prog_info.recursion_misses`). How many bytes those calls moved is not known.
     public var missedRuns: UInt64
@@ -65,6 +69,8 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         reportsRejected: UInt64 = 0,
         lostSentBytes: UInt64 = 0,
         lostReceivedBytes: UInt64 = 0,
+        lostWire: WireTotals = WireTotals(),
+        countersBackwards: UInt64 = 0,
         missedRuns: UInt64 = 0
     ) {
         self.ringFull = ringFull
@@ -74,12 +80,15 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         self.reportsRejected = reportsRejected
         self.lostSentBytes = lostSentBytes
         self.lostReceivedBytes = lostReceivedBytes
+        self.lostWire = lostWire
+        self.countersBackwards = countersBackwards
         self.missedRuns = missedRuns
     }
 
     /// Whether any byte is missing from the totals. A full ring alone loses none.
     public var isLossy: Bool {
-        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes + self.missedRuns > 0
+        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes + self.missedRuns
+            + self.lostWire.sent + self.lostWire.received + self.countersBackwards > 0
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -90,6 +99,45 @@ public struct CaptureLoss: Sendable, Codable, Hashable {
         case reportsRejected = "reports_rejected"
         case lostSentBytes = "lost_sent_bytes"
         case lostReceivedBytes = "lost_received_bytes"
+        case lostWireSent = "lost_wire_sent_bytes"
+        case lostWireReceived = "lost_wire_received_bytes"
+        case countersBackwards = "counters_backwards"
         case missedRuns = "missed_runs"
+    }
+}
+
+extension CaptureLoss: Codable {
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            ringFull: try container.decode(UInt64.self, forKey: .ringFull),
+            mapFull: try container.decode(UInt64.self, forKey: .mapFull),
+            recordsMalformed: try container.decode(UInt64.self, forKey: .recordsMalformed),
+            reportsDropped: try container.decode(UInt64.self, forKey: .reportsDropped),
+            reportsRejected: try container.decode(UInt64.self, forKey: .reportsRejected),
+            lostSentBytes: try container.decode(UInt64.self, forKey: .lostSentBytes),
+            lostReceivedBytes: try container.decode(UInt64.self, forKey: .lostReceivedBytes),
+            lostWire: WireTotals(
+                sent: try container.decode(UInt64.self, forKey: .lostWireSent),
+                received: try container.decode(UInt64.self, forKey: .lostWireReceived)
+            ),
+            countersBackwards: try container.decode(UInt64.self, forKey: .countersBackwards),
+            missedRuns: try container.decode(UInt64.self, forKey: .missedRuns)
+        )
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(self.ringFull, forKey: .ringFull)
+        try container.encode(self.mapFull, forKey: .mapFull)
+        try container.encode(self.recordsMalformed, forKey: .recordsMalformed)
+        try container.encode(self.reportsDropped, forKey: .reportsDropped)
+        try container.encode(self.reportsRejected, forKey: .reportsRejected)
+        try container.encode(self.lostSentBytes, forKey: .lostSentBytes)
+        try container.encode(self.lostReceivedBytes, forKey: .lostReceivedBytes)
+        try container.encode(self.lostWire.sent, forKey: .lostWireSent)
+        try container.encode(self.lostWire.received, forKey: .lostWireReceived)
+        try container.encode(self.countersBackwards, forKey: .countersBackwards)
+        try container.encode(self.missedRuns, forKey: .missedRuns)
     }
 }

@@ -59,21 +59,6 @@ struct ProcTextTests {
         #expect(CgroupNaming.containerID(path) == container)
     }
 
-    @Test("interfaces are read whatever their name")
-    func interfaces() {
-        let text = """
-            Inter-|   Receive                                                |  Transmit
-             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-                lo: 100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0
-            eth0:1:7 1 0 0 0 0 0 0 8 2 0 0 0 0 0 0
-            short: 1 2
-            """
-        let usages = NetworkInterfaces.parse(text)
-        #expect(usages.map(\.name) == ["lo", "eth0:1"])
-        #expect(usages.map(\.receivedBytes) == [100, 7])
-        #expect(usages.map(\.sentBytes) == [200, 8])
-    }
-
     @Test("only a mount of the whole cgroup v2 hierarchy counts as its root")
     func mounts() {
         let text = """

@@ -63,6 +63,14 @@ struct RecordLayoutTests {
                     name: "lost_received_bytes",
                     offset: MemoryLayout<traffic_loss>.offset(of: \.lost_received_bytes)
                 ),
+                Field(
+                    name: "lost_wire_sent_bytes",
+                    offset: MemoryLayout<traffic_loss>.offset(of: \.lost_wire_sent_bytes)
+                ),
+                Field(
+                    name: "lost_wire_received_bytes",
+                    offset: MemoryLayout<traffic_loss>.offset(of: \.lost_wire_received_bytes)
+                ),
                 Field(name: "interfaces_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.interfaces_lost)),
             ]
         ),

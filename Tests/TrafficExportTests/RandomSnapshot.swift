@@ -141,6 +141,8 @@ struct RandomSnapshot {
                 ringFull: self.count(),
                 mapFull: self.count(),
                 lostReceivedBytes: self.count(),
+                lostWire: WireTotals(sent: self.count(), received: self.count()),
+                countersBackwards: self.count(),
                 missedRuns: self.count()
             )
         )

@@ -186,6 +186,8 @@ struct traffic_loss {
 	__u64 sockets_lost; /* times bytes moved and the socket could not get storage; they are in lost_* */
 	__u64 lost_sent_bytes;
 	__u64 lost_received_bytes;
+	__u64 lost_wire_sent_bytes;
+	__u64 lost_wire_received_bytes;
 	__u64 interfaces_lost; /* times a packet passed an interface that found no room in the `interfaces` map */
 };
 
