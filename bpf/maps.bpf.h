@@ -43,6 +43,15 @@ struct {
 	__type(value, struct traffic_loss);
 } loss SEC(".maps");
 
+/* Processes that have run another program since the last sweep, by struct traffic_owner_key with a serial of 0: their names. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct traffic_owner_key);
+	__type(value, struct traffic_name);
+} executed SEC(".maps");
+
 /* Every interface that packets passed, in every network namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);

@@ -110,6 +110,25 @@ static __always_inline void number_socket(struct traffic_socket *socket)
 	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
 }
 
+/* The same of a socket that a program's context is, which can't be read by plain loads. */
+static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
+{
+	struct sock_common *common = sk;
+
+	socket->family = BPF_CORE_READ(common, skc_family);
+	socket->local_port = BPF_CORE_READ(common, skc_num);
+	socket->remote_port = bpf_ntohs(BPF_CORE_READ(common, skc_dport));
+	if (socket->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&socket->local_address, common, skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO(&socket->remote_address, common, skc_v6_daddr);
+	} else {
+		*(u32 *)&socket->local_address[8] = *(u32 *)&socket->remote_address[8] = bpf_htonl(0xffff);
+		BPF_CORE_READ_INTO((u32 *)&socket->local_address[12], common, skc_rcv_saddr);
+		BPF_CORE_READ_INTO((u32 *)&socket->remote_address[12], common, skc_daddr);
+	}
+	return 0;
+}
+
 /*
  * Storage for a socket seen for the first time. Two processors may do this at once for one socket: both write the same
  * values, one of them gives the number, and the counters start at the zero that the storage came with.

@@ -272,8 +272,12 @@ int socket_release(struct bpf_sock *context)
 {
 	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, context, NULL, 0);
 
-	if (socket && !(socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
-		close_socket(socket);
+	if (!socket || (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
+		return 1;
+	/* It may have lived between two sweeps. */
+	if (!socket->closed_boottime_ns)
+		probe_addresses(socket, context);
+	close_socket(socket);
 	return 1;
 }
 
@@ -302,6 +306,22 @@ int socket_create(struct bpf_sock *context)
 	socket->cookie = bpf_get_socket_cookie(context);
 	number_socket(socket);
 	return 1;
+}
+
+/*
+ * A process runs another program: from now on it has another name. The sockets that it holds keep the one of their first use, so user
+ * space is told. No harm where the map is full.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_executed, struct task_struct *task)
+{
+	struct task_struct *leader = task->group_leader;
+	struct traffic_owner_key key = { .start_boottime_ns = leader->start_boottime ?: 1, .tgid = task->tgid };
+	struct traffic_name name;
+
+	bpf_core_read(&name, sizeof(name), &leader->comm);
+	bpf_map_update_elem(&executed, &key, &name, BPF_ANY);
+	return 0;
 }
 
 /* Packets ---------------------------------------------------------------------------------------------------------- */

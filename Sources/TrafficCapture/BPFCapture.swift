@@ -15,6 +15,7 @@ public final class BPFCapture: CaptureSource {
     private let ringDescriptor: Int32
     private let owners: BPFMap
     private let deferred: BPFMap
+    private let executed: BPFMap
     private let packets: BPFMap
     private let interfaces: NetworkInterfaces
     private let loss: BPFMap
@@ -71,6 +72,7 @@ public final class BPFCapture: CaptureSource {
         self.ringDescriptor = closed.descriptor
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
+        self.executed = try rung.object.map("executed")
         self.packets = try rung.object.map("interfaces")
         self.interfaces = try NetworkInterfaces()
         self.loss = try rung.object.map("loss")
@@ -106,6 +108,7 @@ public final class BPFCapture: CaptureSource {
         try self.takeDeferred(emit)
         if let census { emit(.census(census)) }
         try self.takeOwners(emit)
+        try self.takeNames(emit)
         try self.takePackets(emit)
         try self.takeLoss(emit)
     }
@@ -207,6 +210,27 @@ public final class BPFCapture: CaptureSource {
         }
         for key in finished { self.owners.remove(key) }
         self.closedSockets.removeAll()
+    }
+
+    private func takeNames(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var taken: [traffic_owner_key] = []
+        try self.executed.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
+        ) { key, value in
+            let process = key.unsafeLoadUnaligned(as: traffic_owner_key.self)
+            taken.append(process)
+            emit(
+                .executed(
+                    ProcessIdentity(
+                        pid: Int32(bitPattern: process.tgid),
+                        startBoottimeNanoseconds: process.start_boottime_ns
+                    ),
+                    name: value.withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+                )
+            )
+        }
+        for process in taken { self.executed.remove(process) }
     }
 
     private func takePackets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {

@@ -92,6 +92,11 @@ struct BPFPrograms {
         Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
         Hook("tcp_destroy_twin", tracepoint: "tcp_destroy_sock"),
         Hook(
+            "process_executed",
+            tracepoint: "sched_process_exec",
+            blindSpot: "the new name of a process that runs another program and goes on with its old sockets"
+        ),
+        Hook(
             "socket_release",
             cgroupBlindSpot: "the last bytes, up to one refresh, of UDP and other sockets without a connection"
         ),

@@ -73,6 +73,9 @@ public struct Ledger: Sendable {
             // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
             self.processes[process]?.resolve(details)
             if let user = details.user { self.userNames[details.uid] = user }
+        case .executed(let process, let name):
+            // Most have never used a socket.
+            if let owner = self.processes[process]?.rename(name) { self.unresolved.append(owner) }
         case .exited(let process, let time):
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
         case .interfaces(let usages):

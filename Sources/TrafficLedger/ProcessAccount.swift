@@ -3,6 +3,7 @@ import TrafficModel
 /// One process as the ledger knows it.
 struct ProcessAccount {
     let identity: ProcessIdentity
+    private let firstSeen: OwnerObservation
     private(set) var details: ProcessDetails
     /// The names by which the kernel has known it; a new one means that it has executed something else.
     private var names: Set<String> = []
@@ -21,6 +22,7 @@ struct ProcessAccount {
     ///   - user: The name of its user, where another process has told it.
     init(_ owner: OwnerObservation, user: String?) {
         self.identity = owner.identity
+        self.firstSeen = owner
         self.details = ProcessDetails(name: owner.displayName, uid: owner.uid, user: user)
     }
 
@@ -29,6 +31,16 @@ struct ProcessAccount {
     mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
         self.bytes.payload += payload
         return self.exitedAt == nil && self.names.insert(name).inserted
+    }
+
+    /// - Returns: What to look its details up with.
+    mutating func rename(_ name: String) -> OwnerObservation? {
+        guard self.exitedAt == nil else { return nil }
+        self.names.insert(name)
+        self.details.name = name
+        var owner = self.firstSeen
+        owner.name = name
+        return owner
     }
 
     /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.

@@ -7,6 +7,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// The serials of all sockets that there are: any other one is closed, though nobody said so.
     case census(Set<UInt64>)
     case details(ProcessIdentity, ProcessDetails)
+    /// A process runs another program from now on.
+    case executed(ProcessIdentity, name: String)
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
     /// Every interface that packets passed, in every network namespace.

@@ -124,6 +124,11 @@ struct traffic_socket {
 	struct traffic_wire wire_received;
 };
 
+/* Value of the `executed` map. */
+struct traffic_name {
+	char text[TRAFFIC_NAME_LENGTH];
+};
+
 /* Key of the `interfaces` map. */
 struct traffic_interface_key {
 	__u32 network_namespace; /* inode number */

@@ -30,6 +30,8 @@ extension TopState {
             ("reports", loss.reportsDropped + loss.reportsRejected, "reports dropped or rejected"),
             ("sent", loss.lostSentBytes, "bytes belong to no known socket"),
             ("received", loss.lostReceivedBytes, "bytes belong to no known socket"),
+            ("wire", loss.lostWire.sent + loss.lostWire.received, "wire bytes of sockets that closed unseen"),
+            ("backwards", loss.countersBackwards, "times a counter fell"),
             ("missed", loss.missedRuns, "calls were not seen: a program was preempted"),
         ]
         for (label, count, meaning) in losses {
