@@ -134,7 +134,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficCaptureTests",
-            dependencies: ["CLibbpf", "CTrafficABI", "TrafficCapture", "TrafficLedger", "TrafficModel"],
+            dependencies: ["CLibbpf", "CLinux", "CTrafficABI", "TrafficCapture", "TrafficLedger", "TrafficModel"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -40,6 +40,8 @@ static inline int linux_open_kernfs(int mount, uint64_t id)
 
 static inline int linux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+static inline int linux_unshare_network(void) { return (int)syscall(SYS_unshare, 0x40000000 /* CLONE_NEWNET */); }
+
 static inline int linux_setns_network(int namespace) { return (int)syscall(SYS_setns, namespace, 0x40000000 /* CLONE_NEWNET */); }
 
 /* Offsets in struct tcp_info of linux/tcp.h, which can't be included beside the C library's netinet/tcp.h. */

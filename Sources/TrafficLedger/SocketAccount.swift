@@ -162,7 +162,6 @@ struct SocketAccount {
             .sorted { ($0.bytes, $0.process.pid) > ($1.bytes, $1.process.pid) }
         guard let first = weights.first else { return [(.kernel, self.unclaimedWire)] }
         let sum = weights.reduce(0) { $0 + $1.bytes }
-        guard weights.count > 1, sum > 0 else { return [(first.process, self.unclaimedWire)] }
         var rest = self.unclaimedWire
         var claims: [(process: ProcessIdentity, wire: WireTotals)] = []
         for (process, bytes) in weights.dropFirst() {
@@ -246,7 +245,7 @@ struct SocketAccount {
 extension UInt64 {
     /// This, times `part` / `whole`, rounded down.
     fileprivate func share(_ part: UInt64, of whole: UInt64) -> UInt64 {
-        whole.dividingFullWidth(self.multipliedFullWidth(by: part)).quotient
+        whole == 0 ? 0 : whole.dividingFullWidth(self.multipliedFullWidth(by: part)).quotient
     }
 }
 

@@ -205,14 +205,16 @@ extension AuditReport.Dispute {
         wirePayload: UInt64?,
         unexplained: Int64
     ) {
-        self.cookie = socket.cookie
-        self.name = socket.auditName
-        self.processes = socket.owners.map(\.identity)
-        self.direction = direction
-        self.payload = payload
-        self.tcp = tcp
-        self.wirePayload = wirePayload
-        self.unexplained = unexplained
+        self.init(
+            cookie: socket.cookie,
+            name: socket.auditName,
+            processes: socket.owners.map(\.identity),
+            direction: direction,
+            payload: payload,
+            tcp: tcp,
+            wirePayload: wirePayload,
+            unexplained: unexplained
+        )
     }
 }
 

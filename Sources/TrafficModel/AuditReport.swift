@@ -57,6 +57,26 @@ public struct AuditReport: Sendable, Decodable, Hashable {
             case sent, received
         }
 
+        public init(
+            cookie: SocketCookie,
+            name: String,
+            processes: [ProcessIdentity],
+            direction: Direction,
+            payload: UInt64,
+            tcp: UInt64?,
+            wirePayload: UInt64?,
+            unexplained: Int64
+        ) {
+            self.cookie = cookie
+            self.name = name
+            self.processes = processes
+            self.direction = direction
+            self.payload = payload
+            self.tcp = tcp
+            self.wirePayload = wirePayload
+            self.unexplained = unexplained
+        }
+
         package enum CodingKeys: String, CodingKey {
             case cookie, name, processes, direction
             case payload = "payload_bytes"
@@ -75,6 +95,24 @@ public struct AuditReport: Sendable, Decodable, Hashable {
     public var disputeCount: Int
     /// The magnitudes of all unexplained lines, added up. Must be 0.
     public var unexplained: UInt64
+
+    public init(
+        takenAt: Timestamp,
+        countingSince: Timestamp,
+        rung: CaptureRung,
+        sections: [Section] = [],
+        disputes: [Dispute] = [],
+        disputeCount: Int? = nil,
+        unexplained: UInt64 = 0
+    ) {
+        self.takenAt = takenAt
+        self.countingSince = countingSince
+        self.rung = rung
+        self.sections = sections
+        self.disputes = disputes
+        self.disputeCount = disputeCount ?? disputes.count
+        self.unexplained = unexplained
+    }
 
     package enum CodingKeys: String, CodingKey {
         case takenAt = "taken_at"

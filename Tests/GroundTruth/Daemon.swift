@@ -30,18 +30,21 @@ public final class Daemon {
 
     /// Returns once the control socket accepts.
     ///
+    /// - Parameter launcher: A program, and its arguments, that becomes the daemon: `ip netns exec NAME`.
     /// - Throws: ``Refusal``, or ``Program/Failure`` where it neither starts nor exits.
     public init(
         _ programs: Programs,
         rung: String = "auto",
         directories: DaemonDirectories? = nil,
-        arguments: [String] = []
+        arguments: [String] = [],
+        launcher: (program: URL, arguments: [String])? = nil
     ) async throws {
         self.programs = programs
         self.directories = try directories ?? DaemonDirectories()
         self.program = try Program(
-            programs.daemon,
-            ["run", "--rung", rung, "--listen", "off", "--interval", "0.2", "--log-level", "warning"]
+            launcher?.program ?? programs.daemon,
+            (launcher.map { $0.arguments + [programs.daemon.path] } ?? [])
+                + ["run", "--rung", rung, "--listen", "off", "--interval", "0.2", "--log-level", "warning"]
                 + self.directories.arguments
                 + arguments
         )

@@ -8,10 +8,17 @@ func withDaemon<Result>(
     rung: String = Machine.rung,
     directories: DaemonDirectories? = nil,
     arguments: [String] = [],
+    launcher: (program: URL, arguments: [String])? = nil,
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: (Daemon) async throws -> Result
 ) async throws -> Result {
-    let daemon = try await Daemon(Machine.programs, rung: rung, directories: directories, arguments: arguments)
+    let daemon = try await Daemon(
+        Machine.programs,
+        rung: rung,
+        directories: directories,
+        arguments: arguments,
+        launcher: launcher
+    )
     let result: Result
     do {
         result = try await body(daemon)

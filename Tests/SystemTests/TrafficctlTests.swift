@@ -261,7 +261,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("help and version", arguments: ["", "top", "processes", "sockets", "export", "watch", "doctor"])
+    @Test("help and version", arguments: ["", "top", "processes", "sockets", "export", "watch", "audit", "doctor"])
     func help(command: String) throws {
         let result = try self.trafficctl("help", command, environment: ["COLUMNS": "100"])
         #expect(result.status == 0)

@@ -138,7 +138,7 @@ struct RouteTests {
     @Test(
         "What is not there is not found",
         arguments: [
-            "/", "/v1", "/v1/", "/v1/endpoints", "/v1/exchanges", "/v1/history", "/v1/alerts", "/v1/audit", "/metrics",
+            "/", "/v1", "/v1/", "/v1/endpoints", "/v1/exchanges", "/v1/history", "/v1/alerts", "/v1/audits", "/metrics",
             "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",
         ]
     )

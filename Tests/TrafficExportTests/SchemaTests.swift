@@ -70,7 +70,7 @@ struct SchemaTests {
 
     @Test("Every object in the schemas is closed and says what it requires")
     func closed() throws {
-        for schema in [Snapshot.jsonSchema, DoctorReport.jsonSchema] {
+        for schema in [Snapshot.jsonSchema, DoctorReport.jsonSchema, AuditReport.jsonSchema] {
             var objects = 0
             func visit(_ value: Any) {
                 if let list = value as? [Any] { list.forEach(visit) }

@@ -34,6 +34,8 @@ struct LedgerFixture {
         preexisting: Bool = false,
         retransmitted: UInt64 = 0,
         pending: UInt64? = nil,
+        wire: SocketWire? = nil,
+        stream: TCPStream? = nil,
         unowned: PayloadBytes = PayloadBytes()
     ) -> CaptureEvent {
         .socket(
@@ -49,6 +51,8 @@ struct LedgerFixture {
                 preexisting: preexisting,
                 tcp: TCPCounters(retransmittedBytes: retransmitted),
                 pendingSent: pending,
+                wire: wire,
+                stream: stream,
                 owners: owners,
                 unowned: unowned
             )

@@ -40,14 +40,7 @@ public struct AuditView: Sendable {
     private func rows(of section: AuditReport.Section) -> [Frame.Row] {
         let sent = Dictionary(section.sent.map { ($0.line, $0.bytes) }, uniquingKeysWith: { $1 })
         let received = Dictionary(section.received.map { ($0.line, $0.bytes) }, uniquingKeysWith: { $1 })
-        // Both have the same order, and sums in the same places.
-        var order = section.sent.map(\.line)
-        for (index, line) in section.received.map(\.line).enumerated() where sent[line] == nil {
-            let before = section.received[..<index].last { order.contains($0.line) }.flatMap {
-                order.firstIndex(of: $0.line)
-            }
-            order.insert(line, at: before.map { $0 + 1 } ?? 0)
-        }
+        let order = Self.merged(section.sent.map(\.line)[...], section.received.map(\.line)[...])
         return order.map { line in
             let isWrong = line.isUnexplained && (sent[line] ?? 0) | (received[line] ?? 0) != 0
             let role: Style.Role = isWrong ? .error : line.isSum ? .name : .plain
@@ -59,6 +52,18 @@ public struct AuditView: Sendable {
                 role
             )
         }
+    }
+
+    /// Both directions have their lines in one order, each without those that it has no bytes in.
+    private static func merged(_ sent: ArraySlice<AuditLine>, _ received: ArraySlice<AuditLine>) -> [AuditLine] {
+        var (sent, received, merged) = (sent, received, [AuditLine]())
+        while let next = sent.first ?? received.first {
+            let isShared = received.contains(next)
+            let line = sent.isEmpty || isShared && received.first != next ? received.removeFirst() : sent.removeFirst()
+            if received.first == line { received.removeFirst() }
+            merged.append(line)
+        }
+        return merged
     }
 
     private func rows(of dispute: AuditReport.Dispute) -> [Frame.Row] {

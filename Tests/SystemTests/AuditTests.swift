@@ -1,0 +1,79 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// A daemon in a network namespace of its own, whose every byte is the generator's.
+    @Suite(.needsBPF, .needs("ip"))
+    struct AuditTests {
+        private func audit(_ daemon: Daemon, _ arguments: String...) async throws -> (report: AuditReport, code: Int32)
+        {
+            let result = try await Program.run(
+                Machine.programs.client,
+                ["--runtime-directory", daemon.directories.runtime.path, "audit", "--format", "json"] + arguments
+            )
+            return (try JSONDecoder().decode(AuditReport.self, from: result.output), result.code)
+        }
+
+        @Test("every byte of mixed load between 16 threads, sockets that close and datagrams has its line")
+        func mixedLoad() async throws {
+            try await NetworkNamespace.with { namespace in
+                try await withDaemon(launcher: try namespace.launcher()) { daemon in
+                    for scenario in [
+                        "threads", "tcp-requests", "tcp-nonblocking", "reset", "udp", "udp-refused", "churn",
+                    ] {
+                        let generator = try Generator(
+                            Machine.programs,
+                            scenario: scenario,
+                            arguments: ["--count", "200"],
+                            launcher: try namespace.launcher()
+                        )
+                        _ = try await generator.result()
+                        try generator.goOn()
+                        try await generator.exit()
+                    }
+                    // What is on its way is told from what is no socket's by three looks.
+                    for _ in 0..<4 { _ = try await daemon.snapshot() }
+                    let (report, _) = try await self.audit(daemon)
+                    let own = try #require(report.sections.first { $0.kind == .interface && $0.name == "lo" })
+                    for lines in [own.sent, own.received] {
+                        let bytes = Dictionary(lines.map { ($0.line, $0.bytes) }, uniquingKeysWith: { $1 })
+                        #expect(bytes[.unexplainedAtInterface] == 0)
+                        #expect(bytes[.onItsWay] == nil && bytes[.queues] == nil)
+                        #expect((bytes[.interfaceCounter] ?? 0) > 10_000_000)
+                    }
+                    #expect(report.disputes == [])
+                }
+            }
+        }
+
+        @Test("one interface, one process and one socket can be asked for, and what is not there exits with 1")
+        func subjects() async throws {
+            try await withDaemon { daemon in
+                let generator = try Generator(Machine.programs, scenario: "tcp")
+                let truth = try await generator.result()
+                let snapshot = try await daemon.snapshot()
+                for process in truth.processes {
+                    let (report, code) = try await self.audit(daemon, "--process", "\(process.pid)")
+                    let listed = snapshot.processes?.first { $0.identity.pid == process.pid }
+                    #expect(code == 0)
+                    #expect(report.sections.first?.sent.first == .init(line: .payload, bytes: Int64(process.sent)))
+                    #expect(report.sections.first?.sent.last?.bytes == listed?.bytes.wireSent.map(Int64.init))
+                }
+                let socket = try #require(truth.sockets.first { $0.sent > 0 })
+                let (report, _) = try await self.audit(daemon, "--socket", "\(socket.cookie)")
+                #expect(report.sections.map(\.kind) == [.socket])
+                #expect(report.sections[0].sent.first?.bytes == Int64(socket.sent))
+                try generator.goOn()
+                try await generator.exit()
+                let absent = try await Program.run(
+                    Machine.programs.client,
+                    ["--runtime-directory", daemon.directories.runtime.path, "audit", "--interface", "nosuch0"]
+                )
+                #expect(absent.code == 1)
+                #expect(absent.error.contains("no interface nosuch0") && absent.error.contains("lo"))
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+import CLinux
+import Foundation
+import Glibc
+import Testing
+import TrafficLedger
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension LiveCaptureTests {
+    @Suite("Packets", .serialized)
+    struct PacketTests {
+        let rung = LiveRung.probed.rung ?? .tracepoint
+
+        @Test(
+            "a kernel that refuses a program costs what that program sees, and it is said",
+            arguments: [
+                "packet_sent", "interface_received", "socket_create",
+            ]
+        )
+        func refusedPacketProgram(_ program: String) throws {
+            let capture = try BPFCapture(rung: self.rung, refusing: [program])
+            #expect(capture.status.rung == self.rung)
+            #expect(capture.status.blindSpots.contains { $0.hasPrefix("packets:") && $0.contains(program) })
+            #expect(!capture.status.hooks.contains { $0.hasPrefix("cgroup_skb") || $0.contains("net_dev") })
+            let pair = try SocketPair()
+            try pair.transfer(100_000)
+            let seen = try capture.last(pair.cookies[0])
+            #expect(seen?.owners.map(\.payload.sent) == [100_000])
+            // TCP's own counters give an estimate: payload and usual headers.
+            #expect(seen?.wire?.quality == .estimated)
+            #expect((seen?.wire?.sent.total ?? 0) > 100_000)
+        }
+
+        @Test("a refused program that the rung needs refuses the rung, by name")
+        func refusedEssential() {
+            let error = #expect(throws: CaptureError.self) {
+                try BPFCapture(rung: self.rung, refusing: ["tcp_receive"])
+            }
+            guard case .unsupported(let feature, let reason) = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            #expect(feature == "rung \(self.rung.rawValue)")
+            #expect(reason.contains("tcp_receive"))
+        }
+
+        @Test("the program for the last bytes of datagram sockets is dispensable, and missed by name")
+        func refusedRelease() throws {
+            let capture = try BPFCapture(rung: self.rung, refusing: ["socket_release"])
+            #expect(
+                capture.status.blindSpots.contains { $0.contains("the last bytes") && $0.contains("socket_release") }
+            )
+            #expect(capture.status.hooks.contains { $0.hasPrefix("cgroup_skb/egress") })
+        }
+
+        @Test("with a ring of 4 KiB and maps of 64 elements nothing is lost, or every lost byte is counted")
+        func smallMaps() throws {
+            let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64)
+            var ledger = Ledger()
+            var (count, bytes) = (0, UInt64(0))
+            for round in 1...400 {
+                let pair = try SocketPair()
+                try pair.transfer(round)
+                bytes += UInt64(round)
+                count += 1
+            }
+            usleep(300_000)
+            try capture.sweep { ledger.absorb($0) }
+            ledger.absorb(HostFacts.tick())
+            let snapshot = ledger.snapshot(
+                countingSince: .now,
+                host: HostFacts.description(),
+                daemon: HostFacts.daemon(version: "test"),
+                capture: capture.status
+            )
+            let loss = snapshot.capture.loss
+            #expect(loss.isLossy && loss.mapFull > 0)
+            let own = snapshot.processes?.first { $0.identity.pid == getpid() }?.bytes.payload ?? PayloadBytes()
+            // Others may have closed sockets at the same time: at least ours are in the sum, and none is silently missing.
+            #expect(own.sent + loss.lostSentBytes >= bytes)
+            #expect(own.received + loss.lostReceivedBytes >= bytes)
+            #expect(own.sent <= bytes && own.received <= bytes)
+            #expect(loss.lostWire.sent > loss.lostSentBytes)
+        }
+
+        @Test(
+            "in a namespace of its own, packets of sockets and of none are the interface's counters",
+            arguments: [1, 50]
+        )
+        func ownNamespace(transfers: Int) throws {
+            let capture = try BPFCapture(rung: self.rung)
+            let counters = try OwnNamespace.run {
+                let start = OwnNamespace.loopbackCounters()
+                for _ in 0..<5 {
+                    let pair = try SocketPair()
+                    for _ in 0..<transfers { try pair.transfer(200_000) }
+                }
+                // Nobody listens there: a reset, which is no socket's.
+                OwnNamespace.connectInVain()
+                let end = OwnNamespace.loopbackCounters()
+                return (bytes: end.bytes - start.bytes, packets: end.packets - start.packets)
+            }
+            var ledger = Ledger()
+            var seen: InterfacePackets?
+            try capture.sweep { event in
+                ledger.absorb(event)
+                if case .packets(let all) = event {
+                    seen = all.first { $0.networkNamespace == counters.networkNamespace && $0.index == 1 }
+                }
+            }
+            let lo = try #require(seen)
+            for bytes in [lo.sent, lo.received] {
+                #expect(bytes.packets == counters.result.packets)
+                #expect(bytes.ip == counters.result.bytes)
+                #expect(bytes.other == 0 && bytes.fragments == 0)
+            }
+            #expect(lo.sent.wire == lo.sent.socket + lo.sent.noSocket)
+            // The reset, and what TIME-WAIT answered.
+            #expect(lo.sent.noSocket >= 40)
+            #expect(lo.ofNoSocket.received >= lo.sent.noSocket)
+        }
+    }
+}
+
+/// A network namespace that lives as long as one thread of this process.
+enum OwnNamespace {
+    static func run<Result>(_ body: @escaping () throws -> Result) throws -> (networkNamespace: UInt32, result: Result)
+    {
+        nonisolated(unsafe) var outcome: Swift.Result<(UInt32, Result), any Error>?
+        nonisolated(unsafe) let body = body
+        let done = DispatchSemaphore(value: 0)
+        let thread = Thread {
+            outcome = Swift.Result {
+                try check("unshare") { linux_unshare_network() }
+                Self.raiseLoopback()
+                let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
+                return (inode, try body())
+            }
+            done.signal()
+        }
+        thread.start()
+        done.wait()
+        let (networkNamespace, result) = try #require(outcome).get()
+        return (networkNamespace, result)
+    }
+
+    private static func raiseLoopback() {
+        // `ip link set lo up` in the thread's namespace: a child inherits it.
+        var pid = pid_t()
+        let words: [String] = ["ip", "link", "set", "lo", "up"]
+        let arguments = words.map { word in strdup(word) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        if posix_spawnp(&pid, "ip", nil, nil, arguments, environ) == 0 { waitpid(pid, nil, 0) }
+    }
+
+    static func loopbackCounters() -> (bytes: UInt64, packets: UInt64) {
+        let lines = text(ofFile: "/proc/thread-self/net/dev")?.split(separator: "\n") ?? []
+        let fields = lines.first { $0.contains("lo:") }?.split(separator: ":").last?.split(separator: " ") ?? []
+        guard fields.count > 9, let bytes = UInt64(fields[8]), let packets = UInt64(fields[9]) else { return (0, 0) }
+        return (bytes, packets)
+    }
+
+    static func connectInVain() {
+        let client = FileHandle(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(9).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        withUnsafeMutablePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = connect(client.descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}

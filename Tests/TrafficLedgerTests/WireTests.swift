@@ -1,0 +1,175 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficLedger
+
+@Suite("Wire bytes in the ledger")
+struct WireTests {
+    private typealias F = LedgerFixture
+    private static let first = F.process(1), second = F.process(2)
+
+    private static func wire(_ sent: UInt64, _ received: UInt64, _ quality: Quality = .exact) -> SocketWire {
+        SocketWire(sent: WireBytes(headers: sent), received: WireBytes(headers: received), quality: quality)
+    }
+
+    private static func wire(of pid: Int32, in snapshot: Snapshot) -> [UInt64?] {
+        let process = snapshot.processes?.first { $0.identity.pid == pid }
+        return [process?.bytes.wireSent, process?.bytes.wireReceived]
+    }
+
+    @Test("packets of a socket are its only process's, and of sockets of nobody yet they wait for the process")
+    func onlyOwner() {
+        var f = F()
+        f.absorb(F.socket(1, [], wire: Self.wire(60, 120)))
+        f.tick()
+        #expect(Self.wire(of: 1, in: f.snapshot) == [nil, nil])
+        #expect(f.snapshot.totals.bytes.wireSent == 60)
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 1)], wire: Self.wire(160, 220)))
+        f.tick()
+        #expect(Self.wire(of: 1, in: f.snapshot) == [160, 220])
+        #expect(f.snapshot.sockets?.first?.wireQuality == .exact)
+        #expect(f.snapshot.totals.bytes.wireReceived == 220)
+    }
+
+    @Test("a connection that nobody ever accepted is the kernel's")
+    func neverAccepted() {
+        var f = F()
+        f.absorb(F.socket(1, [], closed: f.now, wire: Self.wire(60, 120)))
+        f.tick()
+        #expect(Self.wire(of: 0, in: f.snapshot) == [60, 120])
+        #expect(f.snapshot.processes?.first?.details.name == "kernel")
+        #expect(f.snapshot.totals.bytes.wireSent == 60)
+    }
+
+    @Test(
+        "processes share a socket's packets by what they moved, to the byte",
+        arguments: [
+            (UInt64(1), UInt64(1), UInt64(101)), (1, 2, 100), (0, 0, 77), (0, 5, 9), (1 << 63, 1 << 62, UInt64.max - 7),
+        ]
+    )
+    func shares(first: UInt64, second: UInt64, packets: UInt64) throws {
+        var f = F()
+        let owners = [F.owner(Self.first, sent: first), F.owner(Self.second, sent: second)]
+        f.absorb(F.socket(1, owners, wire: Self.wire(packets, 0)))
+        f.tick()
+        let one = try #require(Self.wire(of: 1, in: f.snapshot)[0])
+        let two = try #require(Self.wire(of: 2, in: f.snapshot)[0])
+        #expect(one + two == packets)
+        if first > second { #expect(one >= two) }
+        if first == 0 && second > 0 { #expect(one == 0) }
+    }
+
+    @Test("estimates of a preexisting connection count from the first look on, packets from the first packet")
+    func baseline() {
+        var f = F()
+        let owner = F.owner(Self.first)
+        f.absorb(F.socket(1, [owner], preexisting: true, wire: Self.wire(1_000, 500, .estimated)))
+        f.absorb(F.socket(1, [owner], preexisting: true, wire: Self.wire(1_060, 580, .estimated)))
+        f.absorb(F.socket(2, [F.owner(Self.second)], preexisting: true, wire: Self.wire(7, 9)))
+        f.tick()
+        #expect(Self.wire(of: 1, in: f.snapshot) == [60, 80])
+        #expect(Self.wire(of: 2, in: f.snapshot) == [7, 9])
+        #expect(f.snapshot.sockets?.map(\.wireQuality) == [.estimated, .exact])
+    }
+
+    private static func packets(sent: UInt64, noSocket: UInt64, received: UInt64, sockets: UInt64) -> CaptureEvent {
+        .packets([
+            InterfacePackets(
+                networkNamespace: 1,
+                index: 1,
+                sent: .init(packets: 1, ip: sent, noSocket: noSocket),
+                received: .init(packets: 1, ip: received, socket: sockets)
+            )
+        ])
+    }
+
+    @Test("packets of no socket are the row kernel; one that is on its way to a socket is not taken for one")
+    func kernel() {
+        var f = F()
+        // The second look finds 1,000 bytes between the interface and their socket.
+        for (received, sockets) in [(140, 100), (1_240, 200), (1_240, 1_200), (1_240, 1_200), (1_240, 1_200)] {
+            f.absorb(Self.packets(sent: 500, noSocket: 52, received: UInt64(received), sockets: UInt64(sockets)))
+            f.tick()
+        }
+        #expect(Self.wire(of: 0, in: f.snapshot) == [52, 40])
+        #expect(f.snapshot.totals.bytes.wireReceived == 40)
+    }
+
+    @Test("an interface's counters are compared from the first look on, and one that came later from its birth on")
+    func interfaces() throws {
+        var f = F()
+        func look(_ bytes: UInt64, _ seen: UInt64, also born: UInt64? = nil) throws -> InterfaceEvidence {
+            var usages = [
+                InterfaceUsage(
+                    name: "eth0",
+                    sentBytes: bytes,
+                    receivedBytes: 0,
+                    sentPackets: bytes / 114,
+                    receivedPackets: 0,
+                    networkNamespace: 1,
+                    index: 1,
+                    linkHeaderLength: 14
+                )
+            ]
+            var packets = [
+                InterfacePackets(networkNamespace: 1, index: 1, sent: .init(packets: seen / 100, ip: seen))
+            ]
+            if let born {
+                usages.append(
+                    InterfaceUsage(
+                        name: "eth1",
+                        sentBytes: born,
+                        receivedBytes: 0,
+                        sentPackets: 1,
+                        receivedPackets: 0,
+                        networkNamespace: 1,
+                        index: 2,
+                        linkHeaderLength: 14
+                    )
+                )
+                packets.append(
+                    InterfacePackets(networkNamespace: 1, index: 2, sent: .init(packets: 1, ip: born - 14))
+                )
+            }
+            f.absorb(.packets(packets), .interfaces(usages))
+            f.tick()
+            return try #require(f.snapshot.interfaces?.last?.evidence)
+        }
+        #expect(try look(11_400, 100).sent.lasting == 0)
+        #expect(try look(11_400 + 1_140, 100 + 1_000).sent.lasting == 0)
+        // 500 bytes more in the counter, at first perhaps on their way, then for good.
+        #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 0)
+        #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 0)
+        #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 500)
+        #expect(try look(11_400 + 1_640, 100 + 1_000, also: 64).sent.lasting == 0)
+    }
+
+    @Test("a counter that falls is never shown, and is a defect with a number")
+    func backwards() {
+        var f = F()
+        let stream = TCPStream()
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 100)], stream: stream))
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 40)], stream: stream))
+        f.tick()
+        #expect(f.snapshot.processes?.first?.bytes.payload.sent == 100)
+        #expect(f.snapshot.capture.loss.countersBackwards == 1)
+        #expect(f.snapshot.capture.loss.isLossy)
+        // The record of a closed socket may overtake the one of a sweep.
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 120)], closed: f.now, stream: stream))
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 110)], stream: stream))
+        f.tick()
+        #expect(f.snapshot.processes?.first?.bytes.payload.sent == 120)
+        #expect(f.snapshot.capture.loss.countersBackwards == 1)
+    }
+
+    @Test("a process that runs another program has its name, and is looked up again")
+    func executed() {
+        var f = F()
+        f.absorb(F.socket(1, [F.owner(Self.first, sent: 1, name: "sh")]))
+        #expect(f.ledger.takeUnresolved().map(\.name) == ["sh"])
+        f.absorb(.executed(Self.first, name: "curl"), .executed(Self.second, name: "stranger"))
+        f.tick()
+        #expect(f.snapshot.processes?.map(\.details.name) == ["curl"])
+        #expect(f.ledger.takeUnresolved().map(\.name) == ["curl"])
+    }
+}
