@@ -120,6 +120,12 @@ struct skb_shared_info {
 	unsigned short gso_size;
 	unsigned int gso_type;
 };
+struct iphdr {
+	__be16 frag_off;
+};
+struct ipv6hdr {
+	__u8 nexthdr;
+};
 struct mptcp_sock;
 struct file;
 struct tcp_ulp_ops;

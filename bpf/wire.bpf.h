@@ -91,16 +91,14 @@ static __always_inline bool is_of_no_socket(const struct sock *sk)
  * Header bytes that a fragment has more than its share of the whole packet (RFC 791 section 3.2; RFC 8200 section 4.5: with the
  * fragment header of 8 bytes in each).
  */
-static __always_inline u32 fragment_headers(const u8 *start, bool is_ipv4)
+static __noinline u32 fragment_headers(const u8 *start, bool is_ipv4)
 {
 	u8 head[44];
 
-	if (bpf_probe_read_kernel(head, 8, start))
+	if (bpf_probe_read_kernel(head, is_ipv4 ? 20 : sizeof(head), start))
 		return 0;
 	if (is_ipv4)
 		return head[6] & 0x1f || head[7] ? (head[0] & 0xf) * 4 : 0;
-	if (head[6] != IPPROTO_FRAGMENT || bpf_probe_read_kernel(head, sizeof(head), start))
-		return 0;
 	return head[42] || head[43] & 0xf8 ? 48 : 8;
 }
 
@@ -118,9 +116,10 @@ static __always_inline u64 count_at_interface(struct traffic_interface_bytes *by
 	}
 	__sync_fetch_and_add(&bytes->ip_bytes, length);
 	if (!(u32)offload) {
-		headers = fragment_headers(start, skb->protocol == bpf_htons(ETH_P_IP));
-		if (headers)
-			__sync_fetch_and_add(&bytes->fragment_bytes, headers);
+		bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
+
+		if (is_fragment((void *)start, is_ipv4))
+			__sync_fetch_and_add(&bytes->fragment_bytes, fragment_headers(start, is_ipv4));
 		return length;
 	}
 	headers = (u16)(skb->transport_header - skb->network_header);
@@ -156,19 +155,30 @@ static __noinline u32 skip_extensions(struct __sk_buff *skb, u32 next, u32 offse
 	return next << 16 | (offset & 0xffff);
 }
 
+/* The second and third word of interest of a TCP header: its length, and its flags. */
+static __always_inline bool read_tcp(struct __sk_buff *skb, const u8 *data, const u8 *end, u32 offset, u8 *tcp)
+{
+	const u8 *header = data + (offset & 63);
+
+	/* It lies in the linear part with the IP header, as a rule. */
+	if (offset <= 63 && header + 14 <= end) {
+		tcp[0] = header[12];
+		tcp[1] = header[13];
+		return true;
+	}
+	return bpf_skb_load_bytes(skb, offset + 12, tcp, 2) == 0;
+}
+
 static __always_inline struct packets read_packets(struct __sk_buff *skb)
 {
-	struct packets packets = { .length = skb->len, .count = 1 };
 	const u8 *data = (const u8 *)(long)skb->data, *end = (const u8 *)(long)skb->data_end;
-	u32 offset, protocol, jumbo = 0;
+	struct packets packets = { .length = skb->len, .count = 1 };
+	u32 offset, protocol, jumbo = 0, segment_size = skb->gso_size;
 	u8 tcp[2];
 
 	packets.headers = packets.length; /* unless we can read more of it */
-	if (data + 40 > end) {
-		/* The shortest there is: an IPv4 header and a datagram's few bytes. */
-		if (data + 20 > end || data[0] >> 4 != 4)
-			return packets;
-	}
+	if (data + 20 > end)
+		return packets;
 	if (data[0] >> 4 == 4) {
 		offset = (data[0] & 0xf) * 4;
 		protocol = data[9];
@@ -188,7 +198,7 @@ static __always_inline struct packets read_packets(struct __sk_buff *skb)
 	}
 	packets.headers = offset;
 	if (protocol == IPPROTO_TCP) {
-		if (bpf_skb_load_bytes(skb, offset + 12, tcp, sizeof(tcp)))
+		if (!read_tcp(skb, data, end, offset, tcp))
 			return packets;
 		packets.headers += (tcp[0] >> 4) * 4;
 		packets.control = tcp[1] & (TCP_FLAG_FIN | TCP_FLAG_SYN | TCP_FLAG_RST);
@@ -199,7 +209,8 @@ static __always_inline struct packets read_packets(struct __sk_buff *skb)
 	packets.length -= jumbo;
 	if (packets.headers > packets.length)
 		packets.headers = packets.length;
-	packets.count = segments(packets.length - packets.headers, skb->gso_size);
+	if (segment_size)
+		packets.count = segments(packets.length - packets.headers, segment_size);
 	return packets;
 }
 

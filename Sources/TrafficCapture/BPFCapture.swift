@@ -31,10 +31,16 @@ public final class BPFCapture: CaptureSource {
 
     /// Loads, attaches, and gives every existing socket its baseline.
     ///
-    /// - Parameter reason: Why no better rung is in use.
+    /// - Parameters:
+    ///   - reason: Why no better rung is in use.
+    ///   - wire: Whether to see every packet or to estimate.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where this kernel refuses a program of the rung.
-    public convenience init(rung: CaptureRung, reason: String? = nil) throws(CaptureError) {
-        try self.init(rung: rung, reason: reason, faults: LoadedRung.Faults())
+    public convenience init(
+        rung: CaptureRung,
+        reason: String? = nil,
+        wire: Quality = .exact
+    ) throws(CaptureError) {
+        try self.init(rung: rung, reason: reason, wire: wire, faults: LoadedRung.Faults())
     }
 
     package convenience init(
@@ -50,15 +56,20 @@ public final class BPFCapture: CaptureSource {
             ringBytes: ringBytes,
             mapElements: mapElements
         )
-        try self.init(rung: rung, reason: nil, faults: faults)
+        try self.init(rung: rung, reason: nil, wire: .exact, faults: faults)
     }
 
-    private init(rung wanted: CaptureRung, reason: String?, faults: LoadedRung.Faults) throws(CaptureError) {
+    private init(
+        rung wanted: CaptureRung,
+        reason: String?,
+        wire: Quality,
+        faults: LoadedRung.Faults
+    ) throws(CaptureError) {
         LibbpfLog.install()
         guard HostProbe.btf().isGood else {
             throw .unsupported(feature: "rung \(wanted.rawValue)", reason: HostProbe.btf().finding)
         }
-        let rung = try LoadedRung(wanted, faults: faults)
+        let rung = try LoadedRung(wanted, wire: wire, faults: faults)
         let sweepLink = try rung.object.program("sweep_sockets")
             .attachIterator(over: try rung.object.map("sockets"))
         let adoptLink = try rung.object.program("adopt_held_sockets").attachIterator()

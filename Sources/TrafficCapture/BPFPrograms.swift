@@ -109,7 +109,7 @@ struct BPFPrograms {
 
     private static let splicedBlindSpot =
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
-    private static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
+    static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
 
     /// Functions that a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
     static let dispensable: Set<String> = ["inet6_sendmsg_exit", "inet6_recvmsg_exit", "inet_sendpage_exit"]

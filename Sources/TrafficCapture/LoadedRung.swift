@@ -25,7 +25,7 @@ struct LoadedRung: ~Copyable {
     /// longer seen is then among the blind spots.
     ///
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where the kernel refuses one that the rung needs.
-    init(_ rung: CaptureRung, faults: Faults) throws(CaptureError) {
+    init(_ rung: CaptureRung, wire: Quality, faults: Faults) throws(CaptureError) {
         var hooks: [BPFPrograms.Hook] = []
         for hook in BPFPrograms.of(rung).hooks {
             if hook.isKnownToKernel {
@@ -35,6 +35,10 @@ struct LoadedRung: ~Copyable {
             }
         }
         var blindSpots = BPFPrograms.blindSpots(of: rung)
+        if wire == .estimated {
+            hooks.removeAll { BPFPrograms.packets.contains($0.program) }
+            blindSpots.append("\(BPFPrograms.packetBlindSpot) (switched off)")
+        }
         while true {
             do throws(CaptureError) {
                 let object = try LoadedRung.load(Set(hooks.map(\.program)), faults)

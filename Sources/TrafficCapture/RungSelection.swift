@@ -12,10 +12,12 @@ public struct RungSelection {
     public let source: any CaptureSource
     public let refusals: [Refusal]
 
-    /// - Parameter wanted: The only rung to accept; `nil` for the best one.
+    /// - Parameters:
+    ///   - wanted: The only rung to accept; `nil` for the best one.
+    ///   - wire: Whether to see every packet or to estimate, which spares the kernel its programs for packets.
     /// - Throws: ``CaptureError/permission(needs:)`` where the process may not load BPF programs at all, otherwise what the
     ///   wanted rung, or the last one, failed with.
-    public init(wanted: CaptureRung? = nil) throws(CaptureError) {
+    public init(wanted: CaptureRung? = nil, wire: Quality = .exact) throws(CaptureError) {
         if wanted != .poll { try Privileges.checkBPF() }
         // libbpf reads the kernel's BTF, megabytes of it, and frees it again. glibc would learn from the first of these blocks to
         // keep the next ones in its arena, for good; with the threshold set each one is a mapping and goes back when freed.
@@ -26,7 +28,7 @@ public struct RungSelection {
                 self.source =
                     switch rung {
                     case .fexit, .tracepoint:
-                        try BPFCapture(rung: rung, reason: refusals.reason)
+                        try BPFCapture(rung: rung, reason: refusals.reason, wire: wire)
                     case .poll:
                         try PollCapture(reason: refusals.reason)
                     }

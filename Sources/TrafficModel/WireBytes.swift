@@ -46,7 +46,7 @@ public struct WireBytes: Hashable, Sendable, Codable {
 }
 
 /// How well a number is known.
-public enum Quality: String, Sendable, Codable {
+public enum Quality: String, Sendable, Codable, CaseIterable {
     /// Every call or packet was seen.
     case exact
     /// Worked out from other counts, such as TCP's of bytes and segments.

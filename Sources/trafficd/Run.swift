@@ -46,6 +46,14 @@ struct Run: AsyncParsableCommand {
     @Option(help: "How to count: the best way that this kernel offers, or just this one.")
     var rung = RungOption.auto
 
+    @Option(
+        help: ArgumentHelp(
+            "exact: see every packet, which costs a little on each. estimated: work wire bytes out from TCP's counters, and see no others.",
+            valueName: "exact|estimated"
+        )
+    )
+    var wire = Quality.exact
+
     @Option(help: ArgumentHelp("Seconds between two snapshots, 0.1 to 60.", valueName: "seconds"))
     var interval = 1.0
 
@@ -115,7 +123,7 @@ struct Run: AsyncParsableCommand {
             }
         }
         let directory = try RuntimeDirectory(taking: self.runtimeDirectory)
-        let selection = try RungSelection(wanted: self.rung.rung)
+        let selection = try RungSelection(wanted: self.rung.rung, wire: self.wire)
         let status = selection.source.status
         logger.info(
             "counting",
@@ -217,3 +225,5 @@ struct ListenOption: ExpressibleByArgument {
 }
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
+
+extension Quality: ExpressibleByArgument {}

@@ -18,6 +18,9 @@ import sys
 import tempfile
 import time
 
+import packets
+from statistics_of_bpf import bpf_statistics, program_costs, program_times
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -59,9 +62,9 @@ class Bench:
                 process.wait()
 
     @contextlib.contextmanager
-    def daemon(self):
+    def daemon(self, *options: str):
         directory = tempfile.mkdtemp(dir=self.work)
-        with self.child(self.program("trafficd"), "run", "--runtime-directory", directory) as process:
+        with self.child(self.program("trafficd"), "run", "--runtime-directory", directory, *options) as process:
             control = pathlib.Path(directory, "control.sock")
             for _ in range(200):
                 if control.exists():
@@ -101,6 +104,9 @@ class Bench:
         if capture["rung"] == "poll":
             sys.exit(f"nothing to measure: {capture['reason']}")
         return capture["rung"]
+
+    def packets(self) -> None:
+        packets.measure(self)
 
     # Figures ---------------------------------------------------------------------------------------------------------
 
@@ -278,39 +284,8 @@ def requests_per_second(url: str, seconds: int) -> float:
     sys.exit(f"wrk: {result.stdout}{result.stderr}")
 
 
-@contextlib.contextmanager
-def bpf_statistics():
-    """kernel.bpf_stats_enabled for as long as the block; it costs every program some 20 ns, all alike."""
-    switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
-    before = switch.read_text()
-    switch.write_text("1")
-    try:
-        yield
-    finally:
-        switch.write_text(before)
-
-
-def program_times() -> dict[int, tuple[str, int, int]]:
-    listing = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"]))
-    return {
-        row["id"]: (row.get("name", ""), row.get("run_time_ns", 0), row.get("run_cnt", 0)) for row in listing
-    }
-
-
-def program_costs(before: dict[int, tuple[str, int, int]]) -> dict[str, float]:
-    """Nanoseconds a run, by program name, of the programs that ran often since."""
-    costs = {}
-    for identity, (name, nanoseconds, count) in program_times().items():
-        _, earlier_ns, earlier_count = before.get(identity, (name, 0, 0))
-        if count - earlier_count > 10_000:
-            # bpftool shows the first 15 letters of a name.
-            full = next((known for known in ("sock_send_length", "sock_recv_length") if known.startswith(name)), name)
-            costs[full] = (nanoseconds - earlier_ns) / (count - earlier_count)
-    return costs
-
-
 def main() -> None:
-    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn")
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets")
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
