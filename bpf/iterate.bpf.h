@@ -50,7 +50,8 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	mark = activity(copy);
-	if (mark == socket->swept_mark && !told.report_all)
+	/* Of AF_PACKET's nobody hears when they end: it shows by their absence. */
+	if (mark == socket->swept_mark && !told.report_all && !is_packet(sk))
 		return 0;
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
 	if (bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0)
@@ -88,7 +89,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (!socket)
 		return 0;
 	sk = socket->sk;
-	if (!sk || !is_internet(sk))
+	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
 	storage = adopt(sk);
 	if (!storage)

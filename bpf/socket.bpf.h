@@ -17,6 +17,12 @@ static __always_inline bool is_internet(const struct sock *sk)
 	return family == AF_INET || family == AF_INET6;
 }
 
+/* Of AF_PACKET: frames, past the internet protocols. */
+static __always_inline bool is_packet(const struct sock *sk)
+{
+	return sk->__sk_common.skc_family == AF_PACKET;
+}
+
 /*
  * The addresses as the socket has them now. An unconnected UDP socket has no remote address; an IPv4 address is stored
  * v4-mapped whichever family the socket has, so that a v4 client of a server on :: is the same address on both ends.
@@ -27,6 +33,8 @@ static __always_inline void read_addresses(struct traffic_socket *socket, const 
 
 	socket->family = common->skc_family;
 	socket->state = common->skc_state;
+	if (common->skc_family == AF_PACKET)
+		return; /* it has an interface and no address */
 	socket->local_port = common->skc_num;
 	socket->remote_port = bpf_ntohs(common->skc_dport);
 	if (common->skc_family == AF_INET6) {

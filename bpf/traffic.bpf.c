@@ -37,6 +37,16 @@ static __always_inline int sent(struct sock *sk, long result)
 	return 0;
 }
 
+/* A frame of an AF_PACKET socket. */
+static __always_inline int frame_sent(struct sock *sk, long result)
+{
+	if (result <= 0 || !is_packet(sk))
+		return 0;
+	count_sent(sk, result);
+	report_now(sk);
+	return 0;
+}
+
 /*
  * Rung `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): in sock_sendmsg(),
  * with the return value. Sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and splice (MSG_SPLICE_PAGES, 6.5),
@@ -45,7 +55,7 @@ static __always_inline int sent(struct sock *sk, long result)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return sent(sk, result);
+	return is_packet(sk) ? frame_sent(sk, result) : sent(sk, result);
 }
 
 /* Rung `fexit`: the same boundary where the tracepoint is missing. */
@@ -73,6 +83,16 @@ int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, 
 	return bpf_core_field_exists(struct proto, sendpage) && sk->__sk_common.skc_prot->sendpage ? sent(sk, result) : 0;
 }
 
+/*
+ * AF_PACKET sockets on the rung `fexit`, where the kernel has the tracepoint: the exits above are those of the internet protocols.
+ * On the rung `tracepoint` the program above sees them.
+ */
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(frame_send_length, struct sock *sk, int result, int flags)
+{
+	return frame_sent(sk, result);
+}
+
 /* Receives --------------------------------------------------------------------------------------------------------- */
 
 /* Peeked bytes stay in the queue and the error queue holds no payload: neither was received. */
@@ -95,10 +115,25 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	return 0;
 }
 
+static __always_inline int frame_received(struct sock *sk, long result, int flags)
+{
+	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_packet(sk))
+		return 0;
+	count_received(sk, result);
+	report_now(sk);
+	return 0;
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return received(sk, result, flags);
+	return is_packet(sk) ? frame_received(sk, result, flags) : received(sk, result, flags);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(frame_recv_length, struct sock *sk, int result, int flags)
+{
+	return frame_received(sk, result, flags);
 }
 
 SEC("fexit/inet_recvmsg")

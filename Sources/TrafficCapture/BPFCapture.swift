@@ -26,6 +26,9 @@ public final class BPFCapture: CaptureSource {
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
+    /// AF_PACKET sockets by their serials, and those of the sweep that goes on.
+    private var packetSockets: [UInt64: SocketObservation] = [:]
+    private var sweptPacketSockets: Set<UInt64> = []
     /// Sockets whose last word came while the `owners` map still had something of them.
     private var closedSockets: Set<UInt64> = []
 
@@ -113,11 +116,13 @@ public final class BPFCapture: CaptureSource {
             self.sawUnowned = false
             try self.adoptLink.iterate("adopt_held_sockets") { _ in }
         }
+        let packetSockets = self.packetSockets
         let census = try self.sweepSockets(emit)
         // After the sweep: a socket that closed in between has its larger, final totals here.
         try self.drain(emit)
         try self.takeDeferred(emit)
         if let census { emit(.census(census)) }
+        self.closePacketSockets(of: packetSockets, emit)
         try self.takeOwners(emit)
         try self.takeNames(emit)
         try self.takePackets(emit)
@@ -134,12 +139,16 @@ public final class BPFCapture: CaptureSource {
             try self.tell(reportAll: true)
         }
         var serials: Set<UInt64> = []
+        self.sweptPacketSockets = []
         // A record may be split over two reads of the iterator.
         var partial: [UInt8] = []
         try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
             self.split(piece, &partial) { record in
                 self.decode(record) { event in
-                    if isCensus, case .socket(let socket) = event { serials.insert(socket.serial) }
+                    if case .socket(let socket) = event {
+                        if isCensus { serials.insert(socket.serial) }
+                        if socket.transport == .packet { self.sweptPacketSockets.insert(socket.serial) }
+                    }
                     emit(event)
                 }
             }
@@ -166,6 +175,7 @@ public final class BPFCapture: CaptureSource {
         do {
             let observation = try TrafficRecord.decode(record, seesPackets: self.rung.seesPackets)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
+            if observation.transport == .packet { self.packetSockets[observation.serial] = observation }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
                 self.closedSockets.insert(observation.serial)
             }
@@ -221,6 +231,20 @@ public final class BPFCapture: CaptureSource {
         }
         for key in finished { self.owners.remove(key) }
         self.closedSockets.removeAll()
+    }
+
+    /// No program sees the end of an AF_PACKET socket: it is missing in the sweep, in which all of them are reported.
+    ///
+    /// - Parameter known: Those from before the sweep; one that was made since may not be in it.
+    private func closePacketSockets(of known: [UInt64: SocketObservation], _ emit: (CaptureEvent) -> Void) {
+        for (serial, before) in known where !self.sweptPacketSockets.contains(serial) {
+            // The ring may have had a later word since.
+            var closed = self.packetSockets[serial] ?? before
+            closed.state = .closed
+            closed.closedBoottimeNanoseconds = MonotonicClock.boottimeNanoseconds()
+            self.packetSockets[serial] = nil
+            emit(.socket(closed))
+        }
     }
 
     private func takeNames(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {

@@ -5,11 +5,18 @@ import TrafficModel
 struct BPFPrograms {
     /// A program and the place it hangs on.
     struct Hook: Hashable {
-        enum Place: Hashable {
+        enum Place: Hashable, CustomStringConvertible {
             /// A kernel function or tracepoint.
             case target(String, kind: bpf_attach_type)
             /// The root of the cgroup hierarchy.
             case cgroup
+
+            var description: String {
+                switch self {
+                case .target(let target, _): target
+                case .cgroup: "cgroup hierarchy"
+                }
+            }
         }
 
         var program: String
@@ -71,6 +78,8 @@ struct BPFPrograms {
             fexit: "sock_splice_read",
             blindSpot: splicedBlindSpot
         ),
+        Hook("frame_send_length", tracepoint: "sock_send_length", blindSpot: frameBlindSpot),
+        Hook("frame_recv_length", tracepoint: "sock_recv_length", blindSpot: frameBlindSpot),
         Hook("inet_recvmsg_exit", fexit: "inet_recvmsg"),
         Hook("inet6_recvmsg_exit", fexit: "inet6_recvmsg"),
         Hook(
@@ -107,6 +116,7 @@ struct BPFPrograms {
         Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: packetBlindSpot),
     ]
 
+    private static let frameBlindSpot = "AF_PACKET sockets"
     private static let splicedBlindSpot =
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
     static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
@@ -127,7 +137,7 @@ struct BPFPrograms {
     }
 
     private static let everywhere = [
-        "AF_PACKET sockets: frames sent and captured past the socket layer's internet protocols",
+        "frames that a program reads from an AF_PACKET ring (tcpdump): no call moves them",
         "bytes that the kernel sends or receives for itself below the socket layer (NFS, iSCSI)",
         "a datagram received with MSG_TRUNC counts with the length the call returned, which may exceed what was copied",
     ]

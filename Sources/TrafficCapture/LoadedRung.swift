@@ -27,14 +27,16 @@ struct LoadedRung: ~Copyable {
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where the kernel refuses one that the rung needs.
     init(_ rung: CaptureRung, wire: Quality, faults: Faults) throws(CaptureError) {
         var hooks: [BPFPrograms.Hook] = []
+        var blindSpots = BPFPrograms.blindSpots(of: rung)
         for hook in BPFPrograms.of(rung).hooks {
             if hook.isKnownToKernel {
                 hooks.append(hook)
-            } else if hook.blindSpot == nil && !BPFPrograms.dispensable.contains(hook.program) {
+            } else if let blindSpot = hook.blindSpot {
+                blindSpots.append("\(blindSpot) (the kernel has no \(hook.place))")
+            } else if !BPFPrograms.dispensable.contains(hook.program) {
                 throw .unsupported(feature: "rung \(rung.rawValue)", reason: "the kernel has no \(hook.place)")
             }
         }
-        var blindSpots = BPFPrograms.blindSpots(of: rung)
         if wire == .estimated {
             hooks.removeAll { BPFPrograms.packets.contains($0.program) }
             blindSpots.append("\(BPFPrograms.packetBlindSpot) (switched off)")

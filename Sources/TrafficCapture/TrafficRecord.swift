@@ -15,7 +15,8 @@ package enum TrafficRecord {
         }
         // Any bit pattern is a valid struct of integers, and the size was checked.
         let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
-        let transport = TransportProtocol(number: record.protocol, type: record.type)
+        let transport =
+            record.family == 17 ? .packet : TransportProtocol(number: record.protocol, type: record.type)  // AF_PACKET
         let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp && transport != .dccp
         guard record.serial != 0, let family = AddressFamily(record.family),
             // DCCP has states of its own (DCCP_PARTOPEN …), in which it is open.
@@ -42,7 +43,9 @@ package enum TrafficRecord {
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
             pendingSent: pendingSent(record),
-            wire: seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
+            // The frames of AF_PACKET sockets pass interfaces as packets of no socket.
+            wire: transport == .packet
+                ? nil : seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
             stream: transport == .tcp ? TCPStream(record) : nil,
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
@@ -103,6 +106,7 @@ extension AddressFamily {
         switch number {
         case 2: self = .ipv4
         case 10: self = .ipv6
+        case 17: self = .packet
         default: return nil
         }
     }

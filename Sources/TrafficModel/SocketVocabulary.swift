@@ -4,6 +4,8 @@ public enum TransportProtocol: String, Sendable, Codable, CaseIterable {
     /// A ping socket (`SOCK_DGRAM` with `IPPROTO_ICMP`), needs no privilege.
     case icmp, icmpv6
     case raw
+    /// AF_PACKET: whole frames, past the internet protocols.
+    case packet
     case other
 
     /// - Parameters:
@@ -28,13 +30,15 @@ public enum TransportProtocol: String, Sendable, Codable, CaseIterable {
     public var hasConnections: Bool {
         switch self {
         case .tcp, .mptcp, .sctp, .dccp: true
-        case .udp, .udplite, .icmp, .icmpv6, .raw, .other: false
+        case .udp, .udplite, .icmp, .icmpv6, .raw, .packet, .other: false
         }
     }
 }
 
-public enum AddressFamily: String, Sendable, Codable {
+public enum AddressFamily: String, Sendable, Codable, CaseIterable {
     case ipv4, ipv6
+    /// AF_PACKET: no addresses.
+    case packet
 }
 
 /// State of a socket, named as OpenTelemetry's `network.connection.state`; numbers from `net/tcp_states.h`.
