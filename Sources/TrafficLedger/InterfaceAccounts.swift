@@ -6,6 +6,8 @@ struct InterfaceAccounts {
     private var atLastTick: [String: InterfaceUsage] = [:]
     private var packets: [Key: PacketAccount] = [:]
     private var audits: [Key: InterfaceAudit] = [:]
+    /// Whether packets are seen at all, if none has passed yet.
+    private var seesPackets = false
     private var isFirstRound = true
 
     private struct Key: Hashable {
@@ -17,8 +19,7 @@ struct InterfaceAccounts {
         self.current = usages
         for index in usages.indices {
             let usage = usages[index]
-            // Without a packet seen there is nothing to compare, unless packets are not seen at all.
-            guard let networkNamespace = usage.networkNamespace, let number = usage.index, !self.packets.isEmpty else {
+            guard self.seesPackets, let networkNamespace = usage.networkNamespace, let number = usage.index else {
                 continue
             }
             let key = Key(networkNamespace: networkNamespace, index: number)
@@ -27,7 +28,7 @@ struct InterfaceAccounts {
             let start = self.isFirstRound ? InterfaceAudit(from: usage, seen) : InterfaceAudit()
             self.current[index].evidence = self.audits[key, default: start].absorb(usage, seen)
         }
-        if !self.packets.isEmpty { self.isFirstRound = false }
+        if self.seesPackets { self.isFirstRound = false }
     }
 
     /// Every interface of every network namespace that packets passed.
@@ -36,6 +37,7 @@ struct InterfaceAccounts {
     /// - Returns: By how much the packets of no socket grew, over all interfaces.
     mutating func absorb(_ packets: [InterfacePackets]) -> WireTotals {
         var grown = WireTotals()
+        self.seesPackets = true
         for interface in packets {
             let key = Key(networkNamespace: interface.networkNamespace, index: interface.index)
             grown += self.packets[key, default: PacketAccount()].absorb(interface)
