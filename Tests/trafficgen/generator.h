@@ -32,6 +32,7 @@ struct address {
 struct options {
 	struct address addresses[4];
 	unsigned int address_count;
+	int peer_namespace; /* of the servers, who stand at the addresses there; -1: that of the clients */
 	unsigned long count; /* 0: the scenario's own default */
 	unsigned long rate;
 	unsigned long seconds;
@@ -51,8 +52,11 @@ struct scenario {
 	void (*server)(const struct part *part);
 	void (*client)(const struct part *part);
 	bool pauses; /* calls halfway() in both processes */
-	bool private_network; /* runs in a network namespace of its own, because it changes a sysctl or makes interfaces */
+	/* Changes a sysctl or makes interfaces: runs in a network of its own, unless it is across two, which are the caller's. */
+	bool private_network;
 	bool one_address; /* runs on the first address only: the size or the kind of the traffic makes a second one pointless */
+	bool kernel_answers; /* without a server, but across two namespaces the peer's kernel is one */
+	bool one_namespace; /* means nothing, or does not work, across two */
 	bool by_request; /* left out of `--list`: too large for every run */
 };
 
@@ -116,6 +120,12 @@ void make_veth(const char *name, const char *peer, pid_t owner); /* a pair of in
 void bring_up(const char *interface);
 void give_address(const char *interface, const struct address *address);
 void set_offloads(const char *interface, bool on);
+
+/* namespace.c: whose network a process is in. */
+bool can_cross(const struct scenario *scenario); /* server and client may be in two namespaces */
+int open_namespace(const char *path);
+void enter_namespace(int fd);
+uint64_t own_namespace(void); /* inode number */
 
 /* scale.c: one of the processes of `short-lived`, after exec. */
 int oneshot(int argc, char **argv);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct options options;
+struct options options = { .peer_namespace = -1 };
 
 enum { EXIT_USAGE = 64 };
 
@@ -39,6 +39,8 @@ static const char usage[] =
 	"       trafficgen fetch SOCKET PATH    GET over a Unix socket, prints the body\n"
 	"\n"
 	"  --address A    where the servers listen; may be given again (127.0.0.1 and ::1)\n"
+	"  --peer-namespace FILE    put the servers into this network namespace, which has the addresses; what can't be\n"
+	"                 split that way stays here, on loopback\n"
 	"  --hold S       keep the sockets open after printing, until a line on standard input or S seconds\n"
 	"  --pause        stop halfway, print, and wait for a line on standard input before going on\n"
 	"  --count N, --rate N, --seconds N    amounts, for scenarios that have them\n"
@@ -83,10 +85,11 @@ static unsigned long number(const char *text)
 	return value;
 }
 
-enum option_key { ADDRESS = 1, HOLD, PAUSE, COUNT, RATE, SECONDS, TIMEOUT, LIST, LIST_ALL, HELP };
+enum option_key { ADDRESS = 1, PEER_NAMESPACE, HOLD, PAUSE, COUNT, RATE, SECONDS, TIMEOUT, LIST, LIST_ALL, HELP };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, ADDRESS },
+	{ "peer-namespace", required_argument, NULL, PEER_NAMESPACE },
 	{ "hold", required_argument, NULL, HOLD },
 	{ "pause", no_argument, NULL, PAUSE },
 	{ "count", required_argument, NULL, COUNT },
@@ -115,6 +118,7 @@ int main(int argc, char **argv)
 	while ((key = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch ((enum option_key)key) {
 		case ADDRESS: add_address(optarg); break;
+		case PEER_NAMESPACE: options.peer_namespace = open_namespace(optarg); break;
 		case HOLD: hold_seconds = number(optarg); break;
 		case PAUSE: pause = true; break;
 		case COUNT: options.count = number(optarg); break;
@@ -134,6 +138,10 @@ int main(int argc, char **argv)
 		refuse("no such scenario: ", argv[optind]);
 	if (pause && !scenario->pauses)
 		refuse("this scenario has no middle to pause at: ", scenario->name);
+	if (options.peer_namespace >= 0 && !can_cross(scenario)) {
+		options.peer_namespace = -1;
+		options.address_count = 0;
+	}
 	if (!options.address_count) {
 		add_address("127.0.0.1");
 		add_address("::1");

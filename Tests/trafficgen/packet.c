@@ -151,8 +151,8 @@ static void ring_server(const struct part *part)
 
 const struct scenario packet_scenarios[] = {
 	{ "packet", "raw frames by packet sockets", packet_server, packet_client, .one_address = true,
-	  .private_network = true },
+	  .private_network = true, .one_namespace = true }, /* it makes its own link */
 	{ "packet-ring", "raw frames by PACKET_TX_RING", ring_server, ring_client, .one_address = true,
-	  .private_network = true },
+	  .private_network = true, .one_namespace = true }, /* it makes its own link */
 	{ 0 },
 };

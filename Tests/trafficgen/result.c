@@ -115,7 +115,7 @@ static void print_processes(void)
 		}
 		printf("%s{", separator);
 		print_owner(&total);
-		printf("\"name\":\"%s\",", total.name);
+		printf("\"name\":\"%s\",\"network_namespace\":%" PRIu64 ",", total.name, total.network_namespace);
 		print_bytes(&total);
 		separator = ",";
 	}
@@ -143,6 +143,7 @@ void print_result(const struct scenario *scenario, const char *phase)
 	uname(&name);
 	printf("{\"scenario\":\"%s\",\"phase\":\"%s\",\"kernel\":\"%s\",\"clock_ticks_per_second\":%ld", scenario->name, phase,
 	       name.release, sysconf(_SC_CLK_TCK));
+	printf(",\"across_namespaces\":%s", options.peer_namespace >= 0 ? "true" : "false");
 	if (world->reason[0])
 		printf(",\"reason\":\"%s\"", world->reason);
 	if (world->notes[0])

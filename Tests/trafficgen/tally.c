@@ -117,6 +117,7 @@ static struct tally *tally_for(uint64_t cookie)
 		tally->cookie = cookie;
 		tally->pid = identity.pid;
 		tally->start_ticks = identity.start_ticks;
+		tally->network_namespace = own_namespace();
 		read_name(tally);
 		__atomic_store_n(slot, world->tally_count, __ATOMIC_RELEASE);
 	}

@@ -101,13 +101,18 @@ static void reuse_client(const struct part *part)
 /* Trap 26: data in the SYN, by sendto(MSG_FASTOPEN) and by connect() with TCP_FASTOPEN_CONNECT. */
 enum { FAST_CONNECTIONS = 4 };
 
+/* 3: client and server; 0x204: neither asks for a cookie, so the first SYN may carry data. */
+static void allow_fast_open(void)
+{
+	set_sysctl("/proc/sys/net/ipv4/tcp_fastopen", "519");
+}
+
 static void fast_open_server(const struct part *part)
 {
 	uint16_t port;
 	int listener;
 
-	/* 3: client and server; 0x204: neither asks for a cookie, so the first SYN may carry data. */
-	set_sysctl("/proc/sys/net/ipv4/tcp_fastopen", "519");
+	allow_fast_open();
 	listener = listen_at(part, IPPROTO_TCP, &port);
 	set_option(listener, IPPROTO_TCP, TCP_FASTOPEN, 16);
 	ready(part, port);
@@ -121,9 +126,11 @@ static void fast_open_server(const struct part *part)
 
 static void fast_open_client(const struct part *part)
 {
-	struct address server = with_port(part, await_port(part));
+	struct address server;
 	unsigned int in_syn = 0;
 
+	allow_fast_open(); /* the client may be in another network namespace */
+	server = with_port(part, await_port(part));
 	for (int i = 0; i < FAST_CONNECTIONS; i++) {
 		int fd = open_socket(server.storage.ss_family, SOCK_STREAM, IPPROTO_TCP);
 		const struct sockaddr *to = (struct sockaddr *)&server.storage;

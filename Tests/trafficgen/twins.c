@@ -91,6 +91,7 @@ static void twin_b(const struct part *part)
 }
 
 const struct scenario twin_scenarios[] = {
-	{ "twins", "the same addresses and ports in two networks at once", twin_a, twin_b },
+	{ "twins", "the same addresses and ports in two networks at once", twin_a, twin_b,
+	  .one_namespace = true }, /* it makes its own two */
 	{ 0 },
 };

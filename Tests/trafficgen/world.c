@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77 };
-
 struct world *world;
 static int shared_fd = -1;
 
@@ -159,6 +157,7 @@ void reap(pid_t child)
 
 struct casting {
 	struct part part;
+	int namespace;
 	void (*role)(const struct part *part);
 };
 
@@ -167,6 +166,8 @@ static void play(void *argument)
 {
 	const struct casting *casting = argument;
 
+	if (casting->namespace >= 0)
+		enter_namespace(casting->namespace);
 	casting->role(&casting->part);
 	meet();
 }
@@ -251,9 +252,10 @@ static int perform(const struct scenario *scenario, struct cast *cast, int hold_
 	return code;
 }
 
-static void hire(struct cast *cast, const char *name, const struct part *part, void (*role)(const struct part *))
+static void hire(struct cast *cast, const char *name, const struct part *part, void (*role)(const struct part *),
+		 int namespace)
 {
-	struct casting casting = { .part = *part, .role = role };
+	struct casting casting = { .part = *part, .namespace = namespace, .role = role };
 
 	if (role)
 		cast->processes[cast->count++] = spawn(name, play, &casting);
@@ -266,15 +268,15 @@ int direct(const struct scenario *scenario, bool pause, int hold_seconds, int ti
 	int code = 0;
 
 	world->pause = pause && scenario->pauses;
-	if (scenario->private_network && !own_network()) {
+	if (scenario->private_network && options.peer_namespace < 0 && !own_network()) {
 		snprintf(world->reason, sizeof(world->reason), "no network namespace of its own: unshare: %s", strerror(errno));
 		code = EXIT_SKIPPED;
 	}
 	for (unsigned int i = 0; !code && i < addresses; i++) {
 		struct part part = { .index = i, .address = options.addresses[i] };
 
-		hire(&cast, "tg-server", &part, scenario->server);
-		hire(&cast, "tg-client", &part, scenario->client);
+		hire(&cast, "tg-server", &part, scenario->server, options.peer_namespace);
+		hire(&cast, "tg-client", &part, scenario->client, -1);
 	}
 	if (!code)
 		code = perform(scenario, &cast, hold_seconds);

@@ -6,12 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Exit code of a part that cannot play here. */
+enum { EXIT_SKIPPED = 77 };
+
 enum { TALLY_LIMIT = 1 << 17, TALLY_SLOTS = 1 << 18 };
 
 /* What one process moved through one socket. */
 struct tally {
 	uint64_t cookie; /* 0: through sockets too many to list */
 	uint64_t start_ticks;
+	uint64_t network_namespace;
 	uint64_t sent;
 	uint64_t received;
 	pid_t pid;

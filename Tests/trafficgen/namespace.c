@@ -1,0 +1,38 @@
+/* Two network namespaces of the caller's, with the servers in the other one. */
+#include "generator.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool can_cross(const struct scenario *scenario)
+{
+	bool two_sided = scenario->client && (scenario->server || scenario->kernel_answers);
+
+	return two_sided && !scenario->one_namespace;
+}
+
+int open_namespace(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail("open the network namespace %s", path);
+	return fd;
+}
+
+void enter_namespace(int fd)
+{
+	if (setns(fd, CLONE_NEWNET))
+		fail("enter the network namespace of the servers");
+}
+
+uint64_t own_namespace(void)
+{
+	struct stat status;
+
+	if (stat("/proc/self/ns/net", &status))
+		fail("stat /proc/self/ns/net");
+	return status.st_ino;
+}
