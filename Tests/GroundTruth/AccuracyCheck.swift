@@ -12,20 +12,42 @@ public struct AccuracyCheck: Sendable {
 
     public var scenario: String
     public var outcome: Outcome
+    /// `nil` outside a lab.
+    public var wire: WireComparison?
+    /// The traffic went from one namespace to another.
+    public var acrossNamespaces = false
 
+    /// - Parameter watch: A lab, in whose near namespace the generator runs then; across to its peer only where `arguments` say so.
     public static func run(
         _ scenario: String,
         daemon: Daemon,
         programs: Programs,
-        arguments: [String] = []
+        arguments: [String] = [],
+        in watch: WireWatch? = nil
     ) async throws -> AccuracyCheck {
-        let generator = try Generator(programs, scenario: scenario, arguments: arguments)
+        let generator = try Generator(
+            programs,
+            scenario: scenario,
+            arguments: arguments,
+            launcher: watch?.lab.near.launcher
+        )
         let truth = try await generator.result()
         if truth.phase == .skipped {
             try await generator.exit()
-            return AccuracyCheck(scenario: scenario, outcome: .skipped(reason: truth.reason ?? "no reason given"))
+            return AccuracyCheck(
+                scenario: scenario,
+                outcome: .skipped(reason: truth.reason ?? "no reason given"),
+                wire: try await watch?.compare(truth),  // of what it sent before it gave up
+                acrossNamespaces: truth.acrossNamespaces
+            )
         }
-        return AccuracyCheck(scenario: scenario, outcome: try await self.compare(truth, generator, daemon))
+        let outcome = try await self.compare(truth, generator, daemon)
+        return AccuracyCheck(
+            scenario: scenario,
+            outcome: outcome,
+            wire: try await watch?.compare(truth),
+            acrossNamespaces: truth.acrossNamespaces
+        )
     }
 
     /// The daemon starts in mid-transfer: it must have exactly what was moved since.

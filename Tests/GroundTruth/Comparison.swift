@@ -1,7 +1,7 @@
 public import TrafficModel
 
 /// One number, or one attribute, that the daemon has and the generator knows better.
-public struct Difference: Sendable, CustomStringConvertible {
+public struct Difference: Sendable, Equatable, CustomStringConvertible {
     public var subject: String
     public var expected: String
     public var actual: String
@@ -52,11 +52,6 @@ public struct Comparison {
         return expected > actual ? expected - actual : actual - expected
     }
 
-    private func isSame(_ identity: ProcessIdentity, pid: Int32, startTicks: UInt64) -> Bool {
-        let nanosecondsPerTick = 1_000_000_000 / self.truth.clockTicksPerSecond
-        return identity.pid == pid && identity.startBoottimeNanoseconds / nanosecondsPerTick == startTicks
-    }
-
     // MARK: Sockets
 
     private mutating func compareSockets() {
@@ -97,7 +92,7 @@ public struct Comparison {
         let subject = "socket \(socket.cookie.rawValue) (\(socket.transport) \(socket.local) \(socket.remote))"
         for tally in tallies {
             let owner = socket.owners.first {
-                self.isSame($0.identity, pid: tally.pid, startTicks: tally.startBoottimeTicks)
+                self.truth.isSame($0.identity, pid: tally.pid, startTicks: tally.startBoottimeTicks)
             }
             var payload = owner?.payload ?? PayloadBytes()
             if owner != nil && socket.owners.count == 1 { payload.sent += self.uncounted(socket.bytes) }
@@ -106,7 +101,7 @@ public struct Comparison {
         }
         for owner in socket.owners where owner.payload.total > 0 {
             let known = tallies.contains {
-                self.isSame(owner.identity, pid: $0.pid, startTicks: $0.startBoottimeTicks)
+                self.truth.isSame(owner.identity, pid: $0.pid, startTicks: $0.startBoottimeTicks)
             }
             if !known {
                 self.compare(
@@ -155,7 +150,7 @@ public struct Comparison {
         for process in self.truth.processes {
             let subject = "process \(process.pid) (\(process.name))"
             let counted = listed[process.pid]?.first {
-                self.isSame($0.identity, pid: process.pid, startTicks: process.startBoottimeTicks)
+                self.truth.isSame($0.identity, pid: process.pid, startTicks: process.startBoottimeTicks)
             }
             var payload = counted?.bytes.payload ?? PayloadBytes()
             payload.sent += counted.map { self.uncounted($0.bytes) } ?? 0

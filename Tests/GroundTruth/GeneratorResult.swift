@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// What `trafficgen` prints: the positive results of its own calls, for each socket and process.
 public struct GeneratorResult: Sendable, Decodable {
     public enum Phase: String, Sendable, Decodable {
@@ -40,18 +42,24 @@ public struct GeneratorResult: Sendable, Decodable {
         public var pid: Int32
         public var startBoottimeTicks: UInt64
         public var name: String
+        /// Inode number of its `/proc/PID/ns/net`.
+        public var networkNamespace: UInt32
         public var sent: UInt64
         public var received: UInt64
 
         enum CodingKeys: String, CodingKey {
             case pid
             case startBoottimeTicks = "start_boottime_ticks"
-            case name, sent, received
+            case name
+            case networkNamespace = "network_namespace"
+            case sent, received
         }
     }
 
     public var scenario: String
     public var phase: Phase
+    /// The servers were in the peer's network namespace.
+    public var acrossNamespaces: Bool
     public var reason: String?
     public var notes: String?
     public var clockTicksPerSecond: UInt64
@@ -61,12 +69,20 @@ public struct GeneratorResult: Sendable, Decodable {
     public var excluded: [UInt64]
 
     enum CodingKeys: String, CodingKey {
-        case scenario, phase, reason, notes
+        case scenario, phase
+        case acrossNamespaces = "across_namespaces"
+        case reason, notes
         case clockTicksPerSecond = "clock_ticks_per_second"
         case sockets, processes, excluded
     }
 
     public var bytes: UInt64 { self.processes.reduce(0) { $0 + $1.sent + $1.received } }
+
+    /// Whether a process that the daemon names is one with this pid and this start time (field 22 of `/proc/PID/stat`).
+    public func isSame(_ identity: ProcessIdentity, pid: Int32, startTicks: UInt64) -> Bool {
+        let nanosecondsPerTick = 1_000_000_000 / self.clockTicksPerSecond
+        return identity.pid == pid && identity.startBoottimeNanoseconds / nanosecondsPerTick == startTicks
+    }
 
     /// What was moved after `earlier`, a result of the same run.
     public func growth(since earlier: GeneratorResult) -> GeneratorResult {

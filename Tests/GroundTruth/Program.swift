@@ -118,6 +118,10 @@ public final class Program {
         try self.input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
     }
 
+    public func closeInput() {
+        try? self.input.fileHandleForWriting.close()
+    }
+
     public func signal(_ number: Int32) {
         kill(self.process.processIdentifier, number)
     }
@@ -142,9 +146,14 @@ public final class Program {
     public static func run(
         _ executable: URL,
         _ arguments: [String],
-        environment: [String: String]? = nil
+        environment: [String: String]? = nil,
+        input: String? = nil
     ) async throws -> (code: Int32, output: Data, error: String) {
         let program = try Program(executable, arguments, environment: environment)
+        if let input {
+            try program.writeLine(input)
+            program.closeInput()
+        }
         let output = try await program.rest()
         let code = try await program.exit()
         return (code, output, program.errorText)

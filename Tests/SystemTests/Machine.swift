@@ -22,11 +22,7 @@ enum Machine {
     static let hasBPF =
         Machine.isRoot && Machine.rung != "poll" && FileManager.default.fileExists(atPath: "/sys/kernel/btf/vmlinux")
 
-    static func path(of tool: String) -> URL? {
-        let path = (ProcessInfo.processInfo.environment["PATH"] ?? "") + ":/usr/sbin:/sbin"
-        let candidates = path.split(separator: ":").map { URL(filePath: String($0)).appending(path: tool) }
-        return candidates.first { FileManager.default.isExecutableFile(atPath: $0.path) }
-    }
+    static func path(of tool: String) -> URL? { SystemTool.path(tool) }
 
     static func has(_ tools: String...) -> Bool {
         tools.allSatisfy { Machine.path(of: $0) != nil }

@@ -1,0 +1,168 @@
+import ArgumentParser
+import Foundation
+import GroundTruth
+import TrafficModel
+
+/// Every scenario on every rung, in a lab of two network namespaces.
+struct Run: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run scenarios on rungs and print a line for each.",
+        discussion: """
+            The daemon and the generator's clients are in one network namespace, its servers in another, at the ends of a \
+            veth pair; scenarios that can't be split stay on loopback. Compared are the payload of each process and \
+            socket with the results of the generator's calls, and the wire bytes of the first namespace with the kernel's \
+            packet filter and interface counters.
+
+            Prints fields separated by tabs, their names first. Exit code 1 on any difference. A rung that this kernel \
+            refuses is reported as `not offered` and is no failure unless it was named with --require.
+            """
+    )
+
+    @Option(help: "Directory with trafficd and trafficgen.")
+    var programs = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path
+
+    @Option(help: "A rung to check; may be repeated. Default: fexit and tracepoint.")
+    var rung: [String] = []
+
+    @Option(help: "A rung that must be offered; may be repeated.")
+    var require: [String] = []
+
+    @Option(help: "A scenario; may be repeated. Default: all.")
+    var scenario: [String] = []
+
+    @Flag(help: "Keep the servers in the daemon's namespace, on its loopback.")
+    var loopback = false
+
+    @Flag(help: "Let the near interface segment and aggregate packets.")
+    var offloads = false
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Options for trafficgen, such as '--count 100'.", valueName: "options")
+    )
+    var generatorOptions = ""
+
+    @Flag(help: "Every difference, not only the first of a scenario.")
+    var verbose = false
+
+    private var variant: String {
+        [self.offloads ? "offloads on" : nil, self.loopback ? "loopback" : nil].compactMap(\.self).joined(
+            separator: ", "
+        )
+    }
+
+    func run() async throws {
+        let programs = Programs(directory: URL(filePath: self.programs))
+        let scenarios = try self.scenario.isEmpty ? Generator.scenarios(programs) : self.scenario
+        let lab = try await Lab(offloads: self.offloads)
+        let guardian = SignalGuard { lab.remove() }
+        defer { guardian.stop() }
+        defer { lab.remove() }
+        print(line: AccuracyRow.headerLine)
+        var failed = false
+        for rung in self.rung.isEmpty ? ["fexit", "tracepoint"] : self.rung {
+            let exact = try await self.check(rung, scenarios, programs, lab)
+            failed = failed || !exact
+        }
+        if failed { throw ExitCode.failure }
+    }
+
+    private func row(_ rung: String, _ status: AccuracyRow.Status, _ details: String = "") -> AccuracyRow {
+        var row = AccuracyRow(kernel: HostKernel.release, rung: rung, status: status)
+        row.variant = self.variant
+        row.details = details
+        return row
+    }
+
+    private func check(_ rung: String, _ scenarios: [String], _ programs: Programs, _ lab: Lab) async throws -> Bool {
+        let daemon: Daemon
+        do {
+            // Nobody's row may leave the list between two comparisons.
+            daemon = try await Daemon(
+                programs,
+                rung: rung,
+                arguments: ["--keep-exited", "86400"],
+                launcher: lab.near.launcher
+            )
+        } catch let refusal as Daemon.Refusal {
+            let isRequired = self.require.contains(rung)
+            print(line: self.row(rung, isRequired ? .failed : .notOffered, refusal.message).line)
+            return !isRequired
+        }
+        let watch = try await WireWatch(lab, daemon)
+        var exact = true
+        for scenario in scenarios {
+            let row = await self.check(scenario, rung, daemon, programs, watch)
+            print(line: row.line)
+            exact = exact && row.status != .different && row.status != .failed
+        }
+        let code = try await daemon.stop()
+        if code == 0 { return exact }
+        print(line: self.row(rung, .failed, "trafficd exited with \(code): \(daemon.program.errorText)").line)
+        return false
+    }
+
+    private func check(
+        _ scenario: String,
+        _ rung: String,
+        _ daemon: Daemon,
+        _ programs: Programs,
+        _ watch: WireWatch
+    ) async -> AccuracyRow {
+        let start = ContinuousClock.now
+        var row = self.row(rung, .exact)
+        row.scenario = scenario
+        do {
+            let check = try await AccuracyCheck.run(
+                scenario,
+                daemon: daemon,
+                programs: programs,
+                arguments: (self.loopback ? [] : watch.lab.generatorArguments)
+                    + self.generatorOptions.split(separator: " ").map(String.init),
+                in: watch
+            )
+            self.fill(&row, from: check, missed: daemon.missedCalls())
+        } catch {
+            row.status = .failed
+            row.details = "\(error)"
+        }
+        row.seconds = (ContinuousClock.now - start) / .seconds(1)
+        return row
+    }
+
+    private func fill(_ row: inout AccuracyRow, from check: AccuracyCheck, missed: Int) {
+        var differences = check.wire?.differences ?? []
+        var remarks: [String] = []
+        switch check.outcome {
+        case .skipped(let reason):
+            row.status = .skipped
+            remarks.append(reason)
+        case .compared(let bytes, let off, let ofPayload, let notes):
+            differences = ofPayload + differences
+            row.path = check.acrossNamespaces ? "veth" : "loopback"
+            row.payloadBytes = bytes
+            row.payloadDifference = off
+            row.wireBytes = check.wire?.bytes
+            row.wireDifference = check.wire?.difference
+            remarks += [notes].compactMap(\.self)
+        }
+        if !differences.isEmpty {
+            row.status = .different
+            if missed > 0 { remarks.append("BPF programs not run so far: \(missed)") }
+        }
+        remarks += differences.prefix(self.verbose ? differences.count : 1).map(\.description)
+        row.details = remarks.joined(separator: "; ")
+    }
+}
+
+private func print(line: String) {
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+}
+
+enum HostKernel {
+    /// As `uname -r` prints it.
+    static let release: String = {
+        let text = try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8)
+        return text?.trimmingCharacters(in: .whitespacesAndNewlines) ?? "unknown"
+    }()
+}
