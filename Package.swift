@@ -164,6 +164,12 @@ let package = Package(
             exclude: ["Frames"],
             swiftSettings: strict
         ),
+        // The comparisons themselves, on made-up numbers: they would be worth nothing if they let a wrong count pass.
+        .testTarget(
+            name: "GroundTruthTests",
+            dependencies: ["GroundTruth", "TrafficModel"],
+            swiftSettings: strict
+        ),
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",

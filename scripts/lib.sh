@@ -81,3 +81,17 @@ release=(--configuration release --static-swift-stdlib)
 # Where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
 binaries() { swift build --package-path "$root" "$@" --show-bin-path; }
+
+# What the namespaces are made of in which the accuracy is measured.
+# shellcheck disable=SC2034 # for the scripts that source this file
+lab_packages=(ethtool iproute2 nftables)
+
+# accuracy_table PROGRAMS ROWS OUTPUT: lines that trafficcheck printed as a table, on standard output and in the file OUTPUT
+# unless that is empty.
+accuracy_table() {
+    "$1/trafficcheck" table <"$2" | if [[ -n $3 ]]; then tee "$3"; else cat; fi
+}
+
+# compared ROWS: whether a scenario was compared at all; a rung that is not offered, or a machine that skips everything, would
+# pass otherwise.
+compared() { awk -F'\t' '$6 == "exact" || $6 == "different" { found = 1 } END { exit !found }' "$1"; }

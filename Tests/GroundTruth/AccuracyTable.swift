@@ -46,7 +46,8 @@ public struct AccuracyTable {
             lines.append("| \(scenario) | \(texts.joined(separator: " | ")) |")
         }
         if scenarios.isEmpty {
-            lines.append("| none | " + columns.map { self.text(cells[$0] ?? [:], "-") }.joined(separator: " | ") + " |")
+            let texts = columns.map { column in self.text(cells[column] ?? [:], "-") }
+            lines.append("| none | \(texts.joined(separator: " | ")) |")
         }
         let moved = columns.map { column in Self.sum(self.rows.filter { Column($0) == column }) }
         lines.append("| bytes compared | \(moved.joined(separator: " | ")) |")
@@ -61,9 +62,9 @@ public struct AccuracyTable {
     }
 
     private static func sum(_ rows: [AccuracyRow]) -> String {
-        let payload = rows.compactMap(\.payloadBytes).reduce(0, +)
-        let wire = rows.filter { $0.wireDifference != nil }.compactMap(\.wireBytes).reduce(0, +)
-        return "\(payload) / \(wire == 0 ? "-" : String(wire))"
+        let payload = rows.compactMap(\.payloadBytes)
+        let wire = rows.filter { $0.wireDifference != nil }.compactMap(\.wireBytes)
+        return [payload, wire].map { $0.isEmpty ? "-" : String($0.reduce(0, +)) }.joined(separator: " / ")
     }
 
     // MARK: Cells

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What has passed through a ``Lab``, in bytes of IP packets (link headers excluded) where nothing else is said. Cumulative.
+/// What has passed through a ``NetworkLab``, in bytes of IP packets (link headers excluded) where nothing else is said. Cumulative.
 public struct LabCounters: Equatable, Sendable {
     /// What one end of the veth has taken in.
     public struct Arrivals: Equatable, Sendable {
@@ -30,6 +30,8 @@ public struct LabCounters: Equatable, Sendable {
     public var veth = Interface()
     /// The near side's loopback.
     public var loopback = Interface()
+    /// The peer's loopback.
+    public var peerLoopback = Interface()
 
     public init() {}
 
@@ -85,7 +87,7 @@ public struct LabCounters: Equatable, Sendable {
     private static let isDiscovery = "icmpv6 type { 130, 131, 132, 133, 134, 135, 136, 137, 143 }"
 }
 
-extension Lab {
+extension NetworkLab {
     /// Reads all counters, one after the other: equal results of two readings in a row are of one moment.
     public func counters() async throws -> LabCounters {
         var counters = LabCounters()
@@ -95,12 +97,9 @@ extension Lab {
         counters.atPeer = try Self.arrivals(peer)
         counters.atNear = try Self.arrivals(atNear)
         counters.handedOver = try Self.bytes("handed_over", near)
-        let links = try JSONDecoder().decode([Link].self, from: try await self.near.ip("-json", "-statistics", "link"))
-        guard let veth = links.first(where: { $0.name == Self.interface }),
-            let lo = links.first(where: { $0.name == "lo" })
-        else { throw Unavailable("its interfaces are gone") }
-        counters.veth = veth.counters
-        counters.loopback = lo.counters
+        counters.veth = try await Self.statistics(self.near, Self.interface)
+        counters.loopback = try await Self.statistics(self.near, "lo")
+        counters.peerLoopback = try await Self.statistics(self.peer, "lo")
         return counters
     }
 
@@ -115,6 +114,15 @@ extension Lab {
     private static func bytes(_ name: String, _ counters: [String: UInt64]) throws -> UInt64 {
         guard let bytes = counters[name] else { throw Unavailable("its counter \(name) is gone") }
         return bytes
+    }
+
+    private static func statistics(_ namespace: LabNamespace, _ interface: String) async throws -> LabCounters.Interface
+    {
+        let text = try await namespace.ip("-json", "-statistics", "link", "show", "dev", interface)
+        guard let link = try JSONDecoder().decode([Link].self, from: text).first else {
+            throw Unavailable("its interface \(interface) is gone")
+        }
+        return link.counters
     }
 
     /// - Returns: Bytes by the counter's name.
@@ -156,11 +164,9 @@ extension Lab {
             var tx: Direction
         }
 
-        var name: String
         var statistics: Statistics
 
         enum CodingKeys: String, CodingKey {
-            case name = "ifname"
             case statistics = "stats64"
         }
 

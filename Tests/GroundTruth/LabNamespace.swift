@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A network namespace with a name (ip-netns(8)). It does not own it: ``Lab`` does.
+/// A network namespace with a name (ip-netns(8)). It does not own it: ``NetworkLab`` does.
 public struct LabNamespace: Sendable {
     public let name: String
     /// Of `/proc/PID/ns/net` of a process in it: how the daemon and the generator name it.
@@ -9,12 +9,12 @@ public struct LabNamespace: Sendable {
 
     /// Makes it, with its loopback interface up.
     ///
-    /// - Throws: ``Lab/Unavailable``, where that is not possible here.
+    /// - Throws: ``NetworkLab/Unavailable``, where that is not possible here.
     init(name: String) async throws {
-        guard let ip = SystemTool.path("ip") else { throw Lab.Unavailable("ip is not installed (iproute2)") }
+        guard let ip = SystemTool.path("ip") else { throw NetworkLab.Unavailable("ip is not installed (iproute2)") }
         self.name = name
         self.ip = ip
-        try await Lab.run(ip, ["netns", "add", name])
+        try await NetworkLab.run(ip, ["netns", "add", name])
         let attributes = try FileManager.default.attributesOfItem(atPath: "/run/netns/\(name)")
         self.inode = UInt32(truncatingIfNeeded: attributes[.systemFileNumber] as? UInt64 ?? 0)
         try await self.ip("link", "set", "lo", "up")
@@ -28,7 +28,7 @@ public struct LabNamespace: Sendable {
     /// - Returns: Standard output.
     @discardableResult
     func ip(_ arguments: String...) async throws -> Data {
-        try await Lab.run(self.ip, ["-netns", self.name] + arguments)
+        try await NetworkLab.run(self.ip, ["-netns", self.name] + arguments)
     }
 
     /// Runs a tool in here.
@@ -36,8 +36,8 @@ public struct LabNamespace: Sendable {
     /// - Returns: Standard output.
     @discardableResult
     public func run(_ tool: String, _ arguments: String..., input: String? = nil) async throws -> Data {
-        guard let program = SystemTool.path(tool) else { throw Lab.Unavailable("\(tool) is not installed") }
-        return try await Lab.run(self.ip, ["netns", "exec", self.name, program.path] + arguments, input: input)
+        guard let program = SystemTool.path(tool) else { throw NetworkLab.Unavailable("\(tool) is not installed") }
+        return try await NetworkLab.run(self.ip, ["netns", "exec", self.name, program.path] + arguments, input: input)
     }
 
     /// - Parameter path: Below `/proc/sys`.
@@ -49,7 +49,7 @@ public struct LabNamespace: Sendable {
     func switchOffloads(_ on: Bool, of interface: String) async throws {
         // UDP's bit stays on when generic segmentation goes off, and lets datagrams through in one piece.
         let features = ["tso", "gso", "gro", "tx-udp-segmentation"].flatMap { [$0, on ? "on" : "off"] }
-        try await Lab.run(
+        try await NetworkLab.run(
             self.ip,
             ["netns", "exec", self.name, "ethtool", "--features", interface] + features
         )

@@ -1,24 +1,43 @@
 public import TrafficModel
 
-/// Compares the growth of the daemon's wire bytes with what passed through the near side of a ``Lab``. Tolerance: 0 bytes.
+/// Compares the growth of the daemon's wire bytes with what passed through a ``NetworkLab``. Tolerance: 0 bytes.
+///
+/// Packets of no socket are in rows of the kernel's own (pid 0). Where each of them names its network namespace, the sides are
+/// compared one by one. A single row for all namespaces is compared with both sides together; then no other namespace of the
+/// machine may have such packets.
 public struct WireComparison: Sendable {
-    /// What passed, both directions.
-    public private(set) var bytes: UInt64
-    /// By how many bytes the daemon differs from that; `nil` where it says nothing of wire bytes.
+    /// One end of the lab.
+    public enum Side: Sendable {
+        case near, peer
+    }
+
+    /// What passed, at both sides, sent and received.
+    public let bytes: UInt64
+    /// By how many bytes the daemon differs from that; `nil` where it says nothing of wire bytes, or nothing that can be compared.
     public private(set) var difference: UInt64?
     public private(set) var differences: [Difference]
 
+    private let truth: WireTruth
+    private var counted: [Side: Sum] = [:]
+
+    /// Signed: what is not monotonic shall show as a difference and not end the run.
+    private struct Sum {
+        var sent: Int64 = 0
+        var received: Int64 = 0
+    }
+
     /// - Parameters:
-    ///   - namespace: Inode number of the near namespace.
-    ///   - isNear: Where a process is, if that is known from elsewhere; `nil` for one that only the daemon knows.
+    ///   - namespaces: Inode numbers of the sides' network namespaces.
+    ///   - whereabouts: Of a process that the generator knows: its namespace. `nil` for one that only the daemon knows.
     public init(
         truth: WireTruth,
         from earlier: Snapshot,
         to later: Snapshot,
-        namespace: UInt32,
-        isNear: (ProcessIdentity) -> Bool? = { _ in nil }
+        namespaces: [UInt32: Side],
+        whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) {
-        self.bytes = truth.sent + truth.received
+        self.truth = truth
+        self.bytes = truth.near.total + truth.peer.total
         self.differences = truth.disagreements
         let processes = later.processes ?? []
         guard processes.contains(where: { $0.bytes.wireSent != nil || $0.bytes.wireReceived != nil }) else { return }
@@ -27,32 +46,27 @@ public struct WireComparison: Sendable {
             (earlier.processes ?? []).map { ($0.identity, $0.bytes) },
             uniquingKeysWith: { first, _ in first }
         )
-        var sent: Int64 = 0
-        var received: Int64 = 0
-        for process in processes where Self.isNear(process, namespace, isNear) {
-            let earlier = before[process.identity]
-            sent += Self.growth(process.bytes.wireSent, earlier?.wireSent)
-            received += Self.growth(process.bytes.wireReceived, earlier?.wireReceived)
-            self.requireWire(process, earlier)
+        var ofAllNamespaces: Sum?
+        for process in processes {
+            let growth = Self.growth(process.bytes, before[process.identity])
+            let namespace = whereabouts(process.identity) ?? process.details.networkNamespace
+            if let namespace {
+                guard let side = namespaces[namespace] else { continue }
+                self.requireWire(process, before[process.identity])
+                self.counted[side, default: Sum()].sent += growth.sent
+                self.counted[side, default: Sum()].received += growth.received
+            } else if process.identity.pid == 0 {
+                ofAllNamespaces = growth
+            }
         }
-        self.difference = 0
-        self.compare("wire sent", truth.sent, sent, hint: Self.hint(truth))
-        self.compare("wire received", truth.received, received, hint: Self.hint(truth))
+        self.compare(ofAllNamespaces)
     }
 
-    /// The kernel's row, of packets that belong to no socket, may be one for all namespaces or one for each.
-    private static func isNear(
-        _ process: ProcessUsage,
-        _ namespace: UInt32,
-        _ whereabouts: (ProcessIdentity) -> Bool?
-    ) -> Bool {
-        if let known = whereabouts(process.identity) { return known }
-        guard let own = process.details.networkNamespace else { return process.identity.pid == 0 }
-        return own == namespace
-    }
-
-    private static func growth(_ later: UInt64?, _ earlier: UInt64?) -> Int64 {
-        Int64(later ?? 0) - Int64(earlier ?? 0)
+    private static func growth(_ later: ByteCounts, _ earlier: ByteCounts?) -> Sum {
+        Sum(
+            sent: Int64(later.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0),
+            received: Int64(later.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
+        )
     }
 
     /// Who moved payload has moved packets.
@@ -69,15 +83,41 @@ public struct WireComparison: Sendable {
         )
     }
 
-    private mutating func compare(_ subject: String, _ expected: UInt64, _ actual: Int64, hint: String) {
-        guard Int64(expected) != actual else { return }
-        self.difference = (self.difference ?? 0) + (Int64(expected) - actual).magnitude
-        self.differences.append(
-            Difference(subject: subject, expected: String(expected), actual: "\(actual) (\(hint))")
+    // MARK: Sums
+
+    private mutating func compare(_ ofAllNamespaces: Sum?) {
+        let near = self.counted[.near] ?? Sum()
+        let peer = self.counted[.peer] ?? Sum()
+        guard let kernel = ofAllNamespaces else {
+            self.difference = 0
+            self.compare("wire of the near side", self.truth.near, near)
+            self.compare("wire of the peer's side", self.truth.peer, peer)
+            return
+        }
+        // What the namespace in the middle forwards would be in the row too.
+        guard !self.truth.isBridged else { return }
+        self.difference = 0
+        self.compare(
+            "wire of both sides",
+            self.truth.near + self.truth.peer,
+            Sum(
+                sent: near.sent + peer.sent + kernel.sent,
+                received: near.received + peer.received + kernel.received
+            )
         )
     }
 
-    private static func hint(_ truth: WireTruth) -> String {
-        "handed to the interface before it was cut: \(truth.handedOver); neighbour discovery: \(truth.discovery)"
+    private mutating func compare(_ subject: String, _ expected: WireTruth.Flow, _ actual: Sum) {
+        self.compare("\(subject), sent", expected.sent, actual.sent)
+        self.compare("\(subject), received", expected.received, actual.received)
+    }
+
+    private mutating func compare(_ subject: String, _ expected: UInt64, _ actual: Int64) {
+        guard Int64(expected) != actual else { return }
+        self.difference = (self.difference ?? 0) + (Int64(expected) - actual).magnitude
+        let hint = "near, before it was cut to the link: \(self.truth.handedOver); discovery: \(self.truth.discovery)"
+        self.differences.append(
+            Difference(subject: subject, expected: String(expected), actual: "\(actual) (\(hint))")
+        )
     }
 }

@@ -1,43 +1,53 @@
 import TrafficModel
 
-/// A ``Lab`` and the daemon in it, from scenario to scenario: no packet falls between two comparisons.
+/// A ``NetworkLab`` and the daemon in it, from scenario to scenario: no packet falls between two comparisons.
 public final class WireWatch {
     private struct Reading {
         var counters: LabCounters
         var snapshot: Snapshot
     }
 
-    public let lab: Lab
+    /// How long the daemon may take to tell packets of no socket from those on their way to one.
+    private static let patience = Duration.seconds(2)
+
+    public let lab: NetworkLab
     private let daemon: Daemon
     private var reading: Reading
-    /// Every process that a generator has named: whether it is in the near namespace.
-    private var known: [ProcessIdentity: Bool] = [:]
+    /// Every process that a generator has named, and its namespace.
+    private var whereabouts: [ProcessIdentity: UInt32] = [:]
 
-    public init(_ lab: Lab, _ daemon: Daemon) async throws {
+    public init(_ lab: NetworkLab, _ daemon: Daemon) async throws {
         self.lab = lab
         self.daemon = daemon
         self.reading = try await Self.quietReading(lab, daemon)
+        let deadline = ContinuousClock.now + Self.patience
+        while ContinuousClock.now < deadline { self.reading = try await Self.quietReading(lab, daemon) }
     }
 
     /// Compares what came since the last comparison.
     ///
     /// - Parameter truth: The generator's result, which knows where its processes were.
     public func compare(_ truth: GeneratorResult) async throws -> WireComparison {
-        let later = try await Self.quietReading(self.lab, self.daemon)
-        self.learn(truth, from: later.snapshot)
-        let comparison = WireComparison(
-            truth: WireTruth(
-                from: self.reading.counters,
-                to: later.counters,
-                aggregates: self.lab.hasOffloads
-            ),
+        let deadline = ContinuousClock.now + Self.patience
+        while true {
+            let later = try await Self.quietReading(self.lab, self.daemon)
+            self.learn(truth, from: later.snapshot)
+            let comparison = self.comparison(to: later)
+            if comparison.differences.isEmpty || ContinuousClock.now > deadline {
+                self.reading = later
+                return comparison
+            }
+        }
+    }
+
+    private func comparison(to later: Reading) -> WireComparison {
+        WireComparison(
+            truth: WireTruth(from: self.reading.counters, to: later.counters, isBridged: self.lab.hasOffloads),
             from: self.reading.snapshot,
             to: later.snapshot,
-            namespace: self.lab.near.inode,
-            isNear: { self.known[$0] }
+            namespaces: [self.lab.near.inode: .near, self.lab.peer.inode: .peer],
+            whereabouts: { self.whereabouts[$0] }
         )
-        self.reading = later
-        return comparison
     }
 
     private func learn(_ truth: GeneratorResult, from snapshot: Snapshot) {
@@ -45,13 +55,13 @@ public final class WireWatch {
         for process in truth.processes {
             for row in listed[process.pid] ?? []
             where truth.isSame(row.identity, pid: process.pid, startTicks: process.startBoottimeTicks) {
-                self.known[row.identity] = process.networkNamespace == self.lab.near.inode
+                self.whereabouts[row.identity] = process.networkNamespace
             }
         }
     }
 
     /// Counters and a snapshot that was taken while they stood still.
-    private static func quietReading(_ lab: Lab, _ daemon: Daemon) async throws -> Reading {
+    private static func quietReading(_ lab: NetworkLab, _ daemon: Daemon) async throws -> Reading {
         let deadline = ContinuousClock.now + .seconds(60)
         var before = try await lab.counters()
         while true {

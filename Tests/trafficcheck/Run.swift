@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import GroundTruth
+import Synchronization
 import TrafficModel
 
 /// Every scenario on every rung, in a lab of two network namespaces.
@@ -54,14 +55,18 @@ struct Run: AsyncParsableCommand {
     func run() async throws {
         let programs = Programs(directory: URL(filePath: self.programs))
         let scenarios = try self.scenario.isEmpty ? Generator.scenarios(programs) : self.scenario
-        let lab = try await Lab(offloads: self.offloads)
-        let guardian = SignalGuard { lab.remove() }
+        let lab = try await NetworkLab(offloads: self.offloads)
+        let directories = try DaemonDirectories()
+        let guardian = SignalGuard { [root = directories.root] in
+            lab.remove()
+            try? FileManager.default.removeItem(at: root)
+        }
         defer { guardian.stop() }
         defer { lab.remove() }
         print(line: AccuracyRow.headerLine)
         var failed = false
         for rung in self.rung.isEmpty ? ["fexit", "tracepoint"] : self.rung {
-            let exact = try await self.check(rung, scenarios, programs, lab)
+            let exact = try await self.check(rung, scenarios, programs, lab, directories)
             failed = failed || !exact
         }
         if failed { throw ExitCode.failure }
@@ -74,13 +79,20 @@ struct Run: AsyncParsableCommand {
         return row
     }
 
-    private func check(_ rung: String, _ scenarios: [String], _ programs: Programs, _ lab: Lab) async throws -> Bool {
+    private func check(
+        _ rung: String,
+        _ scenarios: [String],
+        _ programs: Programs,
+        _ lab: NetworkLab,
+        _ directories: DaemonDirectories
+    ) async throws -> Bool {
         let daemon: Daemon
         do {
             // Nobody's row may leave the list between two comparisons.
             daemon = try await Daemon(
                 programs,
                 rung: rung,
+                directories: directories,
                 arguments: ["--keep-exited", "86400"],
                 launcher: lab.near.launcher
             )
@@ -90,6 +102,7 @@ struct Run: AsyncParsableCommand {
             return !isRequired
         }
         let watch = try await WireWatch(lab, daemon)
+        let rung = try await daemon.latestSnapshot().capture.rung.rawValue  // which one `auto` is
         var exact = true
         for scenario in scenarios {
             let row = await self.check(scenario, rung, daemon, programs, watch)
@@ -156,6 +169,7 @@ struct Run: AsyncParsableCommand {
 }
 
 private func print(line: String) {
+    guard !SignalGuard.isEnding.load(ordering: .relaxed) else { return }
     FileHandle.standardOutput.write(Data((line + "\n").utf8))
 }
 

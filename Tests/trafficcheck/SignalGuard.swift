@@ -1,8 +1,12 @@
 import Dispatch
 import Foundation
+import Synchronization
 
 /// Cleans up where a signal ends the program, and ends it by that signal's code.
 final class SignalGuard {
+    /// What fails from now on fails because of the end, and is no finding.
+    static let isEnding = Atomic(false)
+
     private let sources: [any DispatchSourceSignal]
 
     init(_ cleanUp: @escaping @Sendable () -> Void) {
@@ -10,6 +14,7 @@ final class SignalGuard {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
+                Self.isEnding.store(true, ordering: .relaxed)
                 cleanUp()
                 _exit(128 + number)
             }

@@ -6,7 +6,7 @@ import Foundation
 /// All of it is this machine's own and goes away with this object, or with the next lab where a run was killed: the names
 /// carry the pid and the start time of the process that made them. The addresses are those that RFC 2544 and RFC 5180 set
 /// aside for such tests.
-public final class Lab: Sendable {
+public final class NetworkLab: Sendable {
     /// It can't be made here.
     public struct Unavailable: Error, CustomStringConvertible {
         public var description: String
@@ -32,7 +32,7 @@ public final class Lab: Sendable {
     /// - Parameter offloads: Whether the near interface segments and aggregates packets. The peer's never does.
     /// - Throws: ``Unavailable``
     public init(offloads: Bool = false) async throws {
-        Lab.removeLeftovers()
+        NetworkLab.removeLeftovers()
         let base =
             "\(Self.prefix)-\(getpid())-\(Self.startTicks(of: getpid()) ?? 0)-\(UInt16.random(in: .min ... .max))"
         do {
@@ -53,8 +53,10 @@ public final class Lab: Sendable {
 
     /// Ends every process in the namespaces and takes them away. Again and again is no error.
     public func remove() {
-        Self.remove([self.near.name, self.peer.name] + (self.middle.map { [$0.name] } ?? []))
+        Self.remove(self.namespaces.map(\.name))
     }
+
+    public var namespaces: [LabNamespace] { [self.near, self.peer] + [self.middle].compactMap(\.self) }
 
     /// The near interface gives and takes packets larger than the link's.
     public var hasOffloads: Bool { self.middle != nil }
@@ -167,6 +169,7 @@ public final class Lab: Sendable {
         process.executableURL = program
         process.arguments = arguments
         process.standardOutput = output
+        process.standardError = FileHandle.nullDevice  // gone already is what was wanted
         guard (try? process.run()) != nil else { return "" }
         let text = output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
