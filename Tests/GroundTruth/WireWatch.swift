@@ -7,8 +7,9 @@ public final class WireWatch {
         var snapshot: Snapshot
     }
 
-    /// How long the daemon may take to tell packets of no socket from those on their way to one.
-    private static let patience = Duration.seconds(2)
+    /// How many rounds the daemon may take to tell packets of no socket from those on their way to one. Rounds and not a time:
+    /// they take longer on a busy machine.
+    private static let patience = 6
 
     public let lab: NetworkLab
     private let daemon: Daemon
@@ -20,20 +21,20 @@ public final class WireWatch {
         self.lab = lab
         self.daemon = daemon
         self.reading = try await Self.quietReading(lab, daemon)
-        let deadline = ContinuousClock.now + Self.patience
-        while ContinuousClock.now < deadline { self.reading = try await Self.quietReading(lab, daemon) }
+        for _ in 0..<Self.patience { self.reading = try await Self.quietReading(lab, daemon) }
     }
 
     /// Compares what came since the last comparison.
     ///
     /// - Parameter truth: The generator's result, which knows where its processes were.
     public func compare(_ truth: GeneratorResult) async throws -> WireComparison {
-        let deadline = ContinuousClock.now + Self.patience
+        var rounds = 0
         while true {
             let later = try await Self.quietReading(self.lab, self.daemon)
             self.learn(truth, from: later.snapshot)
             let comparison = self.comparison(to: later)
-            if comparison.differences.isEmpty || ContinuousClock.now > deadline {
+            rounds += 1
+            if comparison.differences.isEmpty || rounds > Self.patience {
                 self.reading = later
                 return comparison
             }

@@ -76,11 +76,9 @@ struct WireComparisonTests {
         ]
     }
 
-    /// Its identity has to differ from the other kernel row's.
+    /// Both kernel rows have one identity.
     private var rightRowsWithPeerKernel: [ProcessUsage] {
-        var kernel = self.row(0, in: Self.peer, sent: 64, received: 72)
-        kernel.identity.startBoottimeNanoseconds = 2
-        return self.rightRows + [kernel]
+        self.rightRows + [self.row(0, in: Self.peer, sent: 64, received: 72)]
     }
 
     @Test("what adds up is no difference")
@@ -120,13 +118,16 @@ struct WireComparisonTests {
         let earlier = [
             self.row(10, in: Self.near, sent: 7000, received: 8000),
             self.row(0, in: Self.near, sent: 1, received: 2),
+            self.row(0, in: Self.peer, sent: 10, received: 20),
         ]
         var later = self.rightRowsWithPeerKernel
-        #expect(self.compare(later, since: earlier).difference == 7001 + 8002)
+        #expect(self.compare(later, since: earlier).difference == 7001 + 8002 + 10 + 20)
         later[0].bytes.wireSent = 7900
         later[0].bytes.wireReceived = 8200
         later[2].bytes.wireSent = 73
         later[2].bytes.wireReceived = 66
+        later[5].bytes.wireSent = 74
+        later[5].bytes.wireReceived = 92
         #expect(self.compare(later, since: earlier).difference == 0)
     }
 
