@@ -32,7 +32,8 @@ uint64_t own_namespace(void)
 {
 	struct stat status;
 
-	if (stat("/proc/self/ns/net", &status))
-		fail("stat /proc/self/ns/net");
+	/* Not that of the process: its first thread may have ended. */
+	if (stat("/proc/thread-self/ns/net", &status))
+		fail("stat /proc/thread-self/ns/net");
 	return status.st_ino;
 }
