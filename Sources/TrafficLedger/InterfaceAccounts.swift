@@ -6,7 +6,7 @@ struct InterfaceAccounts {
     private var atLastTick: [String: InterfaceUsage] = [:]
     private var packets: [Key: PacketAccount] = [:]
     private var audits: [Key: InterfaceAudit] = [:]
-    /// Whether packets are seen at all, if none has passed yet.
+    /// Whether the capture sees packets, which an empty list of them says too.
     private var seesPackets = false
     private var isFirstRound = true
 
@@ -36,8 +36,8 @@ struct InterfaceAccounts {
 
     /// - Returns: By how much the packets of no socket grew, over all interfaces.
     mutating func absorb(_ packets: [InterfacePackets]) -> WireTotals {
-        var grown = WireTotals()
         self.seesPackets = true
+        var grown = WireTotals()
         for interface in packets {
             let key = Key(networkNamespace: interface.networkNamespace, index: interface.index)
             grown += self.packets[key, default: PacketAccount()].absorb(interface)

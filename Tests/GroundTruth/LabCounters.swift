@@ -30,8 +30,6 @@ public struct LabCounters: Equatable, Sendable {
     public var veth = Interface()
     /// The near side's loopback.
     public var loopback = Interface()
-    /// The peer's loopback.
-    public var peerLoopback = Interface()
 
     public init() {}
 
@@ -99,7 +97,6 @@ extension NetworkLab {
         counters.handedOver = try Self.bytes("handed_over", near)
         counters.veth = try await Self.statistics(self.near, Self.interface)
         counters.loopback = try await Self.statistics(self.near, "lo")
-        counters.peerLoopback = try await Self.statistics(self.peer, "lo")
         return counters
     }
 

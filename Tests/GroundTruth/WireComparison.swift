@@ -2,84 +2,108 @@ public import TrafficModel
 
 /// Compares the growth of the daemon's wire bytes with what passed through a ``NetworkLab``. Tolerance: 0 bytes.
 ///
-/// Packets of no socket are in rows of the kernel's own (pid 0). Where each of them names its network namespace, the sides are
-/// compared one by one. A single row for all namespaces is compared with both sides together; then no other namespace of the
-/// machine may have such packets.
+/// The interfaces' audits are compared with the packet filter at both ends of the link and with the interfaces' own counters, the
+/// processes' wire bytes with the audits' lines of sockets. Nothing else on the machine is in these numbers.
 public struct WireComparison: Sendable {
-    /// One end of the lab.
-    public enum Side: Sendable {
-        case near, peer
-    }
+    /// One moment, as the daemon sees it.
+    public struct Reading: Sendable {
+        public var snapshot: Snapshot
+        public var audit: WireAudit
 
-    /// What passed, at both sides, sent and received.
-    public let bytes: UInt64
-    /// By how many bytes the daemon differs from that; `nil` where it says nothing of wire bytes, or nothing that can be compared.
-    public private(set) var difference: UInt64?
-    public private(set) var differences: [Difference]
-
-    private let truth: WireTruth
-    private var counted: [Side: Sum] = [:]
-    private var hasOneKernelRow = false
-
-    /// Signed: what is not monotonic shall show as a difference and not end the run.
-    private struct Sum {
-        var sent: Int64 = 0
-        var received: Int64 = 0
-    }
-
-    /// The kernel's rows may have one identity and differ in their namespace.
-    private struct Row: Hashable {
-        var identity: ProcessIdentity
-        var kernelNamespace: UInt32?
-
-        init(_ process: ProcessUsage) {
-            self.identity = process.identity
-            self.kernelNamespace = process.identity.pid == 0 ? process.details.networkNamespace : nil
+        public init(snapshot: Snapshot, audit: WireAudit) {
+            self.snapshot = snapshot
+            self.audit = audit
         }
     }
 
+    /// What passed the near side's interfaces, sent and received.
+    public let bytes: UInt64
+    /// By how many bytes the daemon differs from that; `nil` where it says nothing of wire bytes.
+    public var difference: UInt64? { self.isKnown ? self.misses.values.reduce(0, +) : nil }
+    public internal(set) var differences: [Difference]
+
+    private let truth: WireTruth
+    private var isKnown = false
+    /// By subject: what one witness misses, others miss too.
+    private var misses: [String: UInt64] = [:]
+
     /// - Parameters:
-    ///   - namespaces: Inode numbers of the sides' network namespaces.
+    ///   - near: Inode number of the near side's network namespace.
     ///   - whereabouts: Of a process that the generator knows: its namespace. `nil` for one that only the daemon knows.
     public init(
         truth: WireTruth,
-        from earlier: Snapshot,
-        to later: Snapshot,
-        namespaces: [UInt32: Side],
+        from earlier: Reading,
+        to later: Reading,
+        near: UInt32,
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) {
         self.truth = truth
-        self.bytes = truth.near.total + truth.peer.total
+        self.bytes = truth.total
         self.differences = truth.disagreements
-        let processes = later.processes ?? []
+        let processes = later.snapshot.processes ?? []
         guard processes.contains(where: { $0.bytes.wireSent != nil || $0.bytes.wireReceived != nil }) else { return }
+        self.isKnown = true
+        let link = later.audit.link.growth(since: earlier.audit.link)
+        let loopback = later.audit.loopback.growth(since: earlier.audit.loopback)
+        self.compareLink("sent", truth.link.sent, truth.atInterface.sent, truth.counter.sent, link.sent)
+        self.compareLink(
+            "received",
+            truth.link.received,
+            truth.atInterface.received,
+            truth.counter.received,
+            link.received
+        )
+        self.compare("loopback, sent", "by the interface", truth.loopback.sent, loopback.sent[.interfaceWire] ?? 0)
+        self.compare(
+            "loopback, received",
+            "by the interface",
+            truth.loopback.received,
+            loopback.received[.interfaceWire] ?? 0
+        )
+        self.requireNothingUnexplained(later.audit)
 
+        var sum = (sent: Int64(0), received: Int64(0))
         let before = Dictionary(
-            (earlier.processes ?? []).map { (Row($0), $0.bytes) },
+            (earlier.snapshot.processes ?? []).map { ($0.identity, $0.bytes) },
             uniquingKeysWith: { first, _ in first }
         )
-        var ofAllNamespaces: Sum?
-        for process in processes {
-            let growth = Self.growth(process.bytes, before[Row(process)])
-            let namespace = whereabouts(process.identity) ?? process.details.networkNamespace
-            if let namespace {
-                guard let side = namespaces[namespace] else { continue }
-                self.requireWire(process, before[Row(process)])
-                self.counted[side, default: Sum()].sent += growth.sent
-                self.counted[side, default: Sum()].received += growth.received
-            } else if process.identity.pid == 0 {
-                ofAllNamespaces = growth
-            }
+        for process in processes where process.identity.pid != 0 {
+            guard whereabouts(process.identity) ?? process.details.networkNamespace == near else { continue }
+            let earlier = before[process.identity]
+            self.requireWire(process, earlier)
+            sum.sent += Int64(process.bytes.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0)
+            sum.received += Int64(process.bytes.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
         }
-        self.compare(ofAllNamespaces)
+        self.compareOwners("sent", link.sent, loopback.sent, sum.sent)
+        self.compareOwners("received", link.received, loopback.received, sum.received)
     }
 
-    private static func growth(_ later: ByteCounts, _ earlier: ByteCounts?) -> Sum {
-        Sum(
-            sent: Int64(later.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0),
-            received: Int64(later.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
-        )
+    // MARK: Interfaces
+
+    private mutating func compareLink(
+        _ direction: String,
+        _ filter: UInt64,
+        _ interface: UInt64,
+        _ counter: UInt64,
+        _ lines: WireAudit.Lines
+    ) {
+        let wire = lines[.interfaceWire] ?? 0
+        let subject = "link, \(direction)"
+        self.compare(subject, "by the packet filter", filter, wire)
+        self.compare(subject, "by the interface", interface, wire + (lines[.offload] ?? 0))
+        self.compare(subject, "the interface's counter", counter, lines[.interfaceCounter] ?? 0)
     }
+
+    private mutating func requireNothingUnexplained(_ audit: WireAudit) {
+        for (name, account) in [("link", audit.link), ("loopback", audit.loopback)] {
+            for (direction, lines) in [("sent", account.sent), ("received", account.received)] {
+                let unexplained = lines[.unexplainedAtInterface] ?? 0
+                self.compare("\(name), \(direction)", "unexplained", 0, unexplained)
+            }
+        }
+    }
+
+    // MARK: Processes
 
     /// Who moved payload has moved packets.
     private mutating func requireWire(_ process: ProcessUsage, _ earlier: ByteCounts?) {
@@ -95,48 +119,34 @@ public struct WireComparison: Sendable {
         )
     }
 
-    // MARK: Sums
-
-    private mutating func compare(_ ofAllNamespaces: Sum?) {
-        let near = self.counted[.near] ?? Sum()
-        let peer = self.counted[.peer] ?? Sum()
-        guard let kernel = ofAllNamespaces else {
-            self.difference = 0
-            self.compare("wire of the near side", self.truth.near, near)
-            self.compare("wire of the peer's side", self.truth.peer, peer)
-            return
-        }
-        // What the namespace in the middle forwards would be in the row too.
-        guard !self.truth.isBridged else { return }
-        self.hasOneKernelRow = true
-        self.difference = 0
-        self.compare(
-            "wire of both sides",
-            self.truth.near + self.truth.peer,
-            Sum(
-                sent: near.sent + peer.sent + kernel.sent,
-                received: near.received + peer.received + kernel.received
-            )
-        )
+    private mutating func compareOwners(
+        _ direction: String,
+        _ link: WireAudit.Lines,
+        _ loopback: WireAudit.Lines,
+        _ actual: Int64
+    ) {
+        let expected = (link[.wire] ?? 0) + (loopback[.wire] ?? 0)
+        self.compare("processes, \(direction)", "by the interfaces' lines of sockets", expected, actual)
     }
 
-    private mutating func compare(_ subject: String, _ expected: WireTruth.Flow, _ actual: Sum) {
-        self.compare("\(subject), sent", expected.sent, actual.sent)
-        self.compare("\(subject), received", expected.received, actual.received)
-    }
+    // MARK: Numbers
 
-    private mutating func compare(_ subject: String, _ expected: UInt64, _ actual: Int64) {
-        guard Int64(expected) != actual else { return }
-        self.difference = (self.difference ?? 0) + (Int64(expected) - actual).magnitude
-        let hints = [
-            "near, before it was cut to the link: \(self.truth.handedOver)", "discovery: \(self.truth.discovery)",
-            self.hasOneKernelRow ? "other namespaces' packets of no socket are in the kernel's one row" : nil,
-        ]
+    private mutating func compare(
+        _ subject: String,
+        _ witness: String,
+        _ expected: some FixedWidthInteger,
+        _ actual: Int64
+    ) {
+        let expected = Int64(truncatingIfNeeded: expected)
+        guard expected != actual else { return }
+        self.misses[subject] = max(self.misses[subject] ?? 0, (expected - actual).magnitude)
+        let hints =
+            "near, before it was cut to the link: \(self.truth.handedOver); discovery: \(self.truth.discovery)"
         self.differences.append(
             Difference(
-                subject: subject,
+                subject: "wire of the \(subject), \(witness)",
                 expected: String(expected),
-                actual: "\(actual) (\(hints.compactMap(\.self).joined(separator: "; ")))"
+                actual: "\(actual) (\(hints))"
             )
         )
     }

@@ -4,7 +4,7 @@ import TrafficModel
 public final class WireWatch {
     private struct Reading {
         var counters: LabCounters
-        var snapshot: Snapshot
+        var daemon: WireComparison.Reading
     }
 
     /// How many rounds the daemon may take to tell packets of no socket from those on their way to one. Rounds and not a time:
@@ -31,24 +31,25 @@ public final class WireWatch {
         var rounds = 0
         while true {
             let later = try await Self.quietReading(self.lab, self.daemon)
-            self.learn(truth, from: later.snapshot)
-            let comparison = self.comparison(to: later)
+            self.learn(truth, from: later.daemon.snapshot)
+            var comparison = WireComparison(
+                truth: WireTruth(
+                    from: self.reading.counters,
+                    to: later.counters,
+                    aggregates: self.lab.hasOffloads
+                ),
+                from: self.reading.daemon,
+                to: later.daemon,
+                near: self.lab.near.inode,
+                whereabouts: { self.whereabouts[$0] }
+            )
+            comparison.differences += later.daemon.audit.differences(truth)
             rounds += 1
             if comparison.differences.isEmpty || rounds > Self.patience {
                 self.reading = later
                 return comparison
             }
         }
-    }
-
-    private func comparison(to later: Reading) -> WireComparison {
-        WireComparison(
-            truth: WireTruth(from: self.reading.counters, to: later.counters, isBridged: self.lab.hasOffloads),
-            from: self.reading.snapshot,
-            to: later.snapshot,
-            namespaces: [self.lab.near.inode: .near, self.lab.peer.inode: .peer],
-            whereabouts: { self.whereabouts[$0] }
-        )
     }
 
     private func learn(_ truth: GeneratorResult, from snapshot: Snapshot) {
@@ -61,14 +62,21 @@ public final class WireWatch {
         }
     }
 
-    /// Counters and a snapshot that was taken while they stood still.
+    /// Counters, and the daemon's numbers of a round that began and was read while they stood still.
     private static func quietReading(_ lab: NetworkLab, _ daemon: Daemon) async throws -> Reading {
         let deadline = ContinuousClock.now + .seconds(60)
         var before = try await lab.counters()
         while true {
             let snapshot = try await daemon.snapshot()
+            let audit = WireAudit(
+                link: try await daemon.audit(interface: NetworkLab.interface),
+                loopback: try await daemon.audit(interface: "lo"),
+                host: try await daemon.audit()
+            )
             let after = try await lab.counters()
-            if before == after { return Reading(counters: after, snapshot: snapshot) }
+            if before == after {
+                return Reading(counters: after, daemon: WireComparison.Reading(snapshot: snapshot, audit: audit))
+            }
             guard ContinuousClock.now < deadline else {
                 throw Program.Failure(description: "the lab's counters never stood still")
             }

@@ -7,23 +7,44 @@ import TrafficModel
 struct WireComparisonTests {
     private static let near: UInt32 = 100
     private static let peer: UInt32 = 200
-    private static let elsewhere: UInt32 = 300
 
-    /// 1,000 bytes from the near side to the peer and 300 back, of which the kernels said 72 and 64.
-    private let truth = Self.truth()
-
-    private static func truth(isBridged: Bool = false) -> WireTruth {
+    /// 1,000 bytes from the near side to the peer and 300 back, of which the kernels said 72 and 64; 50 bytes over loopback.
+    private static func truth() -> WireTruth {
         var later = LabCounters()
-        later.atPeer = LabCounters.Arrivals(ip: 1000, discovery: 72, other: 0)
+        later.atPeer = LabCounters.Arrivals(ip: 1000, discovery: 72, other: 28)
         later.atNear = LabCounters.Arrivals(ip: 300, discovery: 64, other: 0)
-        later.veth.sentBytes = 1000 + 3 * 14
-        later.veth.sentPackets = 3
+        later.veth.sentBytes = 1028 + 4 * 14
+        later.veth.sentPackets = 4
         later.veth.receivedBytes = 300 + 2 * 14
         later.veth.receivedPackets = 2
-        return WireTruth(from: LabCounters(), to: later, isBridged: isBridged)
+        later.loopback.sentBytes = 50
+        later.loopback.receivedBytes = 50
+        return WireTruth(from: LabCounters(), to: later)
     }
 
-    private func row(
+    /// What a daemon that counts right says of it.
+    private static func audit() -> WireAudit {
+        var audit = WireAudit()
+        audit.link.sent = [
+            .wire: 928, .noSocket: 72, .interfaceWire: 1000, .otherProtocols: 28, .linkHeaders: 56,
+            .interfaceCounter: 1084,
+        ]
+        audit.link.received = [
+            .wire: 236, .noSocket: 64, .interfaceWire: 300, .linkHeaders: 28, .interfaceCounter: 328,
+        ]
+        audit.loopback.sent = [.wire: 50, .interfaceWire: 50, .interfaceCounter: 50]
+        audit.loopback.received = audit.loopback.sent
+        return audit
+    }
+
+    private static let rows = [
+        row(10, in: near, sent: 950, received: 250, payload: 5),
+        row(11, in: near, sent: 28, received: 36),
+        row(20, in: peer, sent: 236, received: 928),
+        row(0, in: nil, sent: 5555, received: 5555),
+    ]
+
+    private static func row(
         _ pid: Int32,
         in namespace: UInt32?,
         sent: UInt64?,
@@ -32,13 +53,13 @@ struct WireComparisonTests {
     ) -> ProcessUsage {
         ProcessUsage(
             identity: ProcessIdentity(pid: pid, startBoottimeNanoseconds: 1),
-            details: ProcessDetails(name: pid == 0 ? "kernel" : "p\(pid)", uid: 0, networkNamespace: namespace),
+            details: ProcessDetails(name: "p\(pid)", uid: 0, networkNamespace: namespace),
             bytes: ByteCounts(payload: PayloadBytes(sent: payload), wireSent: sent, wireReceived: received)
         )
     }
 
-    private func snapshot(_ rows: [ProcessUsage]) -> Snapshot {
-        Snapshot(
+    private func reading(_ rows: [ProcessUsage], _ audit: WireAudit) -> WireComparison.Reading {
+        let snapshot = Snapshot(
             takenAt: Timestamp(nanosecondsSinceEpoch: 0),
             takenBoottimeNanoseconds: 0,
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
@@ -48,134 +69,135 @@ struct WireComparisonTests {
             processes: rows,
             totals: Totals()
         )
+        return WireComparison.Reading(snapshot: snapshot, audit: audit)
     }
 
     private func compare(
-        _ later: [ProcessUsage],
-        since earlier: [ProcessUsage] = [],
-        truth: WireTruth? = nil,
+        _ rows: [ProcessUsage] = rows,
+        _ audit: WireAudit = audit(),
+        since earlier: (rows: [ProcessUsage], audit: WireAudit) = ([], WireAudit()),
+        truth: WireTruth = truth(),
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) -> WireComparison {
         WireComparison(
-            truth: truth ?? self.truth,
-            from: self.snapshot(earlier),
-            to: self.snapshot(later),
-            namespaces: [Self.near: .near, Self.peer: .peer],
+            truth: truth,
+            from: self.reading(earlier.rows, earlier.audit),
+            to: self.reading(rows, audit),
+            near: Self.near,
             whereabouts: whereabouts
         )
     }
 
-    /// Exactly what passed, with a kernel row for each namespace.
-    private var rightRows: [ProcessUsage] {
-        [
-            self.row(10, in: Self.near, sent: 900, received: 200, payload: 5),
-            self.row(11, in: Self.near, sent: 28, received: 36),
-            self.row(0, in: Self.near, sent: 72, received: 64),
-            self.row(20, in: Self.peer, sent: 236, received: 928),
-            self.row(30, in: Self.elsewhere, sent: 5555, received: 5555),
-        ]
-    }
-
-    /// Both kernel rows have one identity.
-    private var rightRowsWithPeerKernel: [ProcessUsage] {
-        self.rightRows + [self.row(0, in: Self.peer, sent: 64, received: 72)]
-    }
-
-    @Test("what adds up is no difference")
+    @Test("what adds up is no difference; the peer's side and the machine's kernel row are not in it")
     func equal() {
-        let comparison = self.compare(self.rightRowsWithPeerKernel)
+        let comparison = self.compare()
         #expect(comparison.differences == [])
         #expect(comparison.difference == 0)
-        #expect(comparison.bytes == 2600)
+        #expect(comparison.bytes == 1400)
     }
 
-    @Test("one byte too many or too few is seen, in either direction, at either side", arguments: 0..<5)
-    func oneByte(index: Int) {
+    @Test("one byte too many or too few on a line of an interface is seen, in either direction")
+    func oneByte() {
+        let directions: [WritableKeyPath<WireAudit, WireAudit.Lines>] = [
+            \.link.sent, \.link.received, \.loopback.sent, \.loopback.received,
+        ]
+        for direction in directions {
+            for line in [AuditLine.wire, .interfaceWire, .unexplainedAtInterface] {
+                for change in [-1, 1] as [Int64] {
+                    var audit = Self.audit()
+                    audit[keyPath: direction][line, default: 0] += change
+                    #expect(self.compare(Self.rows, audit).difference == 1, "\(direction) \(line)")
+                    #expect(!self.compare(Self.rows, audit).differences.isEmpty)
+                }
+            }
+        }
+        var audit = Self.audit()
+        audit.link.sent[.interfaceCounter] = 1083
+        #expect(self.compare(Self.rows, audit).difference == 1)
+    }
+
+    @Test("one byte too many or too few of a process is seen", arguments: 0..<2)
+    func oneByteOfAProcess(index: Int) {
         for change in [-1, 1] {
-            let rows = self.rightRowsWithPeerKernel
-            guard rows[index].details.networkNamespace != Self.elsewhere else { continue }
-            var wrong = rows
-            wrong[index].bytes.wireSent = UInt64(Int(rows[index].bytes.wireSent ?? 0) + change)
-            #expect(self.compare(wrong).difference == 1)
-            #expect(self.compare(wrong).differences.count == 1)
-            wrong = rows
-            wrong[index].bytes.wireReceived = UInt64(Int(rows[index].bytes.wireReceived ?? 0) + change)
-            #expect(self.compare(wrong).difference == 1)
+            var rows = Self.rows
+            rows[index].bytes.wireSent = UInt64(Int(rows[index].bytes.wireSent ?? 0) + change)
+            #expect(self.compare(rows).difference == 1)
+            rows = Self.rows
+            rows[index].bytes.wireReceived = UInt64(Int(rows[index].bytes.wireReceived ?? 0) + change)
+            #expect(self.compare(rows).difference == 1)
         }
     }
 
     @Test("too much here and too little there do not cancel out")
     func noCancelling() {
-        var wrong = self.rightRowsWithPeerKernel
-        wrong[0].bytes.wireSent = 901
-        wrong[3].bytes.wireSent = 235
-        wrong[0].bytes.wireReceived = 198
-        #expect(self.compare(wrong).difference == 4)
+        var audit = Self.audit()
+        audit.link.sent[.interfaceWire] = 1001
+        audit.link.received[.interfaceWire] = 299
+        audit.loopback.sent[.interfaceWire] = 48
+        #expect(self.compare(Self.rows, audit).difference == 4)
     }
 
     @Test("only what was added since the reading before counts")
     func growth() {
-        let earlier = [
-            self.row(10, in: Self.near, sent: 7000, received: 8000),
-            self.row(0, in: Self.near, sent: 1, received: 2),
-            self.row(0, in: Self.peer, sent: 10, received: 20),
-        ]
-        var later = self.rightRowsWithPeerKernel
-        #expect(self.compare(later, since: earlier).difference == 7001 + 8002 + 10 + 20)
-        later[0].bytes.wireSent = 7900
-        later[0].bytes.wireReceived = 8200
-        later[2].bytes.wireSent = 73
-        later[2].bytes.wireReceived = 66
-        later[5].bytes.wireSent = 74
-        later[5].bytes.wireReceived = 92
-        #expect(self.compare(later, since: earlier).difference == 0)
+        var earlier = WireAudit()
+        earlier.link.sent = [.wire: 7000, .interfaceWire: 7000, .interfaceCounter: 7014]
+        var later = Self.audit()
+        for (line, bytes) in earlier.link.sent { later.link.sent[line, default: 0] += bytes }
+        let before = [Self.row(10, in: Self.near, sent: 7000, received: 0)]
+        var rows = Self.rows
+        #expect(self.compare(rows, later, since: (before, earlier)).difference == 7000)
+        rows[0].bytes.wireSent = 7950
+        #expect(self.compare(rows, later, since: (before, earlier)).differences == [])
+        #expect(self.compare(rows, later).difference != 0)
+    }
+
+    @Test("what was never explained is a difference, even if it does not grow")
+    func unexplained() {
+        var earlier = WireAudit()
+        earlier.link.sent[.unexplainedAtInterface] = 52
+        var later = Self.audit()
+        later.link.sent[.unexplainedAtInterface] = 52
+        #expect(self.compare(Self.rows, later, since: ([], earlier)).difference == 52)
+    }
+
+    @Test("with offloads the interface counts fewer headers than the link, by the audit's line")
+    func offloads() {
+        var truth = Self.truth()
+        truth.atInterface.sent -= 104
+        truth.counter.sent -= 104
+        var audit = Self.audit()
+        audit.link.sent[.interfaceCounter] = 1084 - 104
+        #expect(self.compare(Self.rows, audit, truth: truth).difference == 104)
+        audit.link.sent[.offload] = -104
+        #expect(self.compare(Self.rows, audit, truth: truth).differences == [])
     }
 
     @Test("a daemon that reports no wire bytes is unknown, and not equal")
     func unknown() {
-        let comparison = self.compare([self.row(10, in: Self.near, sent: nil, received: nil, payload: 5)])
-        #expect(comparison.difference == nil)
-        #expect(comparison.differences == [])
+        let rows = [Self.row(10, in: Self.near, sent: nil, received: nil, payload: 5)]
+        #expect(self.compare(rows, WireAudit()).difference == nil)
+        #expect(self.compare(rows, WireAudit()).differences == [])
     }
 
     @Test("a process without wire bytes among others that have them is a difference")
     func partlyUnknown() {
-        var rows = self.rightRowsWithPeerKernel
-        rows.append(self.row(12, in: Self.near, sent: nil, received: nil, payload: 5))
-        let comparison = self.compare(rows)
+        let comparison = self.compare(Self.rows + [Self.row(12, in: Self.near, sent: nil, received: nil, payload: 5)])
         #expect(comparison.difference == 0)
         #expect(comparison.differences.count == 1)
     }
 
     @Test("the generator's word on where a process was goes before the daemon's")
     func whereabouts() {
-        var rows = self.rightRowsWithPeerKernel
+        var rows = Self.rows
         rows[0].details.networkNamespace = nil
-        #expect(self.compare(rows).difference == 1100)
+        #expect(self.compare(rows).difference == 1200)
         #expect(self.compare(rows) { $0.pid == 10 ? Self.near : nil }.difference == 0)
-        #expect(self.compare(rows) { $0.pid == 10 ? Self.elsewhere : nil }.difference == 1100)
-    }
-
-    @Test("one kernel row for all namespaces is compared with both sides together")
-    func oneKernelRow() {
-        var rows = self.rightRows
-        rows[2] = self.row(0, in: nil, sent: 136, received: 136)
-        #expect(self.compare(rows).difference == 0)
-        rows[2].bytes.wireSent = 137
-        #expect(self.compare(rows).difference == 1)
-    }
-
-    @Test("one kernel row can't be compared where a namespace in the middle forwards")
-    func oneKernelRowBridged() {
-        var rows = self.rightRows
-        rows[2] = self.row(0, in: nil, sent: 136, received: 136)
-        #expect(self.compare(rows, truth: Self.truth(isBridged: true)).difference == nil)
-        #expect(self.compare(self.rightRowsWithPeerKernel, truth: Self.truth(isBridged: true)).difference == 0)
+        #expect(self.compare(rows) { $0.pid == 10 ? Self.peer : nil }.difference == 1200)
     }
 
     @Test("a counter that fell is a difference and no trap")
     func fell() {
-        let earlier = [self.row(10, in: Self.near, sent: 1000, received: 200)]
-        #expect(self.compare(self.rightRowsWithPeerKernel, since: earlier).difference == 1200)
+        let before = [Self.row(10, in: Self.near, sent: 1000, received: 250)]
+        #expect(self.compare(since: (before, WireAudit())).difference == 1250)
     }
 }

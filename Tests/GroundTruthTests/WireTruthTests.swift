@@ -20,20 +20,31 @@ struct WireTruthTests {
     func agree() {
         let truth = WireTruth(from: LabCounters(), to: self.later)
         #expect(truth.disagreements == [])
-        #expect(truth.near == WireTruth.Flow(sent: 1000, received: 300))
-        #expect(truth.peer == WireTruth.Flow(sent: 300, received: 1000))
+        #expect(truth.link == WireTruth.Flow(sent: 1000, received: 300))
+        #expect(truth.atInterface == truth.link)
+        #expect(truth.counter == WireTruth.Flow(sent: 1084, received: 370))
     }
 
-    @Test("loopback counts for its own side, both ways")
+    @Test("loopback is apart from the link, and part of the total")
     func loopback() {
         var later = self.later
         later.loopback.sentBytes = 50
         later.loopback.receivedBytes = 50
-        later.peerLoopback.sentBytes = 7
-        later.peerLoopback.receivedBytes = 7
         let truth = WireTruth(from: LabCounters(), to: later)
-        #expect(truth.near == WireTruth.Flow(sent: 1050, received: 350))
-        #expect(truth.peer == WireTruth.Flow(sent: 307, received: 1007))
+        #expect(truth.link == WireTruth.Flow(sent: 1000, received: 300))
+        #expect(truth.loopback == WireTruth.Flow(sent: 50, received: 50))
+        #expect(truth.total == 1400)
+        #expect(truth.disagreements == [])
+    }
+
+    @Test("only what came since the reading before counts")
+    func growth() {
+        var latest = self.later
+        latest.atPeer.ip += 60
+        latest.veth.sentBytes += 74
+        latest.veth.sentPackets += 1
+        let truth = WireTruth(from: self.later, to: latest)
+        #expect(truth.link == WireTruth.Flow(sent: 60, received: 0))
         #expect(truth.disagreements == [])
     }
 
@@ -50,13 +61,17 @@ struct WireTruthTests {
         }
     }
 
-    @Test("where the interface counts aggregates, its packets are not the filter's, but its drops still matter")
-    func bridged() {
+    @Test("an interface that counts aggregates has fewer packets than the filter, but its drops still matter")
+    func aggregates() {
         var later = self.later
-        later.veth.sentPackets = 1
-        #expect(WireTruth(from: LabCounters(), to: later, isBridged: true).disagreements == [])
+        later.veth.sentPackets = 2
+        later.veth.sentBytes = 928 + 2 * 14
+        let truth = WireTruth(from: LabCounters(), to: later, aggregates: true)
+        #expect(truth.disagreements == [])
+        #expect(truth.link.sent == 1000)
+        #expect(truth.atInterface.sent == 900)
         later.veth.dropped = 1
-        #expect(WireTruth(from: LabCounters(), to: later, isBridged: true).disagreements.count == 1)
+        #expect(WireTruth(from: LabCounters(), to: later, aggregates: true).disagreements.count == 1)
     }
 
     @Test("what a dead process's lab has left is told from a living one's, and from other namespaces")

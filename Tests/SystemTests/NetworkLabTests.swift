@@ -52,8 +52,8 @@ extension SystemTests {
             #expect(truth.acrossNamespaces)
             #expect(wire.disagreements == [])
             // Headers come on top of payload that is counted at both ends.
-            #expect(wire.near.total > truth.bytes / 2)
-            #expect(wire.near.sent == wire.peer.received)
+            #expect(wire.link.total > truth.bytes / 2)
+            #expect(wire.atInterface == wire.link)
         }
 
         /// Until what follows the end of a connection is over.
@@ -74,9 +74,9 @@ extension SystemTests {
                 let before = try await lab.counters()
                 _ = try await self.run("sendfile", in: lab)
                 let after = try await self.settled(lab)
-                let truth = WireTruth(from: before, to: after, isBridged: lab.hasOffloads)
+                let truth = WireTruth(from: before, to: after, aggregates: lab.hasOffloads)
                 #expect(truth.disagreements == [])
-                return (after.veth.sentPackets - before.veth.sentPackets, truth.near.sent)
+                return (after.veth.sentPackets - before.veth.sentPackets, truth.link.sent)
             }
             let off = try await packets(NetworkLab())
             let on = try await packets(NetworkLab(offloads: true))
