@@ -64,6 +64,8 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 	if (socket->send_phase == SEND_FOREIGN || BPF_CORE_READ_BITFIELD(tcp, repair))
 		return;
 	if (socket->role == TRAFFIC_ROLE_CLIENT) {
+		if (socket->send_phase == SEND_OPEN)
+			return; /* the twin has been here: with data in the SYN, to join would begin after it */
 		if (socket->send_phase != SEND_CONNECTING) {
 			join_stream(socket, tcp); /* it began to connect before the capture */
 			return;
