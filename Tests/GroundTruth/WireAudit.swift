@@ -44,6 +44,15 @@ public struct WireAudit: Sendable {
     /// The host's unexplained lines of sockets, as magnitudes.
     public var unexplained: UInt64 = 0
 
+    /// Nothing explained away: what the audits could not explain before the first scenario counts for that one.
+    var withoutUnexplained: WireAudit {
+        var copy = self
+        for direction in [\WireAudit.link.sent, \.link.received, \.loopback.sent, \.loopback.received] {
+            copy[keyPath: direction][.unexplainedAtInterface] = nil
+        }
+        return copy
+    }
+
     public init() {}
 
     public init(link: AuditReport, loopback: AuditReport, host: AuditReport) {

@@ -16,7 +16,7 @@ public struct WireTruth: Equatable, Sendable {
 
     /// Over the link, as the packet filter saw it come out at the other end: packets as they are on the wire.
     public var link: Flow
-    /// The same by the near interface's own counters, which take an aggregate for one packet.
+    /// The same by the near interface's own counters, which take an aggregate that is sent for one packet.
     public var atInterface: Flow
     public var loopback: Flow
     /// The near interface's counters as they are, with ARP and link headers.
@@ -42,7 +42,8 @@ public struct WireTruth: Equatable, Sendable {
         let beside = Flow(
             sent: headers * (later.veth.sentPackets - earlier.veth.sentPackets)
                 + (later.atPeer.other - earlier.atPeer.other),
-            received: headers * (later.veth.receivedPackets - earlier.veth.receivedPackets)
+            // A veth that aggregates counts what it takes from its ring, without link headers and before it aggregates.
+            received: (aggregates ? 0 : headers) * (later.veth.receivedPackets - earlier.veth.receivedPackets)
                 + (later.atNear.other - earlier.atNear.other)
         )
         // Wrapping: what is impossible shall show as a difference and not end the run.
@@ -54,9 +55,8 @@ public struct WireTruth: Equatable, Sendable {
             later.atPeer.discovery - earlier.atPeer.discovery + later.atNear.discovery - earlier.atNear.discovery
         self.handedOver = later.handedOver - earlier.handedOver
         self.agree("packets dropped by the near interface", earlier.veth.dropped, later.veth.dropped)
-        guard !aggregates else { return }
-        self.agree("bytes sent by the near interface", self.link.sent, self.atInterface.sent)
         self.agree("bytes received by the near interface", self.link.received, self.atInterface.received)
+        if !aggregates { self.agree("bytes sent by the near interface", self.link.sent, self.atInterface.sent) }
     }
 
     private static func flow(_ earlier: LabCounters.Interface, _ later: LabCounters.Interface) -> Flow {

@@ -22,6 +22,7 @@ public final class WireWatch {
         self.daemon = daemon
         self.reading = try await Self.quietReading(lab, daemon)
         for _ in 0..<Self.patience { self.reading = try await Self.quietReading(lab, daemon) }
+        self.reading.daemon.audit = self.reading.daemon.audit.withoutUnexplained
     }
 
     /// Compares what came since the last comparison.

@@ -66,6 +66,7 @@ struct WireTruthTests {
         var later = self.later
         later.veth.sentPackets = 2
         later.veth.sentBytes = 928 + 2 * 14
+        later.veth.receivedBytes = 328
         let truth = WireTruth(from: LabCounters(), to: later, aggregates: true)
         #expect(truth.disagreements == [])
         #expect(truth.link.sent == 1000)
