@@ -86,10 +86,11 @@ binaries() { swift build --package-path "$root" "$@" --show-bin-path; }
 # shellcheck disable=SC2034 # for the scripts that source this file
 lab_packages=(ethtool iproute2 nftables)
 
-# accuracy_table PROGRAMS ROWS OUTPUT: lines that trafficcheck printed as a table, on standard output and in the file OUTPUT
-# unless that is empty.
+# accuracy_table PROGRAMS ROWS OUTPUT COMMAND: lines that trafficcheck printed as a table, on standard output and in the file OUTPUT
+# unless that is empty, with the command that made it in its head.
 accuracy_table() {
-    "$1/trafficcheck" table <"$2" | if [[ -n $3 ]]; then tee "$3"; else cat; fi
+    { echo "Made by \`$4\`." && echo && "$1/trafficcheck" table <"$2"; } |
+        if [[ -n $3 ]]; then tee "$3"; else cat; fi
 }
 
 # compared ROWS: whether a scenario was compared at all; a rung that is not offered, or a machine that skips everything, would
