@@ -166,8 +166,7 @@ public struct InterfaceEvidence: Hashable, Sendable {
 
         private func expected(countedHeader: UInt64) -> (offload: UInt64, linkHeaders: UInt64, total: UInt64) {
             let offload = self.countsAggregates ? 0 : self.seen.offloaded
-            let packets = self.seen.packets + (self.countsAggregates ? 0 : self.seen.offloadedPackets)
-            let linkHeaders = packets * countedHeader
+            let linkHeaders = self.counterPackets * countedHeader
             return (offload, linkHeaders, self.seen.ip + offload + self.seen.other + linkHeaders)
         }
 

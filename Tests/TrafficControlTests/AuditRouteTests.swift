@@ -20,7 +20,7 @@ struct AuditRouteTests {
         snapshot.evidence = evidence
         snapshot.interfaces?[0].evidence = InterfaceEvidence(
             sent: .init(counterBytes: 10, counterPackets: 1, seen: .init(packets: 1, ip: 10, noSocket: 10)),
-            received: .init(counterBytes: 7, counterPackets: 1, seen: .init(packets: 1, ip: 5), lasting: 2)
+            received: .init(counterBytes: 5, counterPackets: 1, seen: .init(packets: 1, ip: 5, socket: 7))
         )
         self.routes.box.publish(snapshot)
     }
@@ -40,7 +40,7 @@ struct AuditRouteTests {
         #expect(host.unexplained == 2)
         let interface = try await self.audit("?interface=lo")
         #expect(interface.sections.map(\.name) == ["lo"])
-        #expect(interface.sections[0].received.contains(.init(line: .unexplainedAtInterface, bytes: 2)))
+        #expect(interface.sections[0].received.contains(.init(line: .unexplainedAtInterface, bytes: -2)))
         let process = try await self.audit("?process=20")
         #expect(process.sections[0].sent.first == .init(line: .payload, bytes: 40))
         let socket = try await self.audit("?socket=2")

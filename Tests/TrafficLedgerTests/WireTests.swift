@@ -104,7 +104,7 @@ struct WireTests {
                     name: "eth0",
                     sentBytes: bytes,
                     receivedBytes: 0,
-                    sentPackets: bytes / 114,
+                    sentPackets: 100 + (seen - 100) / 100,
                     receivedPackets: 0,
                     networkNamespace: 1,
                     index: 1,
