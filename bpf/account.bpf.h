@@ -21,13 +21,13 @@ struct caller {
 /* init may have started at 0, before the clock ran; 0 marks a free slot. */
 static __always_inline struct caller caller_of(struct task_struct *task)
 {
-	struct task_struct *leader = task->group_leader;
+	struct task_struct *leader = READ(task, group_leader);
 
 	return (struct caller){
 		.leader = leader,
 		.task = task,
-		.start_boottime_ns = leader->start_boottime ?: 1,
-		.tgid = task->tgid,
+		.start_boottime_ns = READ(leader, start_boottime) ?: 1,
+		.tgid = READ(task, tgid),
 	};
 }
 
@@ -40,7 +40,7 @@ static __always_inline struct caller kernel_caller(void)
 /* Everything but the key and the counters. Written once, by whoever claimed the slot. */
 static __always_inline void describe_owner(struct traffic_owner *owner, const struct caller *caller)
 {
-	struct task_struct *leader = caller->leader;
+	struct task_struct *leader = caller->leader, *task = caller->task;
 
 	owner->tgid = caller->tgid;
 	if (!leader) {
@@ -48,12 +48,44 @@ static __always_inline void describe_owner(struct traffic_owner *owner, const st
 		__builtin_memcpy(owner->name, "kernel", sizeof("kernel"));
 		return;
 	}
-	owner->uid = caller->task->cred->uid.val;
-	owner->cgroup_id = leader->cgroups->dfl_cgrp->kn->id;
-	if (leader->flags & PF_KTHREAD)
+	owner->uid = READ(task, cred, uid.val);
+	owner->cgroup_id = READ(leader, cgroups, dfl_cgrp, kn, id);
+	if (READ(leader, flags) & PF_KTHREAD)
 		owner->flags = TRAFFIC_OWNER_KERNEL_THREAD;
 	bpf_core_read(owner->name, sizeof(owner->name), &leader->comm);
 }
+
+#ifdef SOCKETS_IN_HASH
+/*
+ * Without an atomic exchange: an element that only one can insert is a lock that nobody waits for. Who does not get it goes to the
+ * `owners` map.
+ */
+static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
+{
+	u64 serial = socket->serial;
+	u8 taken = 1;
+	bool is_free;
+
+	if (bpf_map_update_elem(&claims, &serial, &taken, BPF_NOEXIST))
+		return false;
+	is_free = !*(volatile u64 *)&owner->start_boottime_ns;
+	if (is_free) {
+		describe_owner(owner, caller);
+		barrier();
+		owner->start_boottime_ns = caller->start_boottime_ns;
+	}
+	bpf_map_delete_elem(&claims, &serial);
+	return is_free;
+}
+#else
+static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
+{
+	if (__sync_val_compare_and_swap(&owner->start_boottime_ns, 0, caller->start_boottime_ns))
+		return false;
+	describe_owner(owner, caller);
+	return true;
+}
+#endif
 
 /*
  * The slot of a process that is not in the first one. A slot is claimed by swapping its start time in; two threads of one
@@ -71,11 +103,8 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 		owner = &socket->owners[i];
 		if (owner->start_boottime_ns == caller.start_boottime_ns && owner->tgid == caller.tgid)
 			return owner;
-		if (!owner->start_boottime_ns &&
-		    !__sync_val_compare_and_swap(&owner->start_boottime_ns, 0, caller.start_boottime_ns)) {
-			describe_owner(owner, &caller);
+		if (!owner->start_boottime_ns && take_slot(socket, owner, &caller))
 			return owner;
-		}
 	}
 	key.serial = socket->serial;
 	key.start_boottime_ns = caller.start_boottime_ns;
@@ -83,7 +112,7 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 	owner = bpf_map_lookup_elem(&owners, &key);
 	if (owner)
 		return owner;
-	__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_SHARED);
+	SET_BITS(socket->flags, TRAFFIC_SOCKET_SHARED);
 	fresh.start_boottime_ns = caller.start_boottime_ns;
 	describe_owner(&fresh, &caller);
 	fresh.flags |= TRAFFIC_OWNER_IN_MAP;
@@ -98,7 +127,7 @@ static __always_inline struct traffic_owner *find_owner(struct traffic_socket *s
 {
 	struct traffic_owner *first = &socket->owners[0];
 
-	if (first->start_boottime_ns == task->group_leader->start_boottime && first->tgid == task->tgid)
+	if (first->start_boottime_ns == READ(task, group_leader, start_boottime) && first->tgid == READ(task, tgid))
 		return first;
 	return claim_owner(socket, task, 0);
 }
@@ -113,7 +142,7 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 		COUNT_LOSS(lost_sent_bytes, bytes);
 		return;
 	}
-	owner = find_owner(socket, bpf_get_current_task_btf());
+	owner = find_owner(socket, current_task());
 	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner && owner->flags & TRAFFIC_OWNER_IN_MAP)
 		__sync_fetch_and_add(&socket->overflow_sent_bytes, bytes);
 	__sync_fetch_and_add(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes, bytes);
@@ -146,7 +175,7 @@ static __always_inline void count_received(struct sock *sk, u64 bytes)
 		COUNT_LOSS(lost_received_bytes, bytes);
 		return;
 	}
-	owner = find_owner(socket, bpf_get_current_task_btf());
+	owner = find_owner(socket, current_task());
 	__sync_fetch_and_add(owner ? &owner->received_bytes : &socket->unowned_received_bytes, bytes);
 }
 

@@ -5,6 +5,63 @@
 #ifndef COMPAT_BPF_H
 #define COMPAT_BPF_H
 
+#ifdef SOCKETS_IN_HASH
+/*
+ * For kernels whose tracing programs have no socket storage (before 5.11; kprobes have none on any): see hash.bpf.h. Where a function's
+ * arguments come in registers the verifier knows no types, so the kernel's memory is copied field by field.
+ */
+#define READ(source, ...)                                                                                              \
+	({                                                                                                             \
+		__typeof__(((void)0, ___arrow(source, __VA_ARGS__))) read_value; /* the comma takes const off */       \
+		BPF_CORE_READ_INTO(&read_value, source, __VA_ARGS__);                                                  \
+		read_value;                                                                                            \
+	})
+#define READ_BITS(source, field) BPF_CORE_READ_BITFIELD_PROBED(source, field)
+
+/* bpf_get_current_task_btf(): Linux 5.11, 3ca1032ab7ab. */
+static __always_inline struct task_struct *current_task(void)
+{
+	return (struct task_struct *)bpf_get_current_task();
+}
+
+static __always_inline struct socket *socket_of(struct file *file)
+{
+	if ((READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return NULL;
+	return READ(file, private_data);
+}
+
+static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
+{
+	return (const struct tcp_sock *)sk;
+}
+
+/*
+ * Before Linux 5.12 (5ffa25502b5a "bpf: Add instructions for atomic_[cmp]xchg") the only atomic operation is an addition whose result
+ * nobody sees. Who needs more here either holds the socket's lock or writes what anybody else would.
+ */
+#define SET_BITS(field, bits) ((field) |= (bits))
+#define SET_ONCE(field, fresh)                                                                                         \
+	do {                                                                                                           \
+		if (!(field))                                                                                          \
+			(field) = (fresh);                                                                             \
+	} while (0)
+#else
+#define READ(source, ...) ___arrow(source, __VA_ARGS__)
+#define READ_BITS(source, field) BPF_CORE_READ_BITFIELD(source, field)
+#define SET_BITS(field, bits) __sync_fetch_and_or(&(field), (bits))
+#define SET_ONCE(field, fresh) __sync_val_compare_and_swap(&(field), 0, (fresh))
+
+static __always_inline struct task_struct *current_task(void)
+{
+	return bpf_get_current_task_btf();
+}
+
+static __always_inline struct socket *socket_of(struct file *file)
+{
+	return bpf_sock_from_file(file);
+}
+
 /* Linux 6.2, a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). Costs nothing: the verifier only notes the type. */
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 
@@ -15,6 +72,7 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 		return bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
 	return bpf_skc_to_tcp_sock(sk);
 }
+#endif
 
 /*
  * The same where it may be another protocol's: then NULL. A raw socket of protocol 6 is no TCP socket, though
@@ -22,7 +80,7 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
  */
 static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 {
-	return sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM ? read_as_tcp(sk) : NULL;
+	return READ(sk, sk_protocol) == IPPROTO_TCP && READ(sk, sk_type) == SOCK_STREAM ? read_as_tcp(sk) : NULL;
 }
 
 /* Whether the IP packet that begins there is a fragment of a larger one. */
@@ -46,10 +104,12 @@ static __always_inline u64 offload_of(const struct sk_buff *skb)
 {
 	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
 
+#ifndef SOCKETS_IN_HASH
 	if (bpf_rdonly_cast) {
 		shared = bpf_rdonly_cast(shared, bpf_core_type_id_kernel(struct skb_shared_info));
 		return shared->gso_size ? (u64)shared->gso_type << 32 | shared->gso_size : 0;
 	}
+#endif
 	return (u64)BPF_CORE_READ(shared, gso_type) << 32 | BPF_CORE_READ(shared, gso_size);
 }
 

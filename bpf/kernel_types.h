@@ -13,12 +13,14 @@ typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef __s32 s32;
+typedef __s64 s64;
 typedef unsigned long size_t;
 
 enum { AF_INET = 2, AF_INET6 = 10, AF_PACKET = 17 };
 enum { SOCK_STREAM = 1, SOCK_RAW = 3 };
 enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_DCCP = 33, IPPROTO_FRAGMENT = 44, IPPROTO_SCTP = 132, IPPROTO_MPTCP = 262 };
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
+enum { S_IFMT = 0170000, S_IFSOCK = 0140000 };
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */
 enum { SKB_GSO_TCPV4 = 1 << 0, SKB_GSO_TCPV6 = 1 << 4 }; /* include/linux/skbuff.h, unchanged since 4.15 */
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5,
@@ -67,6 +69,9 @@ struct in6_addr {
 		__be32 u6_addr32[4];
 	} in6_u;
 };
+typedef struct {
+	s64 counter;
+} atomic64_t;
 struct proto {
 	void *sendpage;
 };
@@ -79,6 +84,7 @@ struct sock_common {
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct proto *skc_prot;
+	atomic64_t skc_cookie;
 	unsigned long skc_flags;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
@@ -127,7 +133,13 @@ struct ipv6hdr {
 	__u8 nexthdr;
 };
 struct mptcp_sock;
-struct file;
+struct inode {
+	unsigned short i_mode;
+};
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+};
 struct tcp_ulp_ops;
 struct inet_connection_sock {
 	const struct tcp_ulp_ops *icsk_ulp_ops;
@@ -169,6 +181,12 @@ struct bpf_iter__tcp {
 	unsigned int uid;
 };
 struct bpf_map;
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	void *key;
+	void *value;
+};
 struct bpf_iter__bpf_sk_storage_map {
 	struct bpf_iter_meta *meta;
 	struct bpf_map *map;

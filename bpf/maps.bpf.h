@@ -5,18 +5,33 @@
 #ifndef MAPS_BPF_H
 #define MAPS_BPF_H
 
+#ifdef SOCKETS_IN_HASH
+/* Before Linux 6.1 kprobes must not use maps that get their memory as they go. */
+enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096 };
+
+/* By the address of the struct sock. About 0.7 KiB each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, struct traffic_socket);
+} sockets SEC(".maps");
+#else
+enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536 };
+
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
+#endif
 
 /* Owners of a socket beyond the slots in its storage. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, OWNERS_LIMIT);
 	__type(key, struct traffic_owner_key);
 	__type(value, struct traffic_owner);
 } owners SEC(".maps");
@@ -30,8 +45,8 @@ struct {
 /* Where a closed socket waits for the next sweep when the ring is full. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, DEFERRED_LIMIT);
 	__type(key, u64);
 	__type(value, struct traffic_socket);
 } deferred SEC(".maps");
@@ -42,6 +57,16 @@ struct {
 	__type(key, u32);
 	__type(value, struct traffic_loss);
 } loss SEC(".maps");
+
+#ifdef SOCKETS_IN_HASH
+/* Sockets, by serial, of which a processor is just giving an owner's slot away. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u8);
+} claims SEC(".maps");
+#endif
 
 /* Processes that have run another program since the last sweep, by struct traffic_owner_key with a serial of 0: their names. */
 struct {

@@ -11,13 +11,13 @@
 
 static __always_inline bool has_upper_layer(const struct tcp_sock *tcp)
 {
-	return tcp->inet_conn.icsk_ulp_ops;
+	return READ(tcp, inet_conn.icsk_ulp_ops);
 }
 
 /* In a sockmap (struct sk_psock; the mark in the pointer is SK_USER_DATA_PSOCK, Linux 6.0, 2a0133723f9e). */
 static __always_inline bool is_in_sockmap(const struct sock *sk)
 {
-	return (u64)sk->sk_user_data & 4;
+	return (u64)READ(sk, sk_user_data) & 4;
 }
 
 static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
@@ -30,9 +30,9 @@ static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 /* A FIN is the last of the sequence: consumed when nothing is unread. */
 static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
 {
-	u32 sequence = tcp->copied_seq;
+	u32 sequence = READ(tcp, copied_seq);
 
-	if (fin_received(sk) && sequence == tcp->rcv_nxt)
+	if (fin_received(sk) && sequence == READ(tcp, rcv_nxt))
 		sequence--;
 	return sequence;
 }
@@ -44,11 +44,11 @@ static __always_inline u32 delivered_sequence(const struct sock *sk, const struc
 static __always_inline u32 delivered_since(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
 					   u32 mark, u32 sequence)
 {
-	u32 grown = sequence - mark, urgent = tcp->urg_seq;
+	u32 grown = sequence - mark, urgent = READ(tcp, urg_seq);
 
 	if (urgent != socket->urgent_mark && urgent - mark < grown) {
 		socket->urgent_mark = urgent;
-		if (!(sk->__sk_common.skc_flags & (1UL << SOCK_URGINLINE))) {
+		if (!(READ(sk, __sk_common.skc_flags) & (1UL << SOCK_URGINLINE))) {
 			grown--;
 			__sync_fetch_and_add(&socket->urgent_bytes, 1);
 		}
@@ -62,7 +62,7 @@ static __always_inline u32 delivered_since(struct traffic_socket *socket, const 
  */
 static __always_inline void start_receive(struct traffic_socket *socket, u32 sequence)
 {
-	__sync_val_compare_and_swap(&socket->receive_mark, 0, RECEIVE_MARK_KNOWN | sequence);
+	SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | sequence);
 }
 
 /* Runs under the socket lock, and nothing else counts receives of such a socket: no atomics here. */
@@ -84,14 +84,14 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 * a listener's queue and nothing of it had been read: start at its first byte.
 	 */
 	if (!socket->receive_mark)
-		start_receive(socket, told.baseline_done ? tcp->rcv_nxt - (u32)tcp->bytes_received : sequence);
+		start_receive(socket, told.baseline_done ? READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received) : sequence);
 	if (sequence == (u32)socket->receive_mark)
 		return;
 	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
-	task = bpf_get_current_task_btf();
+	task = current_task();
 	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */
-	owner = sk->sk_lock.owned ? find_owner(socket, task) : claim_owner(socket, task, 1);
+	owner = READ(sk, sk_lock.owned) ? find_owner(socket, task) : claim_owner(socket, task, 1);
 	if (owner)
 		owner->received_bytes += grown;
 	else

@@ -51,7 +51,7 @@ static __always_inline void join_stream(struct traffic_socket *socket, const str
 	u32 counted = counted_sent(socket);
 
 	barrier();
-	socket->send_start = tcp->write_seq - counted;
+	socket->send_start = READ(tcp, write_seq) - counted;
 	barrier();
 	socket->send_phase = SEND_OPEN;
 }
@@ -59,9 +59,9 @@ static __always_inline void join_stream(struct traffic_socket *socket, const str
 /* Established. Data of TCP Fast Open may be on its way already, so write_seq is not the start; bytes_acked goes back to it. */
 static __always_inline void begin_sending(struct traffic_socket *socket, const struct tcp_sock *tcp)
 {
-	u32 first = tcp->snd_una - (u32)tcp->bytes_acked;
+	u32 first = READ(tcp, snd_una) - (u32)READ(tcp, bytes_acked);
 
-	if (socket->send_phase == SEND_FOREIGN || BPF_CORE_READ_BITFIELD(tcp, repair))
+	if (socket->send_phase == SEND_FOREIGN || READ_BITS(tcp, repair))
 		return;
 	if (socket->role == TRAFFIC_ROLE_CLIENT) {
 		if (socket->send_phase == SEND_OPEN)
@@ -80,7 +80,7 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 /* A connection older than the capture. */
 static __always_inline void adopt_sending(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	u8 state = sk->__sk_common.skc_state;
+	u8 state = READ(sk, __sk_common.skc_state);
 
 	if (socket->send_phase == SEND_UNKNOWN && (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT))
 		join_stream(socket, tcp);
@@ -91,7 +91,7 @@ static __always_inline void end_sending(struct traffic_socket *socket, const str
 {
 	if (socket->send_phase != SEND_OPEN)
 		return;
-	socket->send_end = tcp->write_seq - fin_sent_in(state);
+	socket->send_end = READ(tcp, write_seq) - fin_sent_in(state);
 	barrier();
 	socket->send_phase = SEND_ENDED;
 }
@@ -106,14 +106,14 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	u32 start = socket->send_start, sequence;
 	u8 phase = socket->send_phase, state;
 
-	if (sk->sk_user_data)
+	if (READ(sk, sk_user_data))
 		socket->send_phase = SEND_FOREIGN;
 	if (phase == SEND_ENDED) {
 		sequence = socket->send_end;
 	} else if (phase == SEND_OPEN) {
-		sequence = tcp->write_seq;
+		sequence = READ(tcp, write_seq);
 		barrier();
-		state = sk->__sk_common.skc_state;
+		state = READ(sk, __sk_common.skc_state);
 		if (fin_sent_in(state))
 			sequence--;
 		else if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
@@ -152,7 +152,7 @@ static __always_inline void settle(struct traffic_socket *socket, const struct s
 			*(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes) += missed;
 	}
 	/* Disconnecting sets copied_seq past what was not read, and bytes_received to 0. */
-	if (!socket->receive_mark || !received_by_sequence(tcp) || sequence == mark || !tcp->bytes_received)
+	if (!socket->receive_mark || !received_by_sequence(tcp) || sequence == mark || !READ(tcp, bytes_received))
 		return;
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
 	*(owner ? &owner->received_bytes : &socket->unowned_received_bytes) +=

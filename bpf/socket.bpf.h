@@ -12,7 +12,7 @@ static __always_inline u64 wire_sum(const struct traffic_wire *wire)
 
 static __always_inline bool is_internet(const struct sock *sk)
 {
-	u16 family = sk->__sk_common.skc_family;
+	u16 family = READ(sk, __sk_common.skc_family);
 
 	return family == AF_INET || family == AF_INET6;
 }
@@ -20,7 +20,7 @@ static __always_inline bool is_internet(const struct sock *sk)
 /* Of AF_PACKET: frames, past the internet protocols. */
 static __always_inline bool is_packet(const struct sock *sk)
 {
-	return sk->__sk_common.skc_family == AF_PACKET;
+	return READ(sk, __sk_common.skc_family) == AF_PACKET;
 }
 
 /*
@@ -31,28 +31,28 @@ static __always_inline void read_addresses(struct traffic_socket *socket, const 
 {
 	const struct sock_common *common = &sk->__sk_common;
 
-	socket->family = common->skc_family;
-	socket->state = common->skc_state;
-	if (common->skc_family == AF_PACKET)
+	socket->family = READ(common, skc_family);
+	socket->state = READ(common, skc_state);
+	if (READ(common, skc_family) == AF_PACKET)
 		return; /* it has an interface and no address */
-	socket->local_port = common->skc_num;
-	socket->remote_port = bpf_ntohs(common->skc_dport);
-	if (common->skc_family == AF_INET6) {
+	socket->local_port = READ(common, skc_num);
+	socket->remote_port = bpf_ntohs(READ(common, skc_dport));
+	if (READ(common, skc_family) == AF_INET6) {
 		u32 *local = (u32 *)socket->local_address, *remote = (u32 *)socket->remote_address;
 
-		local[0] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[0];
-		local[1] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[1];
-		local[2] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[2];
-		local[3] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[3];
-		remote[0] = common->skc_v6_daddr.in6_u.u6_addr32[0];
-		remote[1] = common->skc_v6_daddr.in6_u.u6_addr32[1];
-		remote[2] = common->skc_v6_daddr.in6_u.u6_addr32[2];
-		remote[3] = common->skc_v6_daddr.in6_u.u6_addr32[3];
+		local[0] = READ(common, skc_v6_rcv_saddr.in6_u.u6_addr32[0]);
+		local[1] = READ(common, skc_v6_rcv_saddr.in6_u.u6_addr32[1]);
+		local[2] = READ(common, skc_v6_rcv_saddr.in6_u.u6_addr32[2]);
+		local[3] = READ(common, skc_v6_rcv_saddr.in6_u.u6_addr32[3]);
+		remote[0] = READ(common, skc_v6_daddr.in6_u.u6_addr32[0]);
+		remote[1] = READ(common, skc_v6_daddr.in6_u.u6_addr32[1]);
+		remote[2] = READ(common, skc_v6_daddr.in6_u.u6_addr32[2]);
+		remote[3] = READ(common, skc_v6_daddr.in6_u.u6_addr32[3]);
 	} else {
 		*(u32 *)&socket->local_address[8] = bpf_htonl(0xffff);
-		*(u32 *)&socket->local_address[12] = common->skc_rcv_saddr;
+		*(u32 *)&socket->local_address[12] = READ(common, skc_rcv_saddr);
 		*(u32 *)&socket->remote_address[8] = bpf_htonl(0xffff);
-		*(u32 *)&socket->remote_address[12] = common->skc_daddr;
+		*(u32 *)&socket->remote_address[12] = READ(common, skc_daddr);
 	}
 }
 
@@ -62,7 +62,7 @@ enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
 /* The peer's FIN came in sequence. It takes one number of the sequence space and is not payload. */
 static __always_inline bool fin_received(const struct sock *sk)
 {
-	return sk->__sk_common.skc_flags & (1UL << SOCK_DONE);
+	return READ(sk, __sk_common.skc_flags) & (1UL << SOCK_DONE);
 }
 
 /* Our FIN takes one too. */
@@ -74,7 +74,7 @@ static __always_inline bool fin_sent_in(u32 state)
 
 static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_sock *tcp)
 {
-	u32 unread = tcp->rcv_nxt - tcp->copied_seq;
+	u32 unread = READ(tcp, rcv_nxt) - READ(tcp, copied_seq);
 
 	return unread - (unread && fin_received(sk));
 }
@@ -87,22 +87,22 @@ static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_
 static __always_inline void read_tcp_counters(struct traffic_socket *socket, const struct sock *sk,
 					      const struct tcp_sock *tcp, u32 state)
 {
-	u32 unsent = tcp->write_seq - tcp->snd_nxt;
-	u64 received = tcp->bytes_received;
+	u32 unsent = READ(tcp, write_seq) - READ(tcp, snd_nxt);
+	u64 received = READ(tcp, bytes_received);
 
-	if (state == TCP_CLOSE && !tcp->bytes_sent && !received)
+	if (state == TCP_CLOSE && !READ(tcp, bytes_sent) && !received)
 		return; /* disconnected, which set them to 0: what was read before stands */
-	if ((tcp->inet_conn.icsk_ulp_ops || (u64)sk->sk_user_data & 4) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
-		__sync_fetch_and_or(&socket->flags, TRAFFIC_SOCKET_FRAMED);
-	socket->tcp_sent_bytes = socket->earlier_sent_bytes + tcp->bytes_sent;
+	if ((READ(tcp, inet_conn.icsk_ulp_ops) || (u64)READ(sk, sk_user_data) & 4) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED);
+	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
 	socket->unsent_bytes = unsent - (unsent && fin_sent_in(state));
 	socket->unread_bytes = unread_bytes(sk, tcp);
-	socket->retransmitted_bytes = socket->earlier_retransmitted_bytes + tcp->bytes_retrans;
-	socket->retransmitted_segments = tcp->total_retrans;
-	socket->segments_sent = tcp->segs_out;
-	socket->segments_received = tcp->segs_in;
-	socket->smoothed_rtt_us = tcp->srtt_us >> 3;
+	socket->retransmitted_bytes = socket->earlier_retransmitted_bytes + READ(tcp, bytes_retrans);
+	socket->retransmitted_segments = READ(tcp, total_retrans);
+	socket->segments_sent = READ(tcp, segs_out);
+	socket->segments_received = READ(tcp, segs_in);
+	socket->smoothed_rtt_us = READ(tcp, srtt_us) >> 3;
 }
 
 /* connect() on a socket that was disconnected: what was read when it closed is the sum of its connections so far. */
@@ -113,10 +113,25 @@ static __always_inline void begin_connection(struct traffic_socket *socket)
 	socket->earlier_retransmitted_bytes = socket->retransmitted_bytes;
 }
 
+#ifdef SOCKETS_IN_HASH
+#include "hash.bpf.h"
+#else
 static __always_inline void number_socket(struct traffic_socket *socket)
 {
 	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
 }
+
+/* `sk` is a struct sock, or what a program's context has for one. */
+#define storage_of(sk) ((struct traffic_socket *)bpf_sk_storage_get(&sockets, sk, NULL, 0))
+#define storage_of_context(sk) storage_of(sk)
+#define make_storage(sk) ((struct traffic_socket *)bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE))
+#define make_storage_of_context(sk) make_storage(sk)
+#define cookie_of(sk, named) bpf_get_socket_cookie(named)
+
+/* The kernel frees it with the socket. */
+#define drop_storage(sk)
+#define drop_storage_of_context(sk)
+#endif
 
 /* The same of a socket that a program's context is, which can't be read by plain loads. */
 static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
@@ -145,29 +160,29 @@ static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
  */
 static __noinline struct traffic_socket *open_socket(struct sock *sk, void *named)
 {
-	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct traffic_socket *socket = make_storage(sk);
 
 	/* Who comes second while the storage is being made gets nothing (EEXIST), and then finds it. */
 	if (!socket)
-		socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+		socket = storage_of(sk);
 	if (!socket || socket->serial)
 		return socket;
-	socket->protocol = sk->sk_protocol;
-	socket->type = sk->sk_type;
-	socket->network_namespace = sk->__sk_common.skc_net.net->ns.inum;
+	socket->protocol = READ(sk, sk_protocol);
+	socket->type = READ(sk, sk_type);
+	socket->network_namespace = READ(sk, __sk_common.skc_net.net, ns.inum);
 	read_addresses(socket, sk);
 	if (told.baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;
-	socket->cookie = bpf_get_socket_cookie(named);
+	socket->cookie = cookie_of(sk, named);
 	number_socket(socket);
 	return socket;
 }
 
 static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 {
-	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	struct traffic_socket *socket = storage_of(sk);
 
 	return socket ? socket : open_socket(sk, sk);
 }

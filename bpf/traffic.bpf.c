@@ -9,6 +9,9 @@
  */
 #include "kernel_types.h"
 
+#ifdef SOCKETS_IN_HASH
+#include <asm/ptrace.h>
+#endif
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <bpf/bpf_core_read.h>
@@ -107,7 +110,7 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 		return 0; /* counted in tcp_rcv_space_adjust */
 	count_received(sk, result);
 	if (tcp && flags & MSG_OOB) {
-		struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+		struct traffic_socket *socket = storage_of(sk);
 
 		if (socket)
 			__sync_fetch_and_add(&socket->urgent_bytes, -1);
@@ -162,7 +165,7 @@ int BPF_PROG(sock_common_recvmsg_exit, struct socket *socket, void *message, siz
 SEC("fexit/sock_splice_read")
 int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pipe, size_t size, unsigned int flags, long result)
 {
-	struct socket *socket = bpf_sock_from_file(file);
+	struct socket *socket = socket_of(file);
 
 	return result > 0 && socket && socket->ops->splice_read && socket->sk ? received(socket->sk, result, 0) : 0;
 }
@@ -185,6 +188,10 @@ int BPF_PROG(tcp_receive, struct sock *sk)
 	return 0;
 }
 
+#ifdef SOCKETS_IN_HASH
+#include "kprobe.bpf.h"
+#endif
+
 /* Lives of sockets ------------------------------------------------------------------------------------------------- */
 
 /*
@@ -201,10 +208,10 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	tcp = tcp_of(sk);
 	if (tcp && has_upper_layer(tcp))
 		return 0; /* an MPTCP or SMC subflow: the socket above it counts */
-	if (!tcp && sk->sk_protocol != IPPROTO_MPTCP && sk->sk_protocol != IPPROTO_SCTP && sk->sk_protocol != IPPROTO_DCCP)
+	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
 		return 0;
 	if (new_state == TCP_CLOSE) {
-		socket = tcp ? bpf_sk_storage_get(&sockets, sk, NULL, 0) : NULL;
+		socket = tcp ? storage_of(sk) : NULL;
 		if (socket) {
 			end_sending(socket, tcp, old_state);
 			read_tcp_counters(socket, sk, tcp, old_state);
@@ -225,11 +232,11 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		begin_connecting(socket);
 		begin_connection(socket);
-		find_owner(socket, bpf_get_current_task_btf());
+		find_owner(socket, current_task());
 		break;
 	case TCP_LISTEN:
 		socket->role = TRAFFIC_ROLE_LISTENER;
-		find_owner(socket, bpf_get_current_task_btf());
+		find_owner(socket, current_task());
 		break;
 	case TCP_ESTABLISHED:
 		/* Two clients that connect to each other pass through SYN_RECV. MPTCP clones its listener, and the clone goes from there. */
@@ -239,7 +246,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 			socket->role = TRAFFIC_ROLE_SERVER;
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
 		if (tcp) {
-			socket->receive_mark = RECEIVE_MARK_KNOWN | tcp->copied_seq;
+			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);
 			begin_sending(socket, tcp);
 			take_early(socket);
 		}
@@ -251,7 +258,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 /* TCP's last word on a socket: after close(), after the last acknowledgement. */
 static __always_inline int destroyed(struct sock *sk)
 {
-	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	struct traffic_socket *socket = storage_of(sk);
 	const struct tcp_sock *tcp;
 	u32 length;
 
@@ -266,6 +273,7 @@ static __always_inline int destroyed(struct sock *sk)
 	}
 	socket->state = TCP_CLOSE;
 	close_socket(socket);
+	drop_storage(sk);
 	return 0;
 }
 
@@ -305,7 +313,7 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
 {
-	struct traffic_socket *socket = bpf_sk_storage_get(&sockets, context, NULL, 0);
+	struct traffic_socket *socket = storage_of_context(context);
 
 	if (!socket || (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
 		return 1;
@@ -313,8 +321,23 @@ int socket_release(struct bpf_sock *context)
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);
 	close_socket(socket);
+	drop_storage_of_context(context);
 	return 1;
 }
+
+#ifdef SOCKETS_IN_HASH
+/* A new socket at an address whose last one's end no program saw. */
+static __always_inline void socket_end_missed(struct bpf_sock *context)
+{
+	u64 address = address_of(context);
+	struct traffic_socket *socket = storage_at(address);
+
+	if (!socket)
+		return;
+	close_socket(socket);
+	drop_storage_at(address);
+}
+#endif
 
 /*
  * The birth of the others: before it moves its first byte, packets may come for it. Not run for sockets that the kernel makes
@@ -325,9 +348,13 @@ int socket_create(struct bpf_sock *context)
 {
 	struct traffic_socket *socket;
 
+#ifdef SOCKETS_IN_HASH
+	bpf_get_socket_cookie(context); /* from now on it has one */
+	socket_end_missed(context);
+#endif
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
-	socket = bpf_sk_storage_get(&sockets, context, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	socket = make_storage_of_context(context);
 	if (!socket)
 		return 1; /* counted when bytes move */
 	socket->family = context->family;
@@ -350,8 +377,8 @@ int socket_create(struct bpf_sock *context)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)
 {
-	struct task_struct *leader = task->group_leader;
-	struct traffic_owner_key key = { .start_boottime_ns = leader->start_boottime ?: 1, .tgid = task->tgid };
+	struct task_struct *leader = READ(task, group_leader);
+	struct traffic_owner_key key = { .start_boottime_ns = READ(leader, start_boottime) ?: 1, .tgid = READ(task, tgid) };
 	struct traffic_name name;
 
 	bpf_core_read(&name, sizeof(name), &leader->comm);

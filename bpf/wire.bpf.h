@@ -237,6 +237,16 @@ static __always_inline void count_wire(struct traffic_wire *wire, const struct p
  */
 static __noinline struct traffic_socket *find_packet_socket(struct __sk_buff *skb, struct bpf_sock *common)
 {
+#ifdef SOCKETS_IN_HASH
+	struct sock *known = (struct sock *)address_of(common);
+	u8 state = READ(known, __sk_common.skc_state);
+	const struct tcp_sock *stream;
+
+	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV)
+		return NULL;
+	stream = tcp_of(known);
+	return stream && received_by_sequence(stream) ? open_socket(known, known) : NULL;
+#else
 	struct bpf_sock *sk = bpf_sk_fullsock(common);
 	struct tcp_sock *tcp;
 
@@ -250,6 +260,7 @@ static __noinline struct traffic_socket *find_packet_socket(struct __sk_buff *sk
 	}
 	tcp = bpf_skc_to_tcp_sock(sk);
 	return tcp && received_by_sequence(tcp) ? open_socket((struct sock *)tcp, skb) : NULL;
+#endif
 }
 
 static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *skb)
@@ -259,8 +270,16 @@ static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *sk
 
 	if (!sk || !told.baseline_done)
 		return NULL;
-	socket = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	socket = storage_of_context(sk);
+#ifdef SOCKETS_IN_HASH
+	if (!socket)
+		socket = find_packet_socket(skb, sk);
+	if (socket && !socket->cookie)
+		socket->cookie = bpf_get_socket_cookie(skb);
+	return socket;
+#else
 	return socket ? socket : find_packet_socket(skb, sk);
+#endif
 }
 
 /* After its last word a socket's packets are the kernel's own: the end of an MPTCP connection that was closed. */

@@ -1,24 +1,29 @@
 import Foundation
 import PackagePlugin
 
-/// Compiles `bpf/traffic.bpf.c` with the toolchain's own clang, which has the BPF back end, and embeds the object in the target.
+/// Compiles the programs in `bpf/` with the toolchain's own clang, which has the BPF back end, and embeds the objects in the target.
 @main
 struct BPFBuildPlugin: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: any Target) async throws -> [Command] {
         let bpf = context.package.directoryURL.appending(path: "bpf")
-        let output = context.pluginWorkDirectoryURL.appending(path: "EmbeddedTrafficObject.swift")
         let sources = try [bpf, bpf.appending(path: "include")].flatMap { directory in
             try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
         }
-        return [
-            .buildCommand(
-                displayName: "Compiling bpf/traffic.bpf.c",
+        let objects = [
+            (source: "traffic.bpf.c", output: "EmbeddedTrafficObject", name: "embeddedTrafficObject", cpu: "v3"),
+            // For Linux before 5.12, whose atomic operations are those of v2.
+            (source: "traffic_hash.bpf.c", output: "EmbeddedHashObject", name: "embeddedHashObject", cpu: "v2"),
+        ]
+        return try objects.map { object in
+            let output = context.pluginWorkDirectoryURL.appending(path: "\(object.output).swift")
+            return .buildCommand(
+                displayName: "Compiling bpf/\(object.source)",
                 executable: try context.tool(named: "bpfembed").url,
-                arguments: [bpf.appending(path: "traffic.bpf.c").path(), output.path()],
+                arguments: [bpf.appending(path: object.source).path(), output.path(), object.name, object.cpu],
                 inputFiles: sources.filter { ["c", "h"].contains($0.pathExtension) },
                 // Only the Swift file: naming the object as well would make a resource bundle.
                 outputFiles: [output]
             )
-        ]
+        }
     }
 }

@@ -3,7 +3,7 @@ import CTrafficABI
 import Glibc
 public import TrafficModel
 
-/// The `fexit` and `tracepoint` rungs: counters in the kernel's socket storage, swept once per tick, and a ring buffer with the
+/// The rungs with BPF programs: counters in the kernel's socket storage or, on `kprobe`, in a hash, swept once per tick, and a ring buffer with the
 /// final totals of closed sockets.
 public final class BPFCapture: CaptureSource {
     public private(set) var status: CaptureStatus
@@ -160,7 +160,7 @@ public final class BPFCapture: CaptureSource {
 
     private func tell(reportAll: Bool = false) throws(CaptureError) {
         // Not before a call was missed: a stream that is ahead of its calls for another reason must not be made up for.
-        let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0
+        let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.rung == .kprobe
         try self.told.setGlobals(
             traffic_told(
                 baseline_done: 1,
@@ -301,6 +301,7 @@ public final class BPFCapture: CaptureSource {
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.rung.links.missedRuns())
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
+            loss.missedRuns += cpu.returns_missed
             loss.ringFull += cpu.closed_deferred + cpu.closed_lost
             loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost + cpu.interfaces_lost
             loss.lostSentBytes += cpu.lost_sent_bytes

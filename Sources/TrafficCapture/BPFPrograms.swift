@@ -8,12 +8,14 @@ struct BPFPrograms {
         enum Place: Hashable, CustomStringConvertible {
             /// A kernel function or tracepoint.
             case target(String, kind: bpf_attach_type)
+            /// The entry or the exit of a kernel function.
+            case probe(String)
             /// The root of the cgroup hierarchy.
             case cgroup
 
             var description: String {
                 switch self {
-                case .target(let target, _): target
+                case .target(let target, _), .probe(let target): target
                 case .cgroup: "cgroup hierarchy"
                 }
             }
@@ -36,6 +38,12 @@ struct BPFPrograms {
             self.blindSpot = blindSpot
         }
 
+        init(_ program: String, kprobe target: String, blindSpot: String? = nil) {
+            self.program = program
+            self.place = .probe(target)
+            self.blindSpot = blindSpot
+        }
+
         init(_ program: String, cgroupBlindSpot blindSpot: String) {
             self.program = program
             self.place = .cgroup
@@ -46,6 +54,7 @@ struct BPFPrograms {
         var isKnownToKernel: Bool {
             switch self.place {
             case .target(let target, let kind): libbpf_find_vmlinux_btf_id(target, kind) > 0
+            case .probe(let function): libbpf_find_vmlinux_btf_id(function, BPF_TRACE_FENTRY) > 0
             case .cgroup: true
             }
         }
@@ -65,6 +74,7 @@ struct BPFPrograms {
         switch rung {
         case .fexit: BPFPrograms(hooks: self.fexit + self.everyRung)
         case .tracepoint: BPFPrograms(hooks: self.tracepoint + self.everyRung)
+        case .kprobe: BPFPrograms(hooks: self.kprobe + self.everyRung)
         case .poll: BPFPrograms(hooks: [])
         }
     }
@@ -85,13 +95,33 @@ struct BPFPrograms {
         Hook(
             "sock_common_recvmsg_exit",
             fexit: "sock_common_recvmsg",
-            blindSpot: "what raw and ping sockets receive over IPv6"
+            blindSpot: rawReceiveBlindSpot
         ),
     ]
 
     private static let tracepoint = [
         Hook("sock_send_length", tracepoint: "sock_send_length"),
         Hook("sock_recv_length", tracepoint: "sock_recv_length"),
+    ]
+
+    private static let kprobe = [
+        Hook("socket_unlocked", kprobe: "release_sock"),
+        Hook("inet_sendmsg_called", kprobe: "inet_sendmsg"),
+        Hook("inet_sendmsg_returned", kprobe: "inet_sendmsg"),
+        Hook("inet6_sendmsg_called", kprobe: "inet6_sendmsg"),
+        Hook("inet6_sendmsg_returned", kprobe: "inet6_sendmsg"),
+        Hook("inet_sendpage_called", kprobe: "inet_sendpage"),
+        Hook("inet_sendpage_returned", kprobe: "inet_sendpage"),
+        Hook("inet_recvmsg_called", kprobe: "inet_recvmsg"),
+        Hook("inet_recvmsg_returned", kprobe: "inet_recvmsg"),
+        Hook("inet6_recvmsg_called", kprobe: "inet6_recvmsg"),
+        Hook("inet6_recvmsg_returned", kprobe: "inet6_recvmsg"),
+        Hook("sock_common_recvmsg_called", kprobe: "sock_common_recvmsg", blindSpot: rawReceiveBlindSpot),
+        Hook("sock_common_recvmsg_returned", kprobe: "sock_common_recvmsg", blindSpot: rawReceiveBlindSpot),
+        Hook("sock_splice_read_called", kprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
+        Hook("sock_splice_read_returned", kprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
+        Hook("datagram_consumed", kprobe: "skb_consume_udp"),
+        Hook("socket_released", kprobe: "inet_release"),
     ]
 
     private static let everyRung = [
@@ -117,12 +147,19 @@ struct BPFPrograms {
     ]
 
     private static let frameBlindSpot = "AF_PACKET sockets"
+    private static let rawReceiveBlindSpot = "what raw and ping sockets receive over IPv6"
     private static let splicedBlindSpot =
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
     static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
 
     /// Functions that a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
-    static let dispensable: Set<String> = ["inet6_sendmsg_exit", "inet6_recvmsg_exit", "inet_sendpage_exit"]
+    static let dispensable: Set<String> = [
+        "inet6_sendmsg_exit", "inet6_recvmsg_exit", "inet_sendpage_exit",
+        "inet6_sendmsg_called", "inet6_sendmsg_returned", "inet6_recvmsg_called", "inet6_recvmsg_returned",
+        "inet_sendpage_called", "inet_sendpage_returned",
+        // A part of udp_recvmsg() then, and the return counts.
+        "datagram_consumed",
+    ]
 
     /// What a rung of BPF programs can't see on this kernel.
     static func blindSpots(of rung: CaptureRung) -> [String] {

@@ -1,11 +1,18 @@
-/// The BPF object that BPFBuildPlugin compiled from `bpf/`, as ELF.
-package enum EmbeddedObject {
-    package static func elf() -> [UInt8] {
-        let digits = UnsafeBufferPointer(
-            start: embeddedTrafficObject.utf8Start,
-            count: embeddedTrafficObject.utf8CodeUnitCount
-        )
-        return (0..<digits.count / 2).map { value(digits[2 * $0]) << 4 | value(digits[2 * $0 + 1]) }
+/// The BPF objects that BPFBuildPlugin compiled from `bpf/`, as ELF.
+package enum EmbeddedObject: CaseIterable {
+    /// The counters are in the kernel's socket storage.
+    case storage
+    /// They are in a hash by the socket's address.
+    case hash
+
+    package func elf() -> [UInt8] {
+        let text =
+            switch self {
+            case .storage: embeddedTrafficObject
+            case .hash: embeddedHashObject
+            }
+        let digits = UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+        return (0..<digits.count / 2).map { Self.value(digits[2 * $0]) << 4 | Self.value(digits[2 * $0 + 1]) }
     }
 
     private static func value(_ digit: UInt8) -> UInt8 {

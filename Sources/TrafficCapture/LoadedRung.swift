@@ -43,7 +43,7 @@ struct LoadedRung: ~Copyable {
         }
         while true {
             do throws(CaptureError) {
-                let object = try LoadedRung.load(Set(hooks.map(\.program)), faults)
+                let object = try LoadedRung.load(rung.object, Set(hooks.map(\.program)), faults)
                 self.links = try LoadedRung.attach(hooks.filter { !faults.leftOut.contains($0.program) }, object)
                 self.object = object
                 break
@@ -62,8 +62,12 @@ struct LoadedRung: ~Copyable {
         self.seesPackets = BPFPrograms.packets.isSubset(of: hooks.map(\.program))
     }
 
-    private static func load(_ programs: Set<String>, _ faults: Faults) throws(CaptureError) -> BPFObject {
-        let object = try BPFObject(elf: EmbeddedObject.elf())
+    private static func load(
+        _ embedded: EmbeddedObject,
+        _ programs: Set<String>,
+        _ faults: Faults
+    ) throws(CaptureError) -> BPFObject {
+        let object = try BPFObject(elf: embedded.elf())
         object.select(programs: programs.union(BPFPrograms.iterators))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
         if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
@@ -82,7 +86,7 @@ struct LoadedRung: ~Copyable {
         for hook in hooks {
             let program = try object.program(hook.program)
             switch hook.place {
-            case .target:
+            case .target, .probe:
                 try links.attach(program)
             case .cgroup:
                 do throws(CaptureError) {
@@ -94,6 +98,11 @@ struct LoadedRung: ~Copyable {
         }
         return links
     }
+}
+
+extension CaptureRung {
+    /// Where its programs are.
+    fileprivate var object: EmbeddedObject { self == .kprobe ? .hash : .storage }
 }
 
 /// The attached programs of a rung.

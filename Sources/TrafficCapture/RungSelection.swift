@@ -27,7 +27,7 @@ public struct RungSelection {
             do {
                 self.source =
                     switch rung {
-                    case .fexit, .tracepoint:
+                    case .fexit, .tracepoint, .kprobe:
                         try BPFCapture(rung: rung, reason: refusals.reason, wire: wire)
                     case .poll:
                         try PollCapture(reason: refusals.reason)

@@ -36,6 +36,8 @@ public enum CaptureRung: String, Sendable, Codable, CaseIterable {
     case fexit
     /// BPF on tracepoints only; Linux 6.3 and later.
     case tracepoint
+    /// BPF on function entries and exits by kprobes, for kernels that offer neither of the above.
+    case kprobe
     /// `sock_diag` and `/proc`, no BPF.
     case poll
 }

@@ -1,7 +1,7 @@
-// bpfembed SOURCE.bpf.c OUTPUT.swift
+// bpfembed SOURCE.bpf.c OUTPUT.swift NAME CPU
 //
 // Compiles a BPF program and writes it as Swift source: one hexadecimal StaticString, because that compiles in a tenth of a
-// second where an array literal of 64 KiB takes seven.
+// second where an array literal of 64 KiB takes seven. NAME is the string's, CPU the instruction set (clang's -mcpu).
 
 import Foundation
 
@@ -36,9 +36,10 @@ func run(_ tool: String, _ arguments: [String]) {
     guard process.terminationStatus == 0 else { fail("\(tool) exited with \(process.terminationStatus)") }
 }
 
-guard CommandLine.arguments.count == 3 else { fail("usage: bpfembed SOURCE.bpf.c OUTPUT.swift") }
+guard CommandLine.arguments.count == 5 else { fail("usage: bpfembed SOURCE.bpf.c OUTPUT.swift NAME CPU") }
 let source = URL(fileURLWithPath: CommandLine.arguments[1])
 let output = URL(fileURLWithPath: CommandLine.arguments[2])
+let (name, cpu) = (CommandLine.arguments[3], CommandLine.arguments[4])
 let object = output.deletingPathExtension().appendingPathExtension("o")
 
 #if arch(x86_64)
@@ -52,7 +53,7 @@ let (architecture, multiarch) = ("arm64", "aarch64-linux-gnu")
 run(
     "clang",
     [
-        "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+        "-target", "bpf", "-mcpu=\(cpu)", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
         "-D__TARGET_ARCH_\(architecture)", "-I/usr/include/\(multiarch)",
         // Paths of the building machine stay out of the debug information.
         "-ffile-prefix-map=\(source.deletingLastPathComponent().path)/=", "-fdebug-compilation-dir=.",
@@ -70,7 +71,7 @@ do {
     }.joined()
     let text = """
         // Made by bpfembed from \(source.lastPathComponent).
-        let embeddedTrafficObject: StaticString = "\(hexadecimal)"
+        let \(name): StaticString = "\(hexadecimal)"
 
         """
     try Data(text.utf8).write(to: output, options: .atomic)

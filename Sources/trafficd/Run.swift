@@ -190,7 +190,7 @@ struct StartFailure: Error, CustomStringConvertible {
 }
 
 enum RungOption: String, ExpressibleByArgument, CaseIterable {
-    case auto, fexit, tracepoint, poll
+    case auto, fexit, tracepoint, kprobe, poll
 
     /// `nil` for the best one.
     var rung: CaptureRung? { CaptureRung(rawValue: self.rawValue) }

@@ -72,6 +72,7 @@ struct RecordLayoutTests {
                     offset: MemoryLayout<traffic_loss>.offset(of: \.lost_wire_received_bytes)
                 ),
                 Field(name: "interfaces_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.interfaces_lost)),
+                Field(name: "returns_missed", offset: MemoryLayout<traffic_loss>.offset(of: \.returns_missed)),
             ]
         ),
         (
@@ -208,11 +209,11 @@ struct RecordLayoutTests {
         ),
     ]
 
-    @Test("every field stands where the BPF object's BTF says", arguments: Self.structs.indices)
-    func layout(index: Int) throws {
+    @Test("every field stands where the BPF object's BTF says", arguments: Self.structs.indices, EmbeddedObject.allCases)
+    func layout(index: Int, object: EmbeddedObject) throws {
         let swift = Self.structs[index]
         let file = FileManager.default.temporaryDirectory.appending(path: "traffic-\(UUID()).o")
-        try Data(EmbeddedObject.elf()).write(to: file)
+        try Data(object.elf()).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         let btf = try #require(btf__parse_elf(file.path(), nil))
         defer { btf__free(btf) }

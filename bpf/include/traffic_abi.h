@@ -194,6 +194,7 @@ struct traffic_loss {
 	__u64 lost_wire_sent_bytes;
 	__u64 lost_wire_received_bytes;
 	__u64 interfaces_lost; /* times a packet passed an interface that found no room in the `interfaces` map */
+	__u64 returns_missed; /* calls of the `kprobe` rung that were begun and whose return was not seen */
 };
 
 #endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Rung `kprobe`: where the kernel has neither trampolines nor the tracepoint sock_send_length.
+ *
+ * A kretprobe does not see every return: it has room for so many calls at a time, and a call that waits keeps its place. So nothing that
+ * waits long or is frequent depends on one:
+ * - TCP is counted by its sequence numbers in both directions, received bytes in tcp_rcv_space_adjust as on the other rungs, sent ones
+ *   each time that the socket is unlocked. What one run is left out of the next one finds.
+ * - UDP's receive is counted where the datagram is done with (skb_consume_udp).
+ * The rest is counted by returns: sends of UDP, and of other protocols both. A call whose return was not seen shows when its
+ * thread makes the next one, and is counted as missed.
+ */
+#ifndef KPROBE_BPF_H
+#define KPROBE_BPF_H
+
+enum call_kind { CALL_SEND, CALL_SENDPAGE, CALL_RECEIVE, CALL_SPLICE };
+
+/* A call at work, by its thread: one may make another one of another kind. */
+struct call_key {
+	u64 thread;
+	u64 kind; /* enum call_kind */
+};
+
+struct call {
+	u64 sk;
+	u32 flags;
+	u32 counted; /* by skb_consume_udp */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct call_key);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+static __always_inline struct call_key call_of(u64 kind)
+{
+	return (struct call_key){ .thread = bpf_get_current_pid_tgid(), .kind = kind };
+}
+
+/* `sk` NULL: a call that is not counted by its return. */
+static __always_inline int called(u64 kind, struct sock *sk, u32 flags)
+{
+	struct call_key key = call_of(kind);
+	struct call call = { .sk = (u64)sk, .flags = flags };
+	struct call *before = bpf_map_lookup_elem(&calls, &key);
+
+	if (before) {
+		if (!before->counted)
+			COUNT_LOSS(returns_missed, 1);
+		bpf_map_delete_elem(&calls, &key);
+	}
+	if (sk && bpf_map_update_elem(&calls, &key, &call, BPF_ANY))
+		COUNT_LOSS(returns_missed, 1);
+	return 0;
+}
+
+/* Whether the call that returns is one to be counted. */
+static __always_inline bool returned(u64 kind, struct call *call)
+{
+	struct call_key key = call_of(kind);
+	struct call *found = bpf_map_lookup_elem(&calls, &key);
+
+	if (!found)
+		return false;
+	*call = *found;
+	bpf_map_delete_elem(&calls, &key);
+	return true;
+}
+
+/* Sends ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether socket_unlocked() counts what it sends. Not before it is established, nor what the kernel uses too. */
+static __always_inline bool sent_by_sequence(struct sock *sk)
+{
+	const struct tcp_sock *tcp = tcp_of(sk);
+	struct traffic_socket *socket;
+
+	if (!tcp || !received_by_sequence(tcp) || READ(sk, sk_user_data))
+		return false;
+	socket = storage_of(sk);
+	return socket && (socket->send_phase == SEND_OPEN || socket->send_phase == SEND_ENDED);
+}
+
+static __always_inline int sends(u64 kind, struct sock *sk)
+{
+	return called(kind, sk && is_internet(sk) && !sent_by_sequence(sk) ? sk : NULL, 0);
+}
+
+static __always_inline int sends_returned(u64 kind, long result)
+{
+	struct call call;
+	struct sock *sk;
+
+	if (!returned(kind, &call))
+		return 0;
+	sk = (struct sock *)call.sk;
+	return sent_by_sequence(sk) ? 0 : sent(sk, result);
+}
+
+/*
+ * A process lets go of a socket that it had locked: after each call, and before it waits in one. What the stream has grown by is its
+ * doing. Under the lock, and nothing else counts sends of such a socket.
+ */
+SEC("kprobe/release_sock")
+int BPF_KPROBE(socket_unlocked, struct sock *sk)
+{
+	const struct tcp_sock *tcp = tcp_of(sk);
+	struct traffic_socket *socket;
+	u32 length;
+	s32 grown;
+
+	if (!tcp)
+		return 0;
+	socket = storage_of(sk);
+	if (!socket || !stream_length(socket, sk, tcp, &length))
+		return 0;
+	grown = length - counted_sent(socket);
+	if (grown > 0)
+		count_sent(sk, grown);
+	return 0;
+}
+
+SEC("kprobe/inet_sendmsg")
+int BPF_KPROBE(inet_sendmsg_called, struct socket *socket)
+{
+	return sends(CALL_SEND, READ(socket, sk));
+}
+
+SEC("kretprobe/inet_sendmsg")
+int BPF_KRETPROBE(inet_sendmsg_returned, int result)
+{
+	return sends_returned(CALL_SEND, result);
+}
+
+SEC("kprobe/inet6_sendmsg")
+int BPF_KPROBE(inet6_sendmsg_called, struct socket *socket)
+{
+	return sends(CALL_SEND, READ(socket, sk));
+}
+
+SEC("kretprobe/inet6_sendmsg")
+int BPF_KRETPROBE(inet6_sendmsg_returned, int result)
+{
+	return sends_returned(CALL_SEND, result);
+}
+
+/* As inet_sendpage_exit. */
+SEC("kprobe/inet_sendpage")
+int BPF_KPROBE(inet_sendpage_called, struct socket *socket)
+{
+	struct sock *sk = READ(socket, sk);
+
+	if (!bpf_core_field_exists(struct proto, sendpage) || !READ(sk, __sk_common.skc_prot, sendpage))
+		sk = NULL;
+	return sends(CALL_SENDPAGE, sk);
+}
+
+SEC("kretprobe/inet_sendpage")
+int BPF_KRETPROBE(inet_sendpage_returned, long result)
+{
+	return sends_returned(CALL_SENDPAGE, result);
+}
+
+/* Receives --------------------------------------------------------------------------------------------------------- */
+
+static __always_inline int receives(u64 kind, struct sock *sk, int flags)
+{
+	const struct tcp_sock *tcp;
+
+	if (!sk || !is_internet(sk) || flags & (MSG_PEEK | MSG_ERRQUEUE))
+		return called(kind, NULL, 0);
+	tcp = tcp_of(sk);
+	return called(kind, tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) ? NULL : sk, flags);
+}
+
+static __always_inline int receives_returned(u64 kind, long result)
+{
+	struct call call;
+
+	return returned(kind, &call) && !call.counted ? received((struct sock *)call.sk, result, call.flags) : 0;
+}
+
+SEC("kprobe/inet_recvmsg")
+int BPF_KPROBE(inet_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
+{
+	return receives(CALL_RECEIVE, READ(socket, sk), flags);
+}
+
+SEC("kretprobe/inet_recvmsg")
+int BPF_KRETPROBE(inet_recvmsg_returned, int result)
+{
+	return receives_returned(CALL_RECEIVE, result);
+}
+
+SEC("kprobe/inet6_recvmsg")
+int BPF_KPROBE(inet6_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
+{
+	return receives(CALL_RECEIVE, READ(socket, sk), flags);
+}
+
+SEC("kretprobe/inet6_recvmsg")
+int BPF_KRETPROBE(inet6_recvmsg_returned, int result)
+{
+	return receives_returned(CALL_RECEIVE, result);
+}
+
+SEC("kprobe/sock_common_recvmsg")
+int BPF_KPROBE(sock_common_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
+{
+	return receives(CALL_RECEIVE, READ(socket, sk), flags);
+}
+
+SEC("kretprobe/sock_common_recvmsg")
+int BPF_KRETPROBE(sock_common_recvmsg_returned, int result)
+{
+	return receives_returned(CALL_RECEIVE, result);
+}
+
+/*
+ * The last of a UDP receive: `length` is what the call returns, negative where it peeked. Not run where the compiler made it a part of
+ * udp_recvmsg(): then the return counts.
+ */
+SEC("kprobe/skb_consume_udp")
+int BPF_KPROBE(datagram_consumed, struct sock *sk, void *skb, int length)
+{
+	struct call_key key = call_of(CALL_RECEIVE);
+	struct call *call = bpf_map_lookup_elem(&calls, &key);
+
+	if (!call || call->sk != (u64)sk || call->counted)
+		return 0;
+	call->counted = 1;
+	return received(sk, length, call->flags);
+}
+
+/* As sock_splice_read_exit. */
+SEC("kprobe/sock_splice_read")
+int BPF_KPROBE(sock_splice_read_called, struct file *file)
+{
+	struct socket *socket = READ(file, private_data);
+
+	return receives(CALL_SPLICE, READ(socket, ops, splice_read) ? READ(socket, sk) : NULL, 0);
+}
+
+SEC("kretprobe/sock_splice_read")
+int BPF_KRETPROBE(sock_splice_read_returned, long result)
+{
+	return receives_returned(CALL_SPLICE, result);
+}
+
+/* Ends ------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * As socket_release: also for the kernel's own sockets, and where there is no cgroup to attach to. Who comes second finds nothing.
+ */
+SEC("kprobe/inet_release")
+int BPF_KPROBE(socket_released, struct socket *socket)
+{
+	struct sock *sk = READ(socket, sk);
+	struct traffic_socket *storage;
+
+	if (!sk || tcp_of(sk))
+		return 0;
+	storage = storage_of(sk);
+	if (!storage)
+		return 0;
+	if (!storage->closed_boottime_ns)
+		read_addresses(storage, sk);
+	close_socket(storage);
+	drop_storage(sk);
+	return 0;
+}
+
+#endif
