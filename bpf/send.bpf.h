@@ -56,6 +56,20 @@ static __always_inline void join_stream(struct traffic_socket *socket, const str
 	socket->send_phase = SEND_OPEN;
 }
 
+#ifdef SOCKETS_IN_HASH
+/*
+ * Where sends count by sequence: the call that sent with TCP Fast Open may have returned, and the process may have no other business
+ * with the socket. It has one owner, who connected it.
+ */
+static __always_inline void count_opening(struct traffic_socket *socket, const struct tcp_sock *tcp)
+{
+	s32 grown = READ(tcp, write_seq) - socket->send_start - counted_sent(socket);
+
+	if (socket->role == TRAFFIC_ROLE_CLIENT && grown > 0 && socket->owners[0].start_boottime_ns)
+		__sync_fetch_and_add(&socket->owners[0].sent_bytes, grown);
+}
+#endif
+
 /* Established. Data of TCP Fast Open may be on its way already, so write_seq is not the start; bytes_acked goes back to it. */
 static __always_inline void begin_sending(struct traffic_socket *socket, const struct tcp_sock *tcp)
 {
@@ -75,6 +89,9 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 	socket->send_start = first;
 	barrier();
 	socket->send_phase = SEND_OPEN;
+#ifdef SOCKETS_IN_HASH
+	count_opening(socket, tcp);
+#endif
 }
 
 /* A connection older than the capture. */

@@ -1,4 +1,7 @@
 #pragma once
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -19,6 +22,14 @@ static inline struct bpf_link *shim_attach_iterator(const struct bpf_program *pr
 	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info, .link_info_len = sizeof(info));
 
 	return bpf_program__attach_iter(program, &options);
+}
+
+/* An event of the kernel's tracing directory, for a program to hang on: then it runs on every processor. */
+static inline int shim_open_tracepoint(unsigned long long id)
+{
+	struct perf_event_attr attributes = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attributes), .config = id };
+
+	return (int)syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 /* A program that only returns, attached to nothing. */

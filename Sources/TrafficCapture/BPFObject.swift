@@ -90,7 +90,18 @@ struct BPFProgram {
         try self.link("attach to cgroup", bpf_program__attach_cgroup(self.program, directory.descriptor))
     }
 
-    /// - Parameter map: The map whose elements an `iter/bpf_sk_storage_map` program walks.
+    /// - Parameter event: Of perf_event_open(2); the link owns it from now on.
+    func attach(toEvent event: Int32) throws(CaptureError) -> BPFLink {
+        let link = bpf_program__attach_perf_event(self.program, event)
+        if link == nil {
+            let error = errno
+            close(event)
+            errno = error
+        }
+        return try self.link("attach", link)
+    }
+
+    /// - Parameter map: The map whose elements a program of `iter/bpf_sk_storage_map` or `iter/bpf_map_elem` walks.
     func attachIterator(over map: BPFMap? = nil) throws(CaptureError) -> BPFLink {
         guard let map else { return try self.link("attach", bpf_program__attach_iter(self.program, nil)) }
         return try self.link("attach", shim_attach_iterator(self.program, map.descriptor))

@@ -8,14 +8,16 @@ struct BPFPrograms {
         enum Place: Hashable, CustomStringConvertible {
             /// A kernel function or tracepoint.
             case target(String, kind: bpf_attach_type)
-            /// The entry or the exit of a kernel function.
-            case probe(String)
+            /// Of a kernel function, by a kprobe.
+            case entry(String)
+            /// Of a kernel function, by a kretprobe.
+            case exit(String)
             /// The root of the cgroup hierarchy.
             case cgroup
 
             var description: String {
                 switch self {
-                case .target(let target, _), .probe(let target): target
+                case .target(let target, _), .entry(let target), .exit(let target): target
                 case .cgroup: "cgroup hierarchy"
                 }
             }
@@ -40,7 +42,13 @@ struct BPFPrograms {
 
         init(_ program: String, kprobe target: String, blindSpot: String? = nil) {
             self.program = program
-            self.place = .probe(target)
+            self.place = .entry(target)
+            self.blindSpot = blindSpot
+        }
+
+        init(_ program: String, kretprobe target: String, blindSpot: String? = nil) {
+            self.program = program
+            self.place = .exit(target)
             self.blindSpot = blindSpot
         }
 
@@ -50,11 +58,13 @@ struct BPFPrograms {
             self.blindSpot = blindSpot
         }
 
+        var isReturnProbe: Bool { if case .exit = self.place { true } else { false } }
+
         /// Whether the kernel's BTF knows the target. Whether it can be attached to only an attempt shows.
         var isKnownToKernel: Bool {
             switch self.place {
             case .target(let target, let kind): libbpf_find_vmlinux_btf_id(target, kind) > 0
-            case .probe(let function): libbpf_find_vmlinux_btf_id(function, BPF_TRACE_FENTRY) > 0
+            case .entry(let function), .exit(let function): libbpf_find_vmlinux_btf_id(function, BPF_TRACE_FENTRY) > 0
             case .cgroup: true
             }
         }
@@ -107,19 +117,19 @@ struct BPFPrograms {
     private static let kprobe = [
         Hook("socket_unlocked", kprobe: "release_sock"),
         Hook("inet_sendmsg_called", kprobe: "inet_sendmsg"),
-        Hook("inet_sendmsg_returned", kprobe: "inet_sendmsg"),
+        Hook("inet_sendmsg_returned", kretprobe: "inet_sendmsg"),
         Hook("inet6_sendmsg_called", kprobe: "inet6_sendmsg"),
-        Hook("inet6_sendmsg_returned", kprobe: "inet6_sendmsg"),
+        Hook("inet6_sendmsg_returned", kretprobe: "inet6_sendmsg"),
         Hook("inet_sendpage_called", kprobe: "inet_sendpage"),
-        Hook("inet_sendpage_returned", kprobe: "inet_sendpage"),
+        Hook("inet_sendpage_returned", kretprobe: "inet_sendpage"),
         Hook("inet_recvmsg_called", kprobe: "inet_recvmsg"),
-        Hook("inet_recvmsg_returned", kprobe: "inet_recvmsg"),
+        Hook("inet_recvmsg_returned", kretprobe: "inet_recvmsg"),
         Hook("inet6_recvmsg_called", kprobe: "inet6_recvmsg"),
-        Hook("inet6_recvmsg_returned", kprobe: "inet6_recvmsg"),
+        Hook("inet6_recvmsg_returned", kretprobe: "inet6_recvmsg"),
         Hook("sock_common_recvmsg_called", kprobe: "sock_common_recvmsg", blindSpot: rawReceiveBlindSpot),
-        Hook("sock_common_recvmsg_returned", kprobe: "sock_common_recvmsg", blindSpot: rawReceiveBlindSpot),
+        Hook("sock_common_recvmsg_returned", kretprobe: "sock_common_recvmsg", blindSpot: rawReceiveBlindSpot),
         Hook("sock_splice_read_called", kprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
-        Hook("sock_splice_read_returned", kprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
+        Hook("sock_splice_read_returned", kretprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
         Hook("datagram_consumed", kprobe: "skb_consume_udp"),
         Hook("socket_released", kprobe: "inet_release"),
     ]
@@ -150,6 +160,8 @@ struct BPFPrograms {
     private static let rawReceiveBlindSpot = "what raw and ping sockets receive over IPv6"
     private static let splicedBlindSpot =
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
+    static let narrowReturnsBlindSpot =
+        "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
     static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
 
     /// Functions that a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
@@ -164,6 +176,7 @@ struct BPFPrograms {
     /// What a rung of BPF programs can't see on this kernel.
     static func blindSpots(of rung: CaptureRung) -> [String] {
         let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
+        if rung == .kprobe { return self.everywhere + self.byProbes }
         guard rung == .tracepoint else { return self.everywhere }
         let spots = self.everywhere + [self.splicedBlindSpot]
         guard sendpage.isKnownToKernel else { return spots }
@@ -172,6 +185,10 @@ struct BPFPrograms {
             "sendfile and splice into sockets: not seen as calls; over TCP their bytes stay pending"
         ]
     }
+
+    private static let byProbes = [
+        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes",
+    ]
 
     private static let everywhere = [
         "frames that a program reads from an AF_PACKET ring (tcpdump): no call moves them",

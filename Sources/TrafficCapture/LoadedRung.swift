@@ -58,6 +58,9 @@ struct LoadedRung: ~Copyable {
                 }
             }
         }
+        if let reason = self.links.narrowReturns {
+            blindSpots.append("\(BPFPrograms.narrowReturnsBlindSpot) (\(reason))")
+        }
         self.blindSpots = blindSpots
         self.seesPackets = BPFPrograms.packets.isSubset(of: hooks.map(\.program))
     }
@@ -83,11 +86,14 @@ struct LoadedRung: ~Copyable {
         _ object: borrowing BPFObject
     ) throws(CaptureError) -> BPFLinks {
         var links = BPFLinks()
+        if hooks.contains(where: \.isReturnProbe) { ReturnProbe.removeStale() }
         for hook in hooks {
             let program = try object.program(hook.program)
             switch hook.place {
-            case .target, .probe:
+            case .target, .entry:
                 try links.attach(program)
+            case .exit(let function):
+                try links.attach(program, toReturnOf: function)
             case .cgroup:
                 do throws(CaptureError) {
                     try links.attach(program, toCgroup: try CgroupRoot.open())
@@ -110,15 +116,37 @@ struct BPFLinks: ~Copyable {
     private var links: [Box] = []
     private(set) var programs: [BPFProgram] = []
     private(set) var hooks: [String] = []
+    /// Why returns are missed where many calls wait.
+    private(set) var narrowReturns: String?
 
     /// Arrays hold no noncopyable values yet.
     private final class Box {
+        // First: the event can't be removed while a program hangs on it.
         let link: BPFLink
-        init(_ link: consuming BPFLink) { self.link = link }
+        let event: ReturnProbe?
+
+        init(_ link: consuming BPFLink, of event: consuming ReturnProbe? = nil) {
+            self.link = link
+            self.event = event
+        }
     }
 
     mutating func attach(_ program: BPFProgram) throws(CaptureError) {
         self.links.append(Box(try program.attach()))
+        self.programs.append(program)
+        self.hooks.append(program.section)
+    }
+
+    /// Where it can't have room for many calls it has it for a few, and ``narrowReturns`` says so.
+    mutating func attach(_ program: BPFProgram, toReturnOf function: String) throws(CaptureError) {
+        do throws(CaptureError) {
+            let event = try ReturnProbe(function: function, program: program.name)
+            let link = try event.attach(program)
+            self.links.append(Box(link, of: event))
+        } catch {
+            self.links.append(Box(try program.attach()))
+            self.narrowReturns = "\(error)"
+        }
         self.programs.append(program)
         self.hooks.append(program.section)
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,7 +21,11 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attributes)
 int make_sockmap(void)
 {
 	union bpf_attr attributes = { .map_type = BPF_MAP_TYPE_SOCKMAP, .key_size = 4, .value_size = 4, .max_entries = 1 };
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
+	/* Before Linux 5.11 all BPF maps of a user, the daemon's too, counted as his locked memory. */
+	if (setrlimit(RLIMIT_MEMLOCK, &unlimited))
+		skip("sockmap: setrlimit: %s", strerror(errno));
 	return bpf(BPF_MAP_CREATE, &attributes);
 }
 
