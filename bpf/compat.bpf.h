@@ -86,17 +86,21 @@ static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 /* Whether the IP packet that begins there is a fragment of a larger one. */
 static __always_inline bool is_fragment(void *start, bool is_ipv4)
 {
+	const __be16 more_or_offset = bpf_htons(0x3fff);
 	struct iphdr *v4 = start;
 	struct ipv6hdr *v6 = start;
 
-	if (is_ipv4) {
-		if (bpf_rdonly_cast)
-			v4 = bpf_rdonly_cast(start, bpf_core_type_id_kernel(struct iphdr));
-		return (bpf_rdonly_cast ? v4->frag_off : BPF_CORE_READ(v4, frag_off)) & bpf_htons(0x3fff);
+#ifndef SOCKETS_IN_HASH
+	if (bpf_rdonly_cast && is_ipv4) {
+		v4 = bpf_rdonly_cast(start, bpf_core_type_id_kernel(struct iphdr));
+		return v4->frag_off & more_or_offset;
 	}
-	if (bpf_rdonly_cast)
+	if (bpf_rdonly_cast) {
 		v6 = bpf_rdonly_cast(start, bpf_core_type_id_kernel(struct ipv6hdr));
-	return (bpf_rdonly_cast ? v6->nexthdr : BPF_CORE_READ(v6, nexthdr)) == IPPROTO_FRAGMENT;
+		return v6->nexthdr == IPPROTO_FRAGMENT;
+	}
+#endif
+	return is_ipv4 ? BPF_CORE_READ(v4, frag_off) & more_or_offset : BPF_CORE_READ(v6, nexthdr) == IPPROTO_FRAGMENT;
 }
 
 /* skb_shinfo(): gso_size (0: one packet) and gso_type of an skb, as one number. */

@@ -133,7 +133,9 @@ public final class BPFCapture: CaptureSource {
     ///   been the end of a socket.
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
         let missed = self.lastLoss.missedRuns
-        let isCensus = self.leavesProgramsOut || missed > self.missedAtLastCensus
+        // Not of a hash: a walk through it may pass over an element while its neighbours come and go.
+        let isCensus =
+            self.status.rung != .kprobe && (self.leavesProgramsOut || missed > self.missedAtLastCensus)
         if isCensus {
             self.missedAtLastCensus = missed
             try self.tell(reportAll: true)

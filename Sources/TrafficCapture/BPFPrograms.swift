@@ -187,7 +187,7 @@ struct BPFPrograms {
     }
 
     private static let byProbes = [
-        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes",
+        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes"
     ]
 
     private static let everywhere = [

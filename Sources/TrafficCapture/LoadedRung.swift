@@ -108,7 +108,7 @@ struct LoadedRung: ~Copyable {
 
 extension CaptureRung {
     /// Where its programs are.
-    fileprivate var object: EmbeddedObject { self == .kprobe ? .hash : .storage }
+    var object: EmbeddedObject { self == .kprobe ? .hash : .storage }
 }
 
 /// The attached programs of a rung.

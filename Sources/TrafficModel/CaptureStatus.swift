@@ -60,7 +60,8 @@ public struct CaptureLoss: Sendable, Hashable {
     /// Times a counter of the kernel's was behind what it had been. A defect: what is shown never falls.
     public var countersBackwards: UInt64
     /// Times the kernel left out one of our programs because the same program was at work on that processor (a task preempted in
-    /// it, `bpf_prog_info.recursion_misses`). How many bytes those calls moved is not known.
+    /// it, `bpf_prog_info.recursion_misses`), and on the rung `kprobe` calls whose return was not seen. How many bytes those calls moved
+    /// is not known.
     public var missedRuns: UInt64
 
     public init(

@@ -209,7 +209,11 @@ struct RecordLayoutTests {
         ),
     ]
 
-    @Test("every field stands where the BPF object's BTF says", arguments: Self.structs.indices, EmbeddedObject.allCases)
+    @Test(
+        "every field stands where the BPF object's BTF says",
+        arguments: Self.structs.indices,
+        EmbeddedObject.allCases
+    )
     func layout(index: Int, object: EmbeddedObject) throws {
         let swift = Self.structs[index]
         let file = FileManager.default.temporaryDirectory.appending(path: "traffic-\(UUID()).o")

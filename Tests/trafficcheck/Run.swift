@@ -22,7 +22,7 @@ struct Run: AsyncParsableCommand {
     @Option(help: "Directory with trafficd and trafficgen.")
     var programs = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path
 
-    @Option(help: "A rung to check; may be repeated. Default: fexit and tracepoint.")
+    @Option(help: "A rung to check; may be repeated. Default: all that count by BPF.")
     var rung: [String] = []
 
     @Option(help: "A rung that must be offered; may be repeated.")
@@ -65,7 +65,7 @@ struct Run: AsyncParsableCommand {
         defer { lab.remove() }
         print(line: AccuracyRow.headerLine)
         var failed = false
-        for rung in self.rung.isEmpty ? ["fexit", "tracepoint"] : self.rung {
+        for rung in self.rung.isEmpty ? ["fexit", "tracepoint", "kprobe"] : self.rung {
             let exact = try await self.check(rung, scenarios, programs, lab, directories)
             failed = failed || !exact
         }

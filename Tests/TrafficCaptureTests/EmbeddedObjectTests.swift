@@ -1,0 +1,79 @@
+import CLibbpf
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+@Suite("Embedded BPF objects")
+struct EmbeddedObjectTests {
+    /// A program as the object file has it, before libbpf fits it to the kernel.
+    struct Program {
+        var name: String
+        var section: String
+        var instructions: [bpf_insn]
+    }
+
+    static func programs(in embedded: EmbeddedObject) throws -> [Program] {
+        let elf = embedded.elf()
+        let object = try #require(elf.withUnsafeBytes { shim_open_object($0.baseAddress, $0.count, "traffic") })
+        defer { bpf_object__close(object) }
+        var programs: [Program] = []
+        var next = bpf_object__next_program(object, nil)
+        while let program = next {
+            programs.append(
+                Program(
+                    name: String(cString: bpf_program__name(program)),
+                    section: String(cString: bpf_program__section_name(program)),
+                    instructions: Array(
+                        UnsafeBufferPointer(start: bpf_program__insns(program), count: bpf_program__insn_cnt(program))
+                    )
+                )
+            )
+            next = bpf_object__next_program(object, program)
+        }
+        return programs
+    }
+
+    @Test("every program of a rung is in its object, made for its hook", arguments: CaptureRung.allCases)
+    func programs(rung: CaptureRung) throws {
+        let sections = Dictionary(
+            uniqueKeysWithValues: try Self.programs(in: rung.object).map { ($0.name, $0.section) }
+        )
+        for hook in BPFPrograms.of(rung).hooks {
+            let section = try #require(sections[hook.program], "\(hook.program)")
+            switch hook.place {
+            case .target(let target, BPF_TRACE_FEXIT): #expect(section == "fexit/\(target)")
+            case .target(let target, _): #expect(section == "tp_btf/\(target)")
+            case .entry(let function): #expect(section == "kprobe/\(function)")
+            case .exit(let function): #expect(section == "kretprobe/\(function)")
+            case .cgroup: #expect(section.hasPrefix("cgroup"))
+            }
+        }
+        for iterator in BPFPrograms.iterators { #expect(sections[iterator]?.hasPrefix("iter/") == true) }
+    }
+
+    /// Linux 5.10 refuses a whole program for one of the atomic operations that came with 5.12 (5ffa25502b5a, 5ca419f2864a).
+    @Test("the object for old kernels has no atomic operation but additions without a result")
+    func instructions() throws {
+        var additions = 0
+        for program in try Self.programs(in: .hash) where !program.name.isEmpty {
+            // In kernels before 5.12 an atomic addition is all that this code says, and `imm` must be 0.
+            let atomic = program.instructions.filter {
+                Int32($0.code) & 0x07 == BPF_STX && Int32($0.code) & 0xe0 == BPF_ATOMIC
+            }
+            #expect(atomic.allSatisfy { $0.imm == 0 }, "\(program.name)")
+            additions += atomic.count
+        }
+        #expect(additions > 0)
+        // Not so in the other one, or this would test nothing.
+        let newer = try Self.programs(in: .storage).flatMap(\.instructions).filter {
+            Int32($0.code) & 0x07 == BPF_STX && Int32($0.code) & 0xe0 == BPF_ATOMIC && $0.imm != 0
+        }
+        #expect(!newer.isEmpty)
+    }
+
+    @Test("rungs are tried best first: function exits, tracepoints, kprobes, polling")
+    func order() {
+        #expect(CaptureRung.allCases == [.fexit, .tracepoint, .kprobe, .poll])
+    }
+}
