@@ -103,8 +103,10 @@ static __always_inline void pass_over(struct sock *sk, const struct tcp_sock *tc
 {
 	struct traffic_socket *socket = find_socket(sk);
 
-	if (socket)
-		socket->receive_mark = RECEIVE_MARK_KNOWN | delivered_sequence(sk, tcp);
+	if (!socket)
+		return;
+	socket->receive_mark = RECEIVE_MARK_KNOWN | delivered_sequence(sk, tcp);
+	SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED); /* TCP has bytes that no call of this socket returned */
 }
 
 #endif
