@@ -434,16 +434,24 @@ int packet_received(struct __sk_buff *skb)
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device *device)
 {
-	struct traffic_interface *interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);
 	u32 link_header = (u32)(u64)(skb->head + skb->network_header - skb->data);
-
+	struct traffic_interface *interface;
+	const struct sock *sk;
 	u64 wire;
 
+	if (!told.baseline_done)
+		return 0;
+	interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);
 	if (!interface)
 		return 0;
 	wire = count_at_interface(&interface->sent, skb, skb->len - link_header, skb->head + skb->network_header);
-	if (wire && is_of_no_socket(skb->sk))
+	if (!wire)
+		return 0;
+	sk = skb->sk;
+	if (is_of_no_socket(sk))
 		__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire);
+	else if (sk && sk->__sk_common.skc_state == TCP_NEW_SYN_RECV)
+		__sync_fetch_and_add(&interface->sent.answer_bytes, wire);
 	return 0;
 }
 

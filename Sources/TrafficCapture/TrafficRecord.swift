@@ -235,5 +235,6 @@ extension InterfacePackets.Bytes {
         self.fragments += bytes.fragment_bytes
         self.socket += bytes.socket_bytes
         self.noSocket += bytes.no_socket_bytes
+        self.answers += bytes.answer_bytes
     }
 }

@@ -153,9 +153,12 @@ extension InterfacePackets.Bytes {
                 (.noSocket, max(0, remainder)), (.fragments, fragments), (.unexplainedAtInterface, min(0, remainder)),
             ]
         }
-        let difference = remainder - Int64(clamping: self.noSocket)
+        let kernel = Int64(clamping: self.noSocket)
+        // What a listener answered and its hook was not shown is the kernel's own.
+        let answers = min(max(0, remainder - kernel), Int64(clamping: self.answers))
+        let difference = remainder - kernel - answers
         return [
-            (.noSocket, Int64(clamping: self.noSocket)), (.fragments, fragments), (.queues, min(0, difference)),
+            (.noSocket, kernel + answers), (.fragments, fragments), (.queues, min(0, difference)),
             (.unexplainedAtInterface, max(0, difference)),
         ]
     }

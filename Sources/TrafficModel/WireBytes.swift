@@ -116,6 +116,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         public var socket: UInt64
         /// Sent only: wire bytes of packets that are no socket's.
         public var noSocket: UInt64
+        /// Sent only: wire bytes of SYN-ACKs. Not every kernel shows all of them to the hook that counts the listener's packets.
+        public var answers: UInt64
 
         public init(
             packets: UInt64 = 0,
@@ -125,7 +127,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             offloaded: UInt64 = 0,
             fragments: UInt64 = 0,
             socket: UInt64 = 0,
-            noSocket: UInt64 = 0
+            noSocket: UInt64 = 0,
+            answers: UInt64 = 0
         ) {
             self.packets = packets
             self.ip = ip
@@ -135,6 +138,7 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             self.fragments = fragments
             self.socket = socket
             self.noSocket = noSocket
+            self.answers = answers
         }
 
         public static func += (left: inout Bytes, right: Bytes) {
@@ -146,6 +150,7 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             left.fragments += right.fragments
             left.socket += right.socket
             left.noSocket += right.noSocket
+            left.answers += right.answers
         }
 
         /// What was added since `earlier`.
@@ -159,7 +164,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
                 offloaded: grown(self.offloaded, earlier.offloaded),
                 fragments: grown(self.fragments, earlier.fragments),
                 socket: grown(self.socket, earlier.socket),
-                noSocket: grown(self.noSocket, earlier.noSocket)
+                noSocket: grown(self.noSocket, earlier.noSocket),
+                answers: grown(self.answers, earlier.answers)
             )
         }
 

@@ -198,6 +198,7 @@ struct RecordLayoutTests {
                     name: "no_socket_bytes",
                     offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.no_socket_bytes)
                 ),
+                Field(name: "answer_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.answer_bytes)),
             ]
         ),
         (

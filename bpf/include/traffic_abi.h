@@ -154,6 +154,7 @@ struct traffic_interface_bytes {
 	__u64 fragment_bytes; /* headers of IP fragments beyond those that the whole packet had */
 	__u64 socket_bytes; /* wire bytes of sockets, as in their struct traffic_wire */
 	__u64 no_socket_bytes; /* sent only: wire bytes of packets that are no socket's */
+	__u64 answer_bytes; /* sent only: SYN-ACKs, which some kernels show to the listener's hook and some don't (IPv6 before 6.7) */
 };
 
 /* Value of the `interfaces` map, per processor. */
