@@ -434,11 +434,12 @@ int packet_received(struct __sk_buff *skb)
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device *device)
 {
-	u32 link_header = (u32)(u64)(skb->head + skb->network_header - skb->data);
+	u64 link_header = (u64)(skb->head + skb->network_header) - (u64)skb->data;
 	struct traffic_interface *interface;
 	const struct sock *sk;
 	u64 wire;
 
+	barrier_var(link_header); /* the verifier refuses 32 bits of a pointer */
 	if (!told.baseline_done)
 		return 0;
 	interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);
