@@ -14,12 +14,6 @@ static __always_inline bool has_upper_layer(const struct tcp_sock *tcp)
 	return READ(tcp, inet_conn.icsk_ulp_ops);
 }
 
-/* In a sockmap (struct sk_psock; the mark in the pointer is SK_USER_DATA_PSOCK, Linux 6.0, 2a0133723f9e). */
-static __always_inline bool is_in_sockmap(const struct sock *sk)
-{
-	return (u64)READ(sk, sk_user_data) & 4;
-}
-
 static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 {
 	return !has_upper_layer(tcp) && !is_in_sockmap((const struct sock *)tcp);

@@ -72,6 +72,12 @@ static __always_inline bool fin_sent_in(u32 state)
 	       state == TCP_TIME_WAIT;
 }
 
+/* In a sockmap (struct sk_psock; the mark in the pointer is SK_USER_DATA_PSOCK, Linux 6.0, 2a0133723f9e). */
+static __always_inline bool is_in_sockmap(const struct sock *sk)
+{
+	return (u64)READ(sk, sk_user_data) & 4;
+}
+
 static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_sock *tcp)
 {
 	u32 unread = READ(tcp, rcv_nxt) - READ(tcp, copied_seq);
@@ -92,7 +98,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 
 	if (state == TCP_CLOSE && !READ(tcp, bytes_sent) && !received)
 		return; /* disconnected, which set them to 0: what was read before stands */
-	if ((READ(tcp, inet_conn.icsk_ulp_ops) || (u64)READ(sk, sk_user_data) & 4) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
+	if ((READ(tcp, inet_conn.icsk_ulp_ops) || is_in_sockmap(sk)) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));

@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Wire bytes: IP packets, by the socket that sent or received them and by the interface they passed.
- *
- * Sockets: the cgroup_skb hooks at the root of the cgroup hierarchy run in ip_finish_output() for what a socket sends, and where
- * the packet is handed to the socket (tcp_filter(), udp_queue_rcv_skb()) for what it receives, with the socket at hand. The kernel
- * never leaves such a program out. They return 1 on every path: nothing is dropped.
- *
- * Interfaces: the tracepoints where a packet leaves the stack and enters it see every packet, those of no socket too (resets, TIME-WAIT,
- * forwarded, neighbour discovery). What of it was no socket's is the difference.
- *
- * With segmentation offload one skb stands for many packets. Wire bytes are those of the packets: (n - 1) headers more than the
- * skb has. What a fragmented datagram's further IP headers take is in the interfaces' bytes, counted on its own, and in no socket's.
+ * Wire bytes of sockets: IP packets by the socket that sent or received them. The cgroup_skb hooks at the root of the cgroup hierarchy run
+ * in ip_finish_output() for what a socket sends, and where the packet is handed to the socket (tcp_filter(), udp_queue_rcv_skb()) for
+ * what it receives, with the socket at hand. The kernel never leaves such a program out. They return 1 on every path: nothing is dropped.
  */
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H
 
-enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd };
 enum { TCP_FLAG_FIN = 0x01, TCP_FLAG_SYN = 0x02, TCP_FLAG_RST = 0x04 };
-
-/*
- * An IPv6 aggregate of more than 64 KiB has a hop-by-hop option for its length (RFC 2675, "BIG TCP", Linux 5.19), which no packet of it
- * gets.
- */
-enum { JUMBO_OPTION_LENGTH = 8, LARGEST_IPV6_LENGTH = 40 + 65535 };
 
 /* One skb, which may be an aggregate of several packets. */
 struct packets {
@@ -37,105 +22,11 @@ static __always_inline u32 wire_length(const struct packets *packets)
 	return packets->length + (packets->count - 1) * packets->headers;
 }
 
-static __always_inline u32 segments(u32 payload, u32 segment_size)
+/* Hop-by-hop, routing and destination options. */
+static __always_inline bool is_extension(u32 protocol)
 {
-	return segment_size && payload > segment_size ? (payload + segment_size - 1) / segment_size : 1;
+	return protocol == 0 || protocol == 43 || protocol == 60;
 }
-
-/* Interfaces ------------------------------------------------------------------------------------------------------- */
-
-static __noinline struct traffic_interface *open_interface(const struct traffic_interface_key *key)
-{
-	struct traffic_interface_key copy = *key;
-	struct traffic_interface fresh = {};
-	struct traffic_interface *interface;
-
-	bpf_map_update_elem(&interfaces, &copy, &fresh, BPF_NOEXIST);
-	interface = bpf_map_lookup_elem(&interfaces, &copy);
-	if (!interface)
-		COUNT_LOSS(interfaces_lost, 1);
-	return interface;
-}
-
-/* Each processor has counters of its own; softirqs may come in between the load and the store of an addition, hence atomics. */
-static __always_inline struct traffic_interface *find_interface(u32 network_namespace, u32 index)
-{
-	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index };
-	struct traffic_interface *interface = bpf_map_lookup_elem(&interfaces, &key);
-
-	return interface ? interface : open_interface(&key);
-}
-
-/* The transport header of an aggregate. */
-static __always_inline u32 transport_header_length(const struct sk_buff *skb, u32 type)
-{
-	u8 offset = 0;
-
-	if (!(type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)))
-		return 8; /* UDP */
-	bpf_probe_read_kernel(&offset, sizeof(offset), skb->head + skb->transport_header + 12);
-	return (offset >> 4) * 4;
-}
-
-/* Forwarded packets, those of TIME-WAIT, and those of the kernel's own sockets: resets, ICMP. Its TCP connections count as sockets. */
-static __always_inline bool is_of_no_socket(const struct sock *sk)
-{
-	if (!sk || sk->__sk_common.skc_state == TCP_TIME_WAIT || !is_internet(sk))
-		return true;
-	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) /* not a whole struct sock: a listener answers */
-		return false;
-	return BPF_CORE_READ_BITFIELD(sk, sk_kern_sock) && !(sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM);
-}
-
-/*
- * Header bytes that a fragment has more than its share of the whole packet (RFC 791 section 3.2; RFC 8200 section 4.5: with the
- * fragment header of 8 bytes in each).
- */
-static __noinline u32 fragment_headers(const u8 *start, bool is_ipv4)
-{
-	u8 head[44];
-
-	if (bpf_probe_read_kernel(head, is_ipv4 ? 20 : sizeof(head), start))
-		return 0;
-	if (is_ipv4)
-		return head[6] & 0x1f || head[7] ? (head[0] & 0xf) * 4 : 0;
-	return head[42] || head[43] & 0xf8 ? 48 : 8;
-}
-
-/* Returns the wire bytes. `start` is where the IP header stands. */
-static __always_inline u64 count_at_interface(struct traffic_interface_bytes *bytes, const struct sk_buff *skb, u32 length,
-					      const u8 *start)
-{
-	u64 offload = offload_of(skb), added;
-	u32 headers, count, removed = 0;
-
-	__sync_fetch_and_add(&bytes->packets, 1);
-	if (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) {
-		__sync_fetch_and_add(&bytes->other_bytes, length);
-		return 0;
-	}
-	__sync_fetch_and_add(&bytes->ip_bytes, length);
-	if (!(u32)offload) {
-		bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
-
-		if (is_fragment((void *)start, is_ipv4))
-			__sync_fetch_and_add(&bytes->fragment_bytes, fragment_headers(start, is_ipv4));
-		return length;
-	}
-	headers = (u16)(skb->transport_header - skb->network_header);
-	if (length > LARGEST_IPV6_LENGTH && headers == 40 + JUMBO_OPTION_LENGTH) {
-		removed = JUMBO_OPTION_LENGTH;
-		headers -= removed;
-	}
-	headers += transport_header_length(skb, offload >> 32);
-	count = segments(length - removed - headers, (u32)offload);
-	added = (u64)(count - 1) * headers - removed;
-	__sync_fetch_and_add(&bytes->offloaded_packets, count - 1);
-	__sync_fetch_and_add(&bytes->offloaded_bytes, added);
-	return length + added;
-}
-
-/* Sockets ---------------------------------------------------------------------------------------------------------- */
 
 /* The protocol and the offset of what follows the IPv6 extension headers (RFC 8200 section 4.1). */
 static __noinline u32 skip_extensions(struct __sk_buff *skb, u32 next, u32 offset)
@@ -144,8 +35,7 @@ static __noinline u32 skip_extensions(struct __sk_buff *skb, u32 next, u32 offse
 
 #pragma unroll
 	for (int i = 0; i < 6; i++) {
-		/* hop-by-hop, routing, destination options */
-		if (next != 0 && next != 43 && next != 60)
+		if (!is_extension(next))
 			break;
 		if (bpf_skb_load_bytes(skb, offset, head, sizeof(head)))
 			break;
@@ -155,7 +45,7 @@ static __noinline u32 skip_extensions(struct __sk_buff *skb, u32 next, u32 offse
 	return next << 16 | (offset & 0xffff);
 }
 
-/* The second and third word of interest of a TCP header: its length, and its flags. */
+/* Bytes 12 and 13 of a TCP header: its length and its flags (RFC 9293 section 3.1). */
 static __always_inline bool read_tcp(struct __sk_buff *skb, const u8 *data, const u8 *end, u32 offset, u8 *tcp)
 {
 	const u8 *header = data + (offset & 63);
@@ -187,7 +77,7 @@ static __always_inline struct packets read_packets(struct __sk_buff *skb)
 		protocol = data[6];
 		if (packets.length > LARGEST_IPV6_LENGTH && protocol == 0)
 			jumbo = JUMBO_OPTION_LENGTH;
-		if (protocol == 0 || protocol == 43 || protocol == 60) {
+		if (is_extension(protocol)) {
 			u32 found = skip_extensions(skb, protocol, offset);
 
 			protocol = found >> 16;
@@ -288,59 +178,46 @@ static __always_inline bool is_over(const struct traffic_socket *socket)
 	return socket->closed_boottime_ns;
 }
 
-/* Data in the handshake ------------------------------------------------------------------------------------------- */
-
-static __noinline int remember_early(struct traffic_socket *listener, struct __sk_buff *skb, u32 bytes)
+SEC("cgroup_skb/egress")
+int packet_sent(struct __sk_buff *skb)
 {
-	struct traffic_tuple tuple = { .network_namespace = listener->network_namespace };
-	u64 sum = bytes, *before;
-	u8 head[40];
-	u16 ports[2];
+	struct traffic_socket *socket = packet_socket(skb);
+	struct traffic_interface *interface;
+	struct packets packets;
 
-	if (bpf_skb_load_bytes(skb, 0, head, 20))
-		return 0;
-	if (head[0] >> 4 == 4) {
-		*(u32 *)&tuple.local_address[8] = *(u32 *)&tuple.remote_address[8] = bpf_htonl(0xffff);
-		__builtin_memcpy(&tuple.remote_address[12], &head[12], 4);
-		__builtin_memcpy(&tuple.local_address[12], &head[16], 4);
-		if (bpf_skb_load_bytes(skb, (head[0] & 0xf) * 4, ports, sizeof(ports)))
-			return 0;
-	} else {
-		if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)) || bpf_skb_load_bytes(skb, 40, ports, sizeof(ports)))
-			return 0;
-		__builtin_memcpy(tuple.remote_address, &head[8], 16);
-		__builtin_memcpy(tuple.local_address, &head[24], 16);
+	if (!socket)
+		return 1;
+	packets = read_packets(skb);
+	interface = find_interface(socket->network_namespace, skb->ifindex);
+	if (is_over(socket)) {
+		if (interface)
+			__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire_length(&packets));
+		return 1;
 	}
-	tuple.remote_port = bpf_ntohs(ports[0]);
-	tuple.local_port = bpf_ntohs(ports[1]);
-	before = bpf_map_lookup_elem(&early, &tuple);
-	if (before)
-		sum += *before;
-	bpf_map_update_elem(&early, &tuple, &sum, BPF_ANY);
-	early_seen = 1;
-	return 0;
+	count_wire(&socket->wire_sent, &packets);
+	if (interface)
+		__sync_fetch_and_add(&interface->sent.socket_bytes, wire_length(&packets));
+	return 1;
 }
 
-/* A connection is established: what came for it before is its own. */
-static __noinline int take_early(struct traffic_socket *socket)
+SEC("cgroup_skb/ingress")
+int packet_received(struct __sk_buff *skb)
 {
-	struct traffic_tuple tuple = {
-		.network_namespace = socket->network_namespace,
-		.local_port = socket->local_port,
-		.remote_port = socket->remote_port,
-	};
-	u64 *bytes;
+	struct traffic_socket *socket = packet_socket(skb);
+	struct traffic_interface *interface;
+	struct packets packets;
 
-	if (!early_seen || socket->role != TRAFFIC_ROLE_SERVER)
-		return 0;
-	__builtin_memcpy(tuple.local_address, socket->local_address, sizeof(tuple.local_address));
-	__builtin_memcpy(tuple.remote_address, socket->remote_address, sizeof(tuple.remote_address));
-	bytes = bpf_map_lookup_elem(&early, &tuple);
-	if (!bytes)
-		return 0;
-	socket->early_bytes += *bytes;
-	bpf_map_delete_elem(&early, &tuple);
-	return 0;
+	/* A raw socket gets copies of packets that are somebody else's, or the kernel's own. */
+	if (!socket || is_over(socket) || socket->type == SOCK_RAW)
+		return 1;
+	packets = read_packets(skb);
+	count_wire(&socket->wire_received, &packets);
+	if (socket->state == TCP_LISTEN && packets.length > packets.headers)
+		remember_early(socket, skb, packets.length - packets.headers);
+	interface = find_interface(socket->network_namespace, skb->ifindex);
+	if (interface)
+		__sync_fetch_and_add(&interface->received.socket_bytes, wire_length(&packets));
+	return 1;
 }
 
 #endif

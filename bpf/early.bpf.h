@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Payload that comes before its connection does: with TCP Fast Open in the SYN, or in the last packet of the handshake. The listener gets
+ * those packets; the connection takes over what they carried.
+ */
+#ifndef EARLY_BPF_H
+#define EARLY_BPF_H
+
+static __noinline int remember_early(struct traffic_socket *listener, struct __sk_buff *skb, u32 bytes)
+{
+	struct traffic_tuple tuple = { .network_namespace = listener->network_namespace };
+	u64 sum = bytes, *before;
+	u8 head[40];
+	u16 ports[2];
+
+	if (bpf_skb_load_bytes(skb, 0, head, 20))
+		return 0;
+	if (head[0] >> 4 == 4) {
+		*(u32 *)&tuple.local_address[8] = *(u32 *)&tuple.remote_address[8] = bpf_htonl(0xffff);
+		__builtin_memcpy(&tuple.remote_address[12], &head[12], 4);
+		__builtin_memcpy(&tuple.local_address[12], &head[16], 4);
+		if (bpf_skb_load_bytes(skb, (head[0] & 0xf) * 4, ports, sizeof(ports)))
+			return 0;
+	} else {
+		if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)) || bpf_skb_load_bytes(skb, 40, ports, sizeof(ports)))
+			return 0;
+		__builtin_memcpy(tuple.remote_address, &head[8], 16);
+		__builtin_memcpy(tuple.local_address, &head[24], 16);
+	}
+	tuple.remote_port = bpf_ntohs(ports[0]);
+	tuple.local_port = bpf_ntohs(ports[1]);
+	before = bpf_map_lookup_elem(&early, &tuple);
+	if (before)
+		sum += *before;
+	bpf_map_update_elem(&early, &tuple, &sum, BPF_ANY);
+	early_seen = 1;
+	return 0;
+}
+
+/* A connection is established: what came for it before is its own. */
+static __noinline int take_early(struct traffic_socket *socket)
+{
+	struct traffic_tuple tuple = {
+		.network_namespace = socket->network_namespace,
+		.local_port = socket->local_port,
+		.remote_port = socket->remote_port,
+	};
+	u64 *bytes;
+
+	if (!early_seen || socket->role != TRAFFIC_ROLE_SERVER)
+		return 0;
+	__builtin_memcpy(tuple.local_address, socket->local_address, sizeof(tuple.local_address));
+	__builtin_memcpy(tuple.remote_address, socket->remote_address, sizeof(tuple.remote_address));
+	bytes = bpf_map_lookup_elem(&early, &tuple);
+	if (!bytes)
+		return 0;
+	socket->early_bytes += *bytes;
+	bpf_map_delete_elem(&early, &tuple);
+	return 0;
+}
+
+#endif

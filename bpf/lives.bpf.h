@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Births and ends of sockets, and of the names of their processes.
+ */
+#ifndef LIVES_BPF_H
+#define LIVES_BPF_H
+
+/*
+ * Connects and listens run in the process, so its name is kept even if it never moves a byte. A connection that is
+ * established by the peer's packet has no process yet.
+ */
+static __always_inline int state_changed(struct sock *sk, int old_state, int new_state)
+{
+	struct traffic_socket *socket;
+	const struct tcp_sock *tcp;
+
+	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN && new_state != TCP_CLOSE)
+		return 0;
+	tcp = tcp_of(sk);
+	if (tcp && has_upper_layer(tcp))
+		return 0; /* an MPTCP or SMC subflow: the socket above it counts */
+	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
+		return 0;
+	if (new_state == TCP_CLOSE) {
+		socket = tcp ? storage_of(sk) : NULL;
+		if (socket) {
+			end_sending(socket, tcp, old_state);
+			read_tcp_counters(socket, sk, tcp, old_state);
+		}
+		return 0;
+	}
+	socket = find_socket(sk);
+	if (!socket)
+		return 0;
+	if (!socket->receive_mark) /* its first connection: not older than the capture, even while the baseline is taken */
+		socket->flags &= ~TRAFFIC_SOCKET_PREEXISTING;
+	if (!socket->opened_boottime_ns)
+		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
+	read_addresses(socket, sk);
+	socket->state = new_state;
+	switch (new_state) {
+	case TCP_SYN_SENT:
+		socket->role = TRAFFIC_ROLE_CLIENT;
+		begin_connecting(socket);
+		begin_connection(socket);
+		find_owner(socket, current_task());
+		break;
+	case TCP_LISTEN:
+		socket->role = TRAFFIC_ROLE_LISTENER;
+		find_owner(socket, current_task());
+		break;
+	case TCP_ESTABLISHED:
+		/* Two clients that connect to each other pass through SYN_RECV. MPTCP clones its listener, and the clone goes from there. */
+		if (old_state == TCP_SYN_SENT)
+			socket->role = TRAFFIC_ROLE_CLIENT;
+		else if (socket->role != TRAFFIC_ROLE_CLIENT && (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN))
+			socket->role = TRAFFIC_ROLE_SERVER;
+		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
+		if (tcp) {
+			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);
+			begin_sending(socket, tcp);
+			take_early(socket);
+		}
+		break;
+	}
+	return 0;
+}
+
+/* TCP's last word on a socket: after close(), after the last acknowledgement. */
+static __always_inline int destroyed(struct sock *sk)
+{
+	struct traffic_socket *socket = storage_of(sk);
+	const struct tcp_sock *tcp;
+	u32 length;
+
+	if (!socket)
+		return 0;
+	tcp = tcp_of(sk);
+	if (tcp) {
+		read_tcp_counters(socket, sk, tcp, socket->state);
+		if (told.calls_missed)
+			settle(socket, sk, tcp);
+		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
+	}
+	socket->state = TCP_CLOSE;
+	close_socket(socket);
+	drop_storage(sk);
+	return 0;
+}
+
+/*
+ * Each of these is attached twice. While a program is at work on a processor the kernel leaves it out of what comes in between there: a
+ * softirq that ends a connection while a process ends another (200,000 connections: up to 842 times on 6.18). Its twin is at rest then.
+ * To run twice changes nothing.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
+{
+	return state_changed(sk, old_state, new_state);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(socket_state_twin, struct sock *sk, int old_state, int new_state)
+{
+	return state_changed(sk, old_state, new_state);
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(tcp_destroy, struct sock *sk)
+{
+	return destroyed(sk);
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(tcp_destroy_twin, struct sock *sk)
+{
+	return destroyed(sk);
+}
+
+/*
+ * Every other protocol: inet_release(), the last reference to the file is gone, so no call can add to it. Attached to the
+ * root of the cgroup hierarchy; the kernel ignores what it returns. TCP goes on after this and ends above.
+ */
+SEC("cgroup/sock_release")
+int socket_release(struct bpf_sock *context)
+{
+	struct traffic_socket *socket = storage_of_context(context);
+
+	if (!socket || (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
+		return 1;
+	/* It may have lived between two sweeps. */
+	if (!socket->closed_boottime_ns)
+		probe_addresses(socket, context);
+	close_socket(socket);
+	drop_storage_of_context(context);
+	return 1;
+}
+
+#ifdef SOCKETS_IN_HASH
+/* A new socket at an address whose last one's end no program saw. */
+static __always_inline void socket_end_missed(struct bpf_sock *context)
+{
+	u64 address = address_of(context);
+	struct traffic_socket *socket = storage_at(address);
+
+	if (!socket)
+		return;
+	close_socket(socket);
+	drop_storage_at(address);
+}
+#endif
+
+/*
+ * The birth of the others: before it moves its first byte, packets may come for it. Not run for sockets that the kernel makes
+ * for itself. TCP's are born above, when they connect, listen or are accepted.
+ */
+SEC("cgroup/sock_create")
+int socket_create(struct bpf_sock *context)
+{
+	struct traffic_socket *socket;
+
+#ifdef SOCKETS_IN_HASH
+	bpf_get_socket_cookie(context); /* from now on it has one */
+	socket_end_missed(context);
+#endif
+	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
+		return 1;
+	socket = make_storage_of_context(context);
+	if (!socket)
+		return 1; /* counted when bytes move */
+	socket->family = context->family;
+	socket->protocol = context->protocol;
+	socket->type = context->type;
+	socket->state = TCP_CLOSE;
+	socket->network_namespace = BPF_CORE_READ((struct sock *)context, __sk_common.skc_net.net, ns.inum);
+	socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
+	if (!told.baseline_done)
+		socket->flags = TRAFFIC_SOCKET_PARTIAL;
+	socket->cookie = bpf_get_socket_cookie(context);
+	number_socket(socket);
+	return 1;
+}
+
+/*
+ * A process runs another program: from now on it has another name. The sockets that it holds keep the one of their first use, so user
+ * space is told. No harm where the map is full.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_executed, struct task_struct *task)
+{
+	struct task_struct *leader = READ(task, group_leader);
+	struct traffic_owner_key key = { .start_boottime_ns = READ(leader, start_boottime) ?: 1, .tgid = READ(task, tgid) };
+	struct traffic_name name;
+
+	bpf_core_read(&name, sizeof(name), &leader->comm);
+	bpf_map_update_elem(&executed, &key, &name, BPF_ANY);
+	return 0;
+}
+
+#endif
