@@ -187,7 +187,8 @@ struct BPFPrograms {
     }
 
     private static let byProbes = [
-        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes"
+        frameBlindSpot,
+        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes",
     ]
 
     private static let everywhere = [
