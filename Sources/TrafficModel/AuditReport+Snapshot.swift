@@ -10,7 +10,7 @@ extension AuditReport {
         case .host:
             var tallies = evidence.goneSockets
             for socket in sockets { tallies += socket.tallies() }
-            tallies.add(evidence.packets, lost: evidence.lostWire)
+            tallies.add(evidence.packets, snapshot.interfaces ?? [], lost: evidence.lostWire)
             let interfaces = snapshot.interfaces ?? []
             self.sections =
                 [
@@ -117,7 +117,13 @@ extension AuditTally {
 
 extension AuditTallies {
     /// What passed the interfaces beside the sockets' packets.
-    fileprivate mutating func add(_ packets: [InterfacePackets], lost: WireTotals) {
+    ///
+    /// - Parameter interfaces: Those whose own counters are known: they have the last word on what passed.
+    fileprivate mutating func add(_ packets: [InterfacePackets], _ interfaces: [InterfaceUsage], lost: WireTotals) {
+        let unseen = interfaces.compactMap(\.evidence).reduce(into: (sent: Int64(0), received: Int64(0))) {
+            $0.sent += $1.sent.lasting
+            $0.received += $1.received.lasting
+        }
         var (sent, received) = (InterfacePackets.Bytes(), InterfacePackets.Bytes())
         for interface in packets {
             sent += interface.sent
@@ -128,13 +134,13 @@ extension AuditTallies {
         let beyond = sent.beyondSockets(
             isSent: true,
             sockets: self.sent.wire + self.sent[.lost],
-            passed: Int64(clamping: sent.wire)
+            passed: Int64(clamping: sent.wire) + unseen.sent
         )
         self.sent.merge(beyond)
         let beyondReceived = received.beyondSockets(
             isSent: false,
             sockets: self.received.wire + self.received[.lost],
-            passed: Int64(clamping: received.wire)
+            passed: Int64(clamping: received.wire) + unseen.received
         )
         self.received.merge(beyondReceived)
     }
