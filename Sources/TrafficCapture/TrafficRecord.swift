@@ -219,22 +219,24 @@ extension InterfacePackets {
     init(_ key: traffic_interface_key, _ processors: [traffic_interface]) {
         self.init(networkNamespace: key.network_namespace, index: key.index)
         for processor in processors {
-            self.sent.add(processor.sent)
-            self.received.add(processor.received)
+            self.sent += Bytes(processor.sent)
+            self.received += Bytes(processor.received)
         }
     }
 }
 
 extension InterfacePackets.Bytes {
-    fileprivate mutating func add(_ bytes: traffic_interface_bytes) {
-        self.packets += bytes.packets
-        self.ip += bytes.ip_bytes
-        self.other += bytes.other_bytes
-        self.offloadedPackets += bytes.offloaded_packets
-        self.offloaded += bytes.offloaded_bytes
-        self.fragments += bytes.fragment_bytes
-        self.socket += bytes.socket_bytes
-        self.noSocket += bytes.no_socket_bytes
-        self.answers += bytes.answer_bytes
+    fileprivate init(_ bytes: traffic_interface_bytes) {
+        self.init(
+            packets: bytes.packets,
+            ip: bytes.ip_bytes,
+            other: bytes.other_bytes,
+            offloadedPackets: bytes.offloaded_packets,
+            offloaded: bytes.offloaded_bytes,
+            fragments: bytes.fragment_bytes,
+            socket: bytes.socket_bytes,
+            noSocket: bytes.no_socket_bytes,
+            answers: bytes.answer_bytes
+        )
     }
 }

@@ -142,30 +142,25 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         }
 
         public static func += (left: inout Bytes, right: Bytes) {
-            left.packets += right.packets
-            left.ip += right.ip
-            left.other += right.other
-            left.offloadedPackets += right.offloadedPackets
-            left.offloaded += right.offloaded
-            left.fragments += right.fragments
-            left.socket += right.socket
-            left.noSocket += right.noSocket
-            left.answers += right.answers
+            left = left.combined(with: right, +)
         }
 
         /// What was added since `earlier`.
         public func growth(since earlier: Bytes) -> Bytes {
-            let grown = { (now: UInt64, then: UInt64) in now > then ? now - then : 0 }
-            return Bytes(
-                packets: grown(self.packets, earlier.packets),
-                ip: grown(self.ip, earlier.ip),
-                other: grown(self.other, earlier.other),
-                offloadedPackets: grown(self.offloadedPackets, earlier.offloadedPackets),
-                offloaded: grown(self.offloaded, earlier.offloaded),
-                fragments: grown(self.fragments, earlier.fragments),
-                socket: grown(self.socket, earlier.socket),
-                noSocket: grown(self.noSocket, earlier.noSocket),
-                answers: grown(self.answers, earlier.answers)
+            self.combined(with: earlier) { $0 > $1 ? $0 - $1 : 0 }
+        }
+
+        private func combined(with other: Bytes, _ combine: (UInt64, UInt64) -> UInt64) -> Bytes {
+            Bytes(
+                packets: combine(self.packets, other.packets),
+                ip: combine(self.ip, other.ip),
+                other: combine(self.other, other.other),
+                offloadedPackets: combine(self.offloadedPackets, other.offloadedPackets),
+                offloaded: combine(self.offloaded, other.offloaded),
+                fragments: combine(self.fragments, other.fragments),
+                socket: combine(self.socket, other.socket),
+                noSocket: combine(self.noSocket, other.noSocket),
+                answers: combine(self.answers, other.answers)
             )
         }
 

@@ -179,3 +179,14 @@ extension Snapshot {
         }
     }
 }
+
+extension ByteBuffer {
+    /// - Throws: ``Failure/unreadableAnswer(reason:)``.
+    func decoded<Report: Decodable>(as type: Report.Type) throws(Failure) -> Report {
+        do {
+            return try JSONDecoder().decode(type, from: Data(self.readableBytesView))
+        } catch {
+            throw .unreadableAnswer(reason: "\(error)")
+        }
+    }
+}

@@ -60,12 +60,7 @@ struct Audit: AsyncParsableCommand {
                 ("socket", self.socket.map(String.init)),
             ]
         )
-        let report: AuditReport
-        do {
-            report = try JSONDecoder().decode(AuditReport.self, from: Data(answer.readableBytesView))
-        } catch {
-            throw Failure.unreadableAnswer(reason: "\(error)")
-        }
+        let report = try answer.decoded(as: AuditReport.self)
         let output = StandardStream.output
         switch self.format {
         case .json:

@@ -47,12 +47,7 @@ struct Doctor: AsyncParsableCommand {
 
     func run() async throws {
         let answer = try await self.answer()
-        let report: DoctorReport
-        do {
-            report = try JSONDecoder().decode(DoctorReport.self, from: Data(answer.readableBytesView))
-        } catch {
-            throw Failure.unreadableAnswer(reason: "\(error)")
-        }
+        let report = try answer.decoded(as: DoctorReport.self)
         let output = StandardStream.output
         switch self.format {
         case .json:
