@@ -2,6 +2,11 @@ public import Foundation
 
 /// A run of `trafficgen` that holds its sockets open until it is told to close them.
 public final class Generator {
+    /// Its processes wait for each other, or for a kernel that does not go on.
+    public struct Stall: Error, CustomStringConvertible {
+        public let description: String
+    }
+
     private let program: Program
 
     /// - Parameter launcher: A program, and its arguments, that runs the generator: `ip netns exec NAME`.
@@ -20,11 +25,17 @@ public final class Generator {
         }
     }
 
+    private static let stalled: Int32 = 75  // EX_TEMPFAIL
+
     /// The next phase that it reaches.
+    ///
+    /// - Throws: ``Stall``, or ``Program/Failure`` where it fails.
     public func result() async throws -> GeneratorResult {
         guard let line = try await self.program.line() else {
             let code = try await self.program.exit()
-            throw Program.Failure(description: "trafficgen exited with \(code): \(self.program.errorText)")
+            let reason = "trafficgen exited with \(code): \(self.program.errorText)"
+            if code == Self.stalled { throw Stall(description: reason) }
+            throw Program.Failure(description: reason)
         }
         return try JSONDecoder().decode(GeneratorResult.self, from: line)
     }

@@ -47,7 +47,7 @@ static const char usage[] =
 	"  --timeout S    give up after S seconds without progress (120)\n"
 	"  --list         name and summary of each scenario; --list-all adds the large ones\n"
 	"\n"
-	"Exit codes: 0 done, 64 usage, 77 not possible here (the JSON has the reason), 1 anything else.\n";
+	"Exit codes: 0 done, 64 usage, 75 not finished in time, 77 not possible here (the JSON has the reason), 1 anything else.\n";
 
 static _Noreturn void refuse(const char *message, const char *detail)
 {

@@ -178,6 +178,43 @@ struct cast {
 	unsigned int timeout_seconds; /* from one meeting to the next */
 };
 
+/* Lines of /proc/PID/net/tcp: connections with bytes in a queue. */
+static void print_queues(pid_t process, const char *table)
+{
+	char path[64], line[256], sent[9], received[9];
+	unsigned int state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/net/%s", process, table);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " %*[^:]: %*s %*s %x %8[0-9A-F]:%8[0-9A-F]", &state, sent, received) == 3 && state != 10 &&
+		    (strcmp(sent, "00000000") || strcmp(received, "00000000")))
+			fprintf(stderr, " %s:%s", sent, received);
+	if (file)
+		fclose(file);
+}
+
+/* Where in the kernel it waits, and the queues of the connections in its namespace: what is slow or stuck shows there. */
+static void print_wait(pid_t process)
+{
+	char path[64], line[256], name[128];
+	FILE *stack;
+
+	snprintf(path, sizeof(path), "/proc/%d/stack", process);
+	stack = fopen(path, "re");
+	fprintf(stderr, "trafficgen: process %d waits in", process);
+	while (stack && fgets(line, sizeof(line), stack))
+		if (sscanf(line, "[<%*[^>]>] %127[^+]", name) == 1)
+			fprintf(stderr, " %s", name);
+	if (stack)
+		fclose(stack);
+	fputs(", queues", stderr);
+	print_queues(process, "tcp");
+	print_queues(process, "tcp6");
+	fputs("\n", stderr);
+}
+
 /* Returns 0 while everybody lives, else the exit code of the first that did not. The others are ended. */
 static int casualties(struct cast *cast, uint64_t deadline_ns)
 {
@@ -187,7 +224,9 @@ static int casualties(struct cast *cast, uint64_t deadline_ns)
 		code = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1;
 	} else if (now_ns() > deadline_ns) {
 		fprintf(stderr, "trafficgen: not finished in time (stage %u)\n", world->stage);
-		code = 1;
+		for (unsigned int i = 0; i < cast->count; i++)
+			print_wait(cast->processes[i]);
+		code = EXIT_STALLED;
 	}
 	for (unsigned int i = 0; code && i < cast->count; i++)
 		kill(cast->processes[i], SIGKILL);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Exit code of a part that cannot play here. */
-enum { EXIT_SKIPPED = 77 };
+enum { EXIT_SKIPPED = 77, EXIT_STALLED = 75 /* EX_TEMPFAIL */ };
 
 enum { TALLY_LIMIT = 1 << 17, TALLY_SLOTS = 1 << 18 };
 
