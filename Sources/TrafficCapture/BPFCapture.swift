@@ -16,8 +16,7 @@ public final class BPFCapture: CaptureSource {
     private let owners: BPFMap
     private let deferred: BPFMap
     private let executed: BPFMap
-    private let packets: BPFMap
-    private let interfaces: NetworkInterfaces
+    private let interfaces: InterfaceReader
     private let loss: BPFMap
     private let told: BPFMap
     /// For a test: as if the kernel missed calls all the time.
@@ -26,9 +25,7 @@ public final class BPFCapture: CaptureSource {
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
-    /// AF_PACKET sockets by their serials, and those of the sweep that goes on.
-    private var packetSockets: [UInt64: SocketObservation] = [:]
-    private var sweptPacketSockets: Set<UInt64> = []
+    private var frameSockets = FrameSockets()
     /// Sockets whose last word came while the `owners` map still had something of them.
     private var closedSockets: Set<UInt64> = []
 
@@ -87,8 +84,7 @@ public final class BPFCapture: CaptureSource {
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
-        self.packets = try rung.object.map("interfaces")
-        self.interfaces = try NetworkInterfaces()
+        self.interfaces = try InterfaceReader(packets: rung.seesPackets ? rung.object.map("interfaces") : nil)
         self.loss = try rung.object.map("loss")
         self.told = try rung.object.map(".data.told")
         self.leavesProgramsOut = !faults.leftOut.isEmpty
@@ -116,16 +112,16 @@ public final class BPFCapture: CaptureSource {
             self.sawUnowned = false
             try self.adoptLink.iterate("adopt_held_sockets") { _ in }
         }
-        let packetSockets = self.packetSockets
+        self.frameSockets.beginSweep()
         let census = try self.sweepSockets(emit)
         // After the sweep: a socket that closed in between has its larger, final totals here.
         try self.drain(emit)
         try self.takeDeferred(emit)
         if let census { emit(.census(census)) }
-        self.closePacketSockets(of: packetSockets, emit)
+        for closed in self.frameSockets.endSweep() { emit(.socket(closed)) }
         try self.takeOwners(emit)
         try self.takeNames(emit)
-        try self.takePackets(emit)
+        try self.interfaces.read(emit)
         try self.takeLoss(emit)
     }
 
@@ -141,15 +137,13 @@ public final class BPFCapture: CaptureSource {
             try self.tell(reportAll: true)
         }
         var serials: Set<UInt64> = []
-        self.sweptPacketSockets = []
-        // A record may be split over two reads of the iterator.
-        var partial: [UInt8] = []
+        var records = RecordSplitter()
         try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
-            self.split(piece, &partial) { record in
+            records.split(piece) { record in
                 self.decode(record) { event in
                     if case .socket(let socket) = event {
                         if isCensus { serials.insert(socket.serial) }
-                        if socket.transport == .packet { self.sweptPacketSockets.insert(socket.serial) }
+                        self.frameSockets.sweep(socket)
                     }
                     emit(event)
                 }
@@ -177,7 +171,7 @@ public final class BPFCapture: CaptureSource {
         do {
             let observation = try TrafficRecord.decode(record, seesPackets: self.rung.seesPackets)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
-            if observation.transport == .packet { self.packetSockets[observation.serial] = observation }
+            self.frameSockets.observe(observation)
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
                 self.closedSockets.insert(observation.serial)
             }
@@ -185,23 +179,6 @@ public final class BPFCapture: CaptureSource {
         } catch {
             self.malformed += 1
         }
-    }
-
-    /// Cuts a stretch of the iterator's output into records.
-    private func split(_ piece: RawSpan, _ partial: inout [UInt8], _ body: (RawSpan) -> Void) {
-        var offset = 0
-        if !partial.isEmpty {
-            offset = min(TrafficRecord.size - partial.count, piece.byteCount)
-            piece.extracting(0..<offset).withUnsafeBytes { partial.append(contentsOf: $0) }
-            guard partial.count == TrafficRecord.size else { return }
-            body(partial.span.bytes)
-            partial.removeAll()
-        }
-        while piece.byteCount - offset >= TrafficRecord.size {
-            body(piece.extracting(offset..<offset + TrafficRecord.size))
-            offset += TrafficRecord.size
-        }
-        piece.extracting(offset..<piece.byteCount).withUnsafeBytes { partial.append(contentsOf: $0) }
     }
 
     /// Closed sockets that found the ring full. Nobody updates them any more, so reading and then removing loses nothing.
@@ -235,20 +212,6 @@ public final class BPFCapture: CaptureSource {
         self.closedSockets.removeAll()
     }
 
-    /// No program sees the end of an AF_PACKET socket: it is missing in the sweep, in which all of them are reported.
-    ///
-    /// - Parameter known: Those from before the sweep; one that was made since may not be in it.
-    private func closePacketSockets(of known: [UInt64: SocketObservation], _ emit: (CaptureEvent) -> Void) {
-        for (serial, before) in known where !self.sweptPacketSockets.contains(serial) {
-            // The ring may have had a later word since.
-            var closed = self.packetSockets[serial] ?? before
-            closed.state = .closed
-            closed.closedBoottimeNanoseconds = MonotonicClock.boottimeNanoseconds()
-            self.packetSockets[serial] = nil
-            emit(.socket(closed))
-        }
-    }
-
     private func takeNames(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var taken: [traffic_owner_key] = []
         try self.executed.forEach(
@@ -268,28 +231,6 @@ public final class BPFCapture: CaptureSource {
             )
         }
         for process in taken { self.executed.remove(process) }
-    }
-
-    private func takePackets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        guard self.rung.seesPackets else { return emit(.interfaces(try self.interfaces.read())) }
-        // Of one moment, so that they can be compared: no packet passes between the two looks at ours. Under load that may not be had.
-        var packets = try self.readPackets()
-        for attempt in 1...20 {
-            let interfaces = try self.interfaces.read()
-            let before = packets
-            packets = try self.readPackets()
-            guard packets == before || attempt == 20 else { continue }
-            emit(.packets(packets))
-            return emit(.interfaces(interfaces))
-        }
-    }
-
-    private func readPackets() throws(CaptureError) -> [InterfacePackets] {
-        var packets: [InterfacePackets] = []
-        for key in self.packets.keys(as: traffic_interface_key.self) {
-            packets.append(InterfacePackets(key, try self.packets.perCPUValues(of: key, as: traffic_interface.self)))
-        }
-        return packets
     }
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
