@@ -154,6 +154,7 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
  */
 static __always_inline void report_now(struct sock *sk)
 {
+#ifndef SOCKETS_IN_HASH /* there a probe sees the end */
 	struct traffic_socket *socket = find_socket(sk), *record;
 
 	if (!socket)
@@ -163,6 +164,7 @@ static __always_inline void report_now(struct sock *sk)
 		return;
 	__builtin_memcpy(record, socket, sizeof(*record));
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+#endif
 }
 
 static __always_inline void count_received(struct sock *sk, u64 bytes)

@@ -92,12 +92,14 @@ struct sock_common {
 typedef struct {
 	int owned;
 } socket_lock_t;
+struct socket;
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
 	u16 sk_protocol;
 	u16 sk_type;
 	void *sk_user_data;
+	struct socket *sk_socket;
 	unsigned int sk_kern_sock : 1;
 };
 struct proto_ops {

@@ -85,18 +85,29 @@ static __always_inline bool sent_by_sequence(struct sock *sk)
 
 static __always_inline int sends(u64 kind, struct sock *sk)
 {
-	return called(kind, sk && is_internet(sk) && !sent_by_sequence(sk) ? sk : NULL, 0);
+	if (sk && !is_packet(sk) && (!is_internet(sk) || sent_by_sequence(sk)))
+		sk = NULL;
+	return called(kind, sk, 0);
 }
 
 static __always_inline int sends_returned(u64 kind, long result)
 {
+	struct traffic_socket *socket;
+	const struct tcp_sock *tcp;
 	struct call call;
 	struct sock *sk;
 
 	if (!returned(kind, &call))
 		return 0;
 	sk = (struct sock *)call.sk;
-	return sent_by_sequence(sk) ? 0 : sent(sk, result);
+	if (sent_by_sequence(sk))
+		return 0;
+	call_sent(sk, result);
+	tcp = tcp_of(sk);
+	socket = tcp ? storage_of(sk) : NULL;
+	if (socket)
+		note_framing(socket, sk, tcp);
+	return 0;
 }
 
 /*
@@ -163,13 +174,38 @@ int BPF_KRETPROBE(inet_sendpage_returned, long result)
 	return sends_returned(CALL_SENDPAGE, result);
 }
 
+SEC("kprobe/packet_sendmsg")
+int BPF_KPROBE(packet_sendmsg_called, struct socket *socket)
+{
+	return sends(CALL_SEND, READ(socket, sk));
+}
+
+SEC("kretprobe/packet_sendmsg")
+int BPF_KRETPROBE(packet_sendmsg_returned, int result)
+{
+	return sends_returned(CALL_SEND, result);
+}
+
+/* SOCK_PACKET. */
+SEC("kprobe/packet_sendmsg_spkt")
+int BPF_KPROBE(packet_sendmsg_spkt_called, struct socket *socket)
+{
+	return sends(CALL_SEND, READ(socket, sk));
+}
+
+SEC("kretprobe/packet_sendmsg_spkt")
+int BPF_KRETPROBE(packet_sendmsg_spkt_returned, int result)
+{
+	return sends_returned(CALL_SEND, result);
+}
+
 /* Receives --------------------------------------------------------------------------------------------------------- */
 
 static __always_inline int receives(u64 kind, struct sock *sk, int flags)
 {
 	const struct tcp_sock *tcp;
 
-	if (!sk || !is_internet(sk) || flags & (MSG_PEEK | MSG_ERRQUEUE))
+	if (!sk || flags & (MSG_PEEK | MSG_ERRQUEUE) || !(is_internet(sk) || is_packet(sk)))
 		return called(kind, NULL, 0);
 	tcp = tcp_of(sk);
 	return called(kind, tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) ? NULL : sk, flags);
@@ -179,7 +215,7 @@ static __always_inline int receives_returned(u64 kind, long result)
 {
 	struct call call;
 
-	return returned(kind, &call) && !call.counted ? received((struct sock *)call.sk, result, call.flags) : 0;
+	return returned(kind, &call) && !call.counted ? call_received((struct sock *)call.sk, result, call.flags) : 0;
 }
 
 SEC("kprobe/inet_recvmsg")
@@ -218,6 +254,18 @@ int BPF_KRETPROBE(sock_common_recvmsg_returned, int result)
 	return receives_returned(CALL_RECEIVE, result);
 }
 
+SEC("kprobe/packet_recvmsg")
+int BPF_KPROBE(packet_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
+{
+	return receives(CALL_RECEIVE, READ(socket, sk), flags);
+}
+
+SEC("kretprobe/packet_recvmsg")
+int BPF_KRETPROBE(packet_recvmsg_returned, int result)
+{
+	return receives_returned(CALL_RECEIVE, result);
+}
+
 /*
  * The last of a UDP receive: `length` is what the call returns, negative where it peeked. Not run where the compiler made it a part of
  * udp_recvmsg(): then the return counts.
@@ -251,13 +299,9 @@ int BPF_KRETPROBE(sock_splice_read_returned, long result)
 
 /* Ends ------------------------------------------------------------------------------------------------------------- */
 
-/*
- * As socket_release: also for the kernel's own sockets, and where there is no cgroup to attach to. Who comes second finds nothing.
- */
-SEC("kprobe/inet_release")
-int BPF_KPROBE(socket_released, struct socket *socket)
+/* Who comes second finds nothing. */
+static __always_inline int released(struct sock *sk)
 {
-	struct sock *sk = READ(socket, sk);
 	struct traffic_socket *storage;
 
 	if (!sk || tcp_of(sk))
@@ -270,6 +314,19 @@ int BPF_KPROBE(socket_released, struct socket *socket)
 	close_socket(storage);
 	drop_storage(sk);
 	return 0;
+}
+
+/* As socket_release: also for the kernel's own sockets, and where there is no cgroup to attach to. */
+SEC("kprobe/inet_release")
+int BPF_KPROBE(socket_released, struct socket *socket)
+{
+	return released(READ(socket, sk));
+}
+
+SEC("kprobe/packet_release")
+int BPF_KPROBE(packet_released, struct socket *socket)
+{
+	return released(READ(socket, sk));
 }
 
 #endif

@@ -6,6 +6,15 @@
 #define LIVES_BPF_H
 
 /*
+ * SCTP's sockets of one association go straight from closed to established: a caller's in connect(), and one that accept() makes, which has
+ * no struct socket yet (sctp_accept()).
+ */
+static __always_inline u8 sctp_role(const struct sock *sk)
+{
+	return READ(sk, sk_socket) ? TRAFFIC_ROLE_CLIENT : TRAFFIC_ROLE_SERVER;
+}
+
+/*
  * Connects and listens run in the process, so its name is kept even if it never moves a byte. A connection that is
  * established by the peer's packet has no process yet.
  */
@@ -55,6 +64,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 			socket->role = TRAFFIC_ROLE_CLIENT;
 		else if (socket->role != TRAFFIC_ROLE_CLIENT && (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN))
 			socket->role = TRAFFIC_ROLE_SERVER;
+		else if (socket->protocol == IPPROTO_SCTP && socket->type == SOCK_STREAM && old_state == TCP_CLOSE)
+			socket->role = sctp_role(sk);
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
 		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);

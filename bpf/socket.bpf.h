@@ -86,6 +86,16 @@ static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_
 }
 
 /*
+ * TCP's stream is not the calls' alone: kernel TLS, a sockmap or something else in the kernel uses it too. The socket may have left the
+ * map again when it ends, so this is noted when it is met with.
+ */
+static __always_inline void note_framing(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	if (!(socket->flags & TRAFFIC_SOCKET_FRAMED) && (READ(tcp, inet_conn.icsk_ulp_ops) || READ(sk, sk_user_data)))
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED);
+}
+
+/*
  * TCP's own counters. They begin anew with each connection of the socket; ours go on.
  *
  * `state` is the socket's, or the one that it just left for TCP_CLOSE.
@@ -98,8 +108,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 
 	if (state == TCP_CLOSE && !READ(tcp, bytes_sent) && !received)
 		return; /* disconnected, which set them to 0: what was read before stands */
-	if ((READ(tcp, inet_conn.icsk_ulp_ops) || is_in_sockmap(sk)) && !(socket->flags & TRAFFIC_SOCKET_FRAMED))
-		SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED);
+	note_framing(socket, sk, tcp);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
 	socket->unsent_bytes = unsent - (unsent && fin_sent_in(state));

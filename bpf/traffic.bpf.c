@@ -52,6 +52,11 @@ static __always_inline int frame_sent(struct sock *sk, long result)
 	return 0;
 }
 
+static __always_inline int call_sent(struct sock *sk, long result)
+{
+	return is_packet(sk) ? frame_sent(sk, result) : sent(sk, result);
+}
+
 /*
  * Rung `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): in sock_sendmsg(),
  * with the return value. Sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and splice (MSG_SPLICE_PAGES, 6.5),
@@ -60,7 +65,7 @@ static __always_inline int frame_sent(struct sock *sk, long result)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return is_packet(sk) ? frame_sent(sk, result) : sent(sk, result);
+	return call_sent(sk, result);
 }
 
 /* Rung `fexit`: the same boundary where the tracepoint is missing. */
@@ -89,13 +94,26 @@ int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, 
 }
 
 /*
- * AF_PACKET sockets on the rung `fexit`, where the kernel has the tracepoint: the exits above are those of the internet protocols.
- * On the rung `tracepoint` the program above sees them.
+ * AF_PACKET sockets on the rung `fexit`, whose exits above are those of the internet protocols. On the rung `tracepoint` the program above
+ * sees them. Where AF_PACKET is a module that comes later there is nothing to attach to but the tracepoint, so that is preferred.
  */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(frame_send_length, struct sock *sk, int result, int flags)
 {
 	return frame_sent(sk, result);
+}
+
+SEC("fexit/packet_sendmsg")
+int BPF_PROG(packet_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
+{
+	return frame_sent(socket->sk, result);
+}
+
+/* SOCK_PACKET. */
+SEC("fexit/packet_sendmsg_spkt")
+int BPF_PROG(packet_sendmsg_spkt_exit, struct socket *socket, void *message, size_t size, int result)
+{
+	return frame_sent(socket->sk, result);
 }
 
 /* Receives --------------------------------------------------------------------------------------------------------- */
@@ -111,11 +129,13 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB))
 		return 0; /* counted in tcp_rcv_space_adjust */
 	count_received(sk, result);
-	if (tcp && flags & MSG_OOB) {
+	if (tcp) {
 		struct traffic_socket *socket = storage_of(sk);
 
-		if (socket)
+		if (socket && flags & MSG_OOB)
 			__sync_fetch_and_add(&socket->urgent_bytes, -1);
+		if (socket)
+			note_framing(socket, sk, tcp);
 	}
 	return 0;
 }
@@ -129,16 +149,27 @@ static __always_inline int frame_received(struct sock *sk, long result, int flag
 	return 0;
 }
 
+static __always_inline int call_received(struct sock *sk, long result, int flags)
+{
+	return is_packet(sk) ? frame_received(sk, result, flags) : received(sk, result, flags);
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return is_packet(sk) ? frame_received(sk, result, flags) : received(sk, result, flags);
+	return call_received(sk, result, flags);
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(frame_recv_length, struct sock *sk, int result, int flags)
 {
 	return frame_received(sk, result, flags);
+}
+
+SEC("fexit/packet_recvmsg")
+int BPF_PROG(packet_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
+{
+	return frame_received(socket->sk, result, flags);
 }
 
 SEC("fexit/inet_recvmsg")

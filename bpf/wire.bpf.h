@@ -178,6 +178,15 @@ static __always_inline bool is_over(const struct traffic_socket *socket)
 	return socket->closed_boottime_ns;
 }
 
+/*
+ * dccp_v6_do_rcv() filters what dccp_v6_rcv() has filtered. In between, __sk_receive_skb() took the device off. (DCCP is gone since
+ * Linux 6.16.)
+ */
+static __always_inline bool is_shown_again(const struct traffic_socket *socket, const struct __sk_buff *skb)
+{
+	return socket->protocol == IPPROTO_DCCP && !skb->ifindex;
+}
+
 SEC("cgroup_skb/egress")
 int packet_sent(struct __sk_buff *skb)
 {
@@ -208,7 +217,7 @@ int packet_received(struct __sk_buff *skb)
 	struct packets packets;
 
 	/* A raw socket gets copies of packets that are somebody else's, or the kernel's own. */
-	if (!socket || is_over(socket) || socket->type == SOCK_RAW)
+	if (!socket || is_over(socket) || socket->type == SOCK_RAW || is_shown_again(socket, skb))
 		return 1;
 	packets = read_packets(skb);
 	count_wire(&socket->wire_received, &packets);

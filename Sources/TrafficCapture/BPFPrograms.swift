@@ -82,7 +82,7 @@ struct BPFPrograms {
 
     static func of(_ rung: CaptureRung) -> BPFPrograms {
         switch rung {
-        case .fexit: BPFPrograms(hooks: self.fexit + self.everyRung)
+        case .fexit: BPFPrograms(hooks: self.fexit + self.frames + self.everyRung)
         case .tracepoint: BPFPrograms(hooks: self.tracepoint + self.everyRung)
         case .kprobe: BPFPrograms(hooks: self.kprobe + self.everyRung)
         case .poll: BPFPrograms(hooks: [])
@@ -98,8 +98,6 @@ struct BPFPrograms {
             fexit: "sock_splice_read",
             blindSpot: splicedBlindSpot
         ),
-        Hook("frame_send_length", tracepoint: "sock_send_length", blindSpot: frameBlindSpot),
-        Hook("frame_recv_length", tracepoint: "sock_recv_length", blindSpot: frameBlindSpot),
         Hook("inet_recvmsg_exit", fexit: "inet_recvmsg"),
         Hook("inet6_recvmsg_exit", fexit: "inet6_recvmsg"),
         Hook(
@@ -108,6 +106,22 @@ struct BPFPrograms {
             blindSpot: rawReceiveBlindSpot
         ),
     ]
+
+    /// AF_PACKET beside `fexit`: by the tracepoints where the kernel has them, whose programs need no BTF of a module.
+    private static var frames: [Hook] {
+        let byTracepoint = [
+            Hook("frame_send_length", tracepoint: "sock_send_length", blindSpot: frameBlindSpot),
+            Hook("frame_recv_length", tracepoint: "sock_recv_length", blindSpot: frameBlindSpot),
+        ]
+        guard byTracepoint.allSatisfy(\.isKnownToKernel) else {
+            return [
+                Hook("packet_sendmsg_exit", fexit: "packet_sendmsg", blindSpot: frameBlindSpot),
+                Hook("packet_sendmsg_spkt_exit", fexit: "packet_sendmsg_spkt", blindSpot: frameBlindSpot),
+                Hook("packet_recvmsg_exit", fexit: "packet_recvmsg", blindSpot: frameBlindSpot),
+            ]
+        }
+        return byTracepoint
+    }
 
     private static let tracepoint = [
         Hook("sock_send_length", tracepoint: "sock_send_length"),
@@ -132,6 +146,13 @@ struct BPFPrograms {
         Hook("sock_splice_read_returned", kretprobe: "sock_splice_read", blindSpot: splicedBlindSpot),
         Hook("datagram_consumed", kprobe: "skb_consume_udp"),
         Hook("socket_released", kprobe: "inet_release"),
+        Hook("packet_sendmsg_called", kprobe: "packet_sendmsg", blindSpot: frameBlindSpot),
+        Hook("packet_sendmsg_returned", kretprobe: "packet_sendmsg", blindSpot: frameBlindSpot),
+        Hook("packet_sendmsg_spkt_called", kprobe: "packet_sendmsg_spkt", blindSpot: frameBlindSpot),
+        Hook("packet_sendmsg_spkt_returned", kretprobe: "packet_sendmsg_spkt", blindSpot: frameBlindSpot),
+        Hook("packet_recvmsg_called", kprobe: "packet_recvmsg", blindSpot: frameBlindSpot),
+        Hook("packet_recvmsg_returned", kretprobe: "packet_recvmsg", blindSpot: frameBlindSpot),
+        Hook("packet_released", kprobe: "packet_release", blindSpot: frameBlindSpot),
     ]
 
     private static let everyRung = [
@@ -187,8 +208,7 @@ struct BPFPrograms {
     }
 
     private static let byProbes = [
-        frameBlindSpot,
-        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes",
+        "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes"
     ]
 
     private static let everywhere = [

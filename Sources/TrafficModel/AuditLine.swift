@@ -19,7 +19,8 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     case againAfterDrop = "again_after_drop"
     /// Handed to IP and dropped before an interface: by a firewall, or for want of a route.
     case dropped
-    /// What the kernel's TLS makes of the payload: record headers and tags.
+    /// Where TCP's stream is not the calls' alone: record headers and tags of the kernel's TLS, what a sockmap moved past TCP or past the
+    /// process.
     case framing
     /// Datagrams that were held back (corked), dropped or copied; datagrams that nobody has read, or for which there was no room.
     case datagrams

@@ -137,7 +137,7 @@ public struct TCPStream: Sendable, Hashable, Codable {
     public var isInUse: Bool
     /// Older than the count of packets.
     public var isPartial: Bool
-    /// An upper-layer protocol of the kernel's (kTLS) frames the payload: TCP has more bytes than the calls.
+    /// The kernel uses the stream too (kTLS, sockmap): TCP has more bytes than the calls, or fewer.
     public var isFramed: Bool
 
     public init(

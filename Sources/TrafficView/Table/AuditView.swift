@@ -137,7 +137,7 @@ extension AuditLine {
         case .again: "again: retransmitted, out of order"
         case .againAfterDrop: "again: dropped by this host"
         case .dropped: "dropped before the interface"
-        case .framing: "framing by kernel TLS"
+        case .framing: "framing (kernel TLS, sockmap)"
         case .datagrams: "datagrams held back, unread, dropped"
         case .earlier: "on their way when counting began"
         case .handshakePayload: "in handshakes"
