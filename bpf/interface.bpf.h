@@ -58,11 +58,11 @@ static __always_inline u32 transport_header_length(const struct sk_buff *skb, u3
 /* Forwarded packets, those of TIME-WAIT, and those of the kernel's own sockets: resets, ICMP. Its TCP connections count as sockets. */
 static __always_inline bool is_of_no_socket(const struct sock *sk)
 {
-	if (!sk || sk->__sk_common.skc_state == TCP_TIME_WAIT || !is_internet(sk))
+	if (!sk || READ(sk, __sk_common.skc_state) == TCP_TIME_WAIT || !is_internet(sk))
 		return true;
-	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) /* not a whole struct sock: a listener answers */
+	if (READ(sk, __sk_common.skc_state) == TCP_NEW_SYN_RECV) /* not a whole struct sock: a listener answers */
 		return false;
-	return BPF_CORE_READ_BITFIELD(sk, sk_kern_sock) && !(sk->sk_protocol == IPPROTO_TCP && sk->sk_type == SOCK_STREAM);
+	return READ_BITS(sk, sk_kern_sock) && !(READ(sk, sk_protocol) == IPPROTO_TCP && READ(sk, sk_type) == SOCK_STREAM);
 }
 
 /*

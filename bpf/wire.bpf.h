@@ -187,6 +187,36 @@ static __always_inline bool is_shown_again(const struct traffic_socket *socket, 
 	return socket->protocol == IPPROTO_DCCP && !skb->ifindex;
 }
 
+#ifdef SOCKETS_IN_HASH
+/*
+ * Here a socket's storage is gone once its process has let go of it. What it sends after that (the end of SCTP's, DCCP's and MPTCP's
+ * connections) is the kernel's own too. interface_sent() can't tell.
+ */
+static __noinline int count_farewell(struct __sk_buff *skb)
+{
+	struct bpf_sock *context = skb->sk;
+	struct traffic_interface *interface;
+	struct packets packets;
+	struct sock *sk;
+	u8 state;
+
+	if (!context || !told.baseline_done)
+		return 1;
+	sk = (struct sock *)address_of(context);
+	state = READ(sk, __sk_common.skc_state);
+	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV || is_of_no_socket(sk))
+		return 1;
+	interface = find_interface(READ(sk, __sk_common.skc_net.net, ns.inum), skb->ifindex);
+	if (!interface)
+		return 1;
+	packets = read_packets(skb);
+	__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire_length(&packets));
+	return 1;
+}
+#else
+#define count_farewell(skb) 1
+#endif
+
 SEC("cgroup_skb/egress")
 int packet_sent(struct __sk_buff *skb)
 {
@@ -195,7 +225,7 @@ int packet_sent(struct __sk_buff *skb)
 	struct packets packets;
 
 	if (!socket)
-		return 1;
+		return count_farewell(skb);
 	packets = read_packets(skb);
 	interface = find_interface(socket->network_namespace, skb->ifindex);
 	if (is_over(socket)) {

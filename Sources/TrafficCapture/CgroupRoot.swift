@@ -12,9 +12,7 @@ package enum CgroupRoot {
             return root
         }
         do {
-            let context = FileHandle(owning: try check("fsopen", "cgroup2") { linux_fsopen("cgroup2") })
-            try check("fsconfig", "cgroup2") { linux_fsconfig_create(context.descriptor) }
-            return FileHandle(owning: try check("fsmount", "cgroup2") { linux_fsmount(context.descriptor) })
+            return try DetachedMount.open("cgroup2")
         } catch {
             throw .unsupported(feature: "cgroup v2", reason: "not mounted, and \(error)")
         }

@@ -86,7 +86,7 @@ struct LoadedRung: ~Copyable {
         _ object: borrowing BPFObject
     ) throws(CaptureError) -> BPFLinks {
         var links = BPFLinks()
-        if hooks.contains(where: \.isReturnProbe) { ReturnProbe.removeStale() }
+        if hooks.contains(where: \.isReturnProbe) { links.openTracingDirectory() }
         for hook in hooks {
             let program = try object.program(hook.program)
             switch hook.place {
@@ -118,6 +118,7 @@ struct BPFLinks: ~Copyable {
     private(set) var hooks: [String] = []
     /// Why returns are missed where many calls wait.
     private(set) var narrowReturns: String?
+    private var tracing: TracingDirectory?
 
     /// Arrays hold no noncopyable values yet.
     private final class Box {
@@ -137,18 +138,37 @@ struct BPFLinks: ~Copyable {
         self.hooks.append(program.section)
     }
 
+    mutating func openTracingDirectory() {
+        do throws(CaptureError) {
+            let directory = try TracingDirectory()
+            ReturnProbe.removeStale(in: directory)
+            self.tracing = directory
+        } catch {
+            self.narrowReturns = "\(error)"
+        }
+    }
+
     /// Where it can't have room for many calls it has it for a few, and ``narrowReturns`` says so.
     mutating func attach(_ program: BPFProgram, toReturnOf function: String) throws(CaptureError) {
-        do throws(CaptureError) {
-            let event = try ReturnProbe(function: function, program: program.name)
-            let link = try event.attach(program)
-            self.links.append(Box(link, of: event))
-        } catch {
+        if let link = self.wideLink(program, function) {
+            self.links.append(link)
+        } else {
             self.links.append(Box(try program.attach()))
-            self.narrowReturns = "\(error)"
         }
         self.programs.append(program)
         self.hooks.append(program.section)
+    }
+
+    private mutating func wideLink(_ program: BPFProgram, _ function: String) -> Box? {
+        guard let tracing else { return nil }
+        do throws(CaptureError) {
+            let event = try ReturnProbe(function: function, program: program.name, in: tracing)
+            let link = try event.attach(program)
+            return Box(link, of: event)
+        } catch {
+            self.narrowReturns = "\(error)"
+            return nil
+        }
     }
 
     mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing FileHandle) throws(CaptureError) {

@@ -12,50 +12,64 @@ struct ReturnProbe: ~Copyable {
     private static let room = 4096
     private static let group = "trafficd"
 
-    private let directory: String
+    private let directory: TracingDirectory
     private let name: String
 
-    /// - Throws: ``CaptureError/system(call:object:errno:)`` where there is no tracing directory in sight, or the kernel lets nobody write
-    ///   to it.
-    init(function: String, program: String) throws(CaptureError) {
-        let directories = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        guard let directory = directories.first(where: { access("\($0)/kprobe_events", W_OK) == 0 }) else {
-            throw .system(call: "access", object: "/sys/kernel/tracing/kprobe_events", errno: errno)
-        }
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` where the kernel lets nobody make such an event.
+    init(function: String, program: String, in directory: TracingDirectory) throws(CaptureError) {
         let name = "\(Self.group)_\(getpid())/\(program)_\(UInt32.random(in: 0...UInt32.max))"
-        try Self.write("r\(Self.room):\(name) \(function)", directory)
+        try directory.write("r\(Self.room):\(name) \(function)")
         self.directory = directory
         self.name = name
     }
 
     deinit {
-        try? Self.write("-:\(self.name)", self.directory)
+        try? self.directory.write("-:\(self.name)")
     }
 
     /// Removes the events of daemons that are gone. Those in use stay: the kernel refuses that.
-    static func removeStale() {
-        for directory in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
-            // r4096:trafficd_123/inet_sendmsg_returned_456 inet_sendmsg
-            for line in (text(ofFile: "\(directory)/kprobe_events") ?? "").split(separator: "\n") {
-                guard let name = line.split(separator: " ").first?.split(separator: ":").last,
-                    name.hasPrefix("\(Self.group)_")
-                else { continue }
-                try? Self.write("-:\(name)", directory)
-            }
+    static func removeStale(in directory: TracingDirectory) {
+        // r4096:trafficd_123/inet_sendmsg_returned_456 inet_sendmsg
+        for line in directory.events.split(separator: "\n") {
+            guard let name = line.split(separator: " ").first?.split(separator: ":").last,
+                name.hasPrefix("\(Self.group)_")
+            else { continue }
+            try? directory.write("-:\(name)")
         }
     }
 
     borrowing func attach(_ program: BPFProgram) throws(CaptureError) -> BPFLink {
-        let path = "\(self.directory)/events/\(self.name)/id"
+        let path = "\(self.directory.path)/events/\(self.name)/id"
         guard let id = text(ofFile: path)?.trimmed, let number = UInt64(id) else {
             throw .system(call: "read", object: path, errno: errno)
         }
         let event = try check("perf_event_open", self.name) { shim_open_tracepoint(number) }
         return try program.attach(toEvent: event)
     }
+}
 
-    private static func write(_ command: String, _ directory: String) throws(CaptureError) {
-        let file = try FileHandle(path: "\(directory)/kprobe_events", flags: O_WRONLY | O_APPEND)
+/// The kernel's tracing directory, in sight or not: containers and `ip netns exec` have a `/sys` without it.
+final class TracingDirectory {
+    let path: String
+    private let mount: FileHandle?
+
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` where it is not mounted and can't be.
+    init() throws(CaptureError) {
+        let directories = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        if let directory = directories.first(where: { access("\($0)/kprobe_events", W_OK) == 0 }) {
+            self.path = directory
+            self.mount = nil
+            return
+        }
+        let mount = try DetachedMount.open("tracefs")
+        self.path = "/proc/self/fd/\(mount.descriptor)"
+        self.mount = consume mount
+    }
+
+    var events: String { text(ofFile: "\(self.path)/kprobe_events") ?? "" }
+
+    func write(_ command: String) throws(CaptureError) {
+        let file = try FileHandle(path: "\(self.path)/kprobe_events", flags: O_WRONLY | O_APPEND)
         try check("write", "kprobe_events: \(command)") {
             command.utf8.withContiguousStorageIfAvailable {
                 Int32(Glibc.write(file.descriptor, $0.baseAddress, $0.count))

@@ -144,7 +144,7 @@ struct Run: AsyncParsableCommand {
                 check = try await run()
                 row.details = "at the second attempt; the first: \(stall)"
             }
-            self.fill(&row, from: check, missed: daemon.missedCalls())
+            self.fill(&row, from: check, missed: try await daemon.latestSnapshot().capture.loss.missedRuns)
         } catch {
             row.status = .failed
             row.details = "\(error)"
@@ -153,7 +153,7 @@ struct Run: AsyncParsableCommand {
         return row
     }
 
-    private func fill(_ row: inout AccuracyRow, from check: AccuracyCheck, missed: Int) {
+    private func fill(_ row: inout AccuracyRow, from check: AccuracyCheck, missed: UInt64) {
         var differences = check.wire?.differences ?? []
         var remarks = row.details.isEmpty ? [] : [row.details]
         switch check.outcome {
