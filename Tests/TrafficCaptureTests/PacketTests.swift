@@ -32,6 +32,29 @@ extension LiveCaptureTests {
             #expect((seen?.wire?.sent.total ?? 0) > 100_000)
         }
 
+        @Test("an estimate lacks of an open connection only what the handshake's packets have beside usual headers")
+        func estimate() throws {
+            let capture = try BPFCapture(rung: self.rung, wire: .estimated)
+            let (_, outcome) = try OwnNamespace.run {
+                let start = OwnNamespace.loopbackCounters()
+                let pair = try SocketPair()
+                for _ in 0..<200 { try pair.transfer(10_000) }
+                var sent: [UInt64: WireBytes] = [:]
+                try capture.sweep {
+                    if case .socket(let socket) = $0 { sent[socket.cookie.rawValue] = socket.wire?.sent }
+                }
+                return (
+                    sent: pair.cookies.compactMap { sent[$0] },
+                    passed: OwnNamespace.loopbackCounters().bytes - start.bytes
+                )
+            }
+            let sent = outcome.sent.reduce(0) { $0 + $1.total }
+            #expect(outcome.sent.map(\.payload) == [2_000_000, 0])
+            // A SYN has 8 bytes of options more than the timestamps (RFC 9293 section 3.2, RFC 7323, RFC 2018); the SYN-ACK is counted
+            // in no segment of the connection: 60 bytes.
+            #expect(outcome.passed - sent == 68)
+        }
+
         @Test("a refused program that the rung needs refuses the rung, by name")
         func refusedEssential() {
             let error = #expect(throws: CaptureError.self) {
