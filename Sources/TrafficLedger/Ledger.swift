@@ -47,10 +47,7 @@ public struct Ledger: Sendable {
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
     private var countersBackwards: UInt64 = 0
-    private var goneSockets = AuditTallies()
-    /// The last sockets whose witnesses disagreed when they were forgotten.
-    private var disputed: Deque<SocketUsage> = []
-    private var disputedCount = 0
+    private var goneSockets = GoneSockets()
 
     /// - Parameter classes: Which remote addresses have a sum of their own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -183,23 +180,15 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// What an audit will want to know of it.
     private mutating func bury(_ socket: SocketAccount) {
         let usage = socket.usage(bootedAt: self.bootedAt)
-        self.goneSockets += usage.tallies()
+        self.goneSockets.bury(usage, isDisputed: socket.evidence.isDisputed)
         for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(for: owner.identity)) }
-        guard socket.evidence.isDisputed else { return }
-        self.disputedCount += 1
-        self.disputed.append(usage)
-        if self.disputed.count > 100 { self.disputed.removeFirst() }
     }
 
     private var evidence: AuditEvidence {
-        var evidence = AuditEvidence()
-        evidence.goneSockets = self.goneSockets
+        var evidence = self.goneSockets.evidence
         for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
-        evidence.disputed = Array(self.disputed)
-        evidence.disputedCount = self.disputedCount
         evidence.lostWire = self.loss.lostWire
         evidence.packets = self.interfaces.seen
         return evidence
@@ -272,17 +261,6 @@ public struct Ledger: Sendable {
         )
         snapshot.evidence = self.evidence
         return snapshot
-    }
-}
-
-extension Dictionary {
-    /// Changes every value where it lies. A loop over `keys` would hold a second reference and so copy the whole table.
-    fileprivate mutating func forEachInPlace(_ body: (inout Value) -> Void) {
-        var index = self.values.startIndex
-        while index != self.values.endIndex {
-            body(&self.values[index])
-            self.values.formIndex(after: &index)
-        }
     }
 }
 

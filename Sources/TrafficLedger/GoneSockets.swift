@@ -1,0 +1,28 @@
+import DequeModule
+import TrafficModel
+
+/// What an audit will want to know of sockets that are no longer listed.
+struct GoneSockets {
+    private static let listed = 100
+
+    private var tallies = AuditTallies()
+    /// The last ones whose witnesses disagreed when they were forgotten.
+    private var disputed: Deque<SocketUsage> = []
+    private var disputedCount = 0
+
+    mutating func bury(_ socket: SocketUsage, isDisputed: Bool) {
+        self.tallies += socket.tallies()
+        guard isDisputed else { return }
+        self.disputedCount += 1
+        self.disputed.append(socket)
+        if self.disputed.count > Self.listed { self.disputed.removeFirst() }
+    }
+
+    var evidence: AuditEvidence {
+        var evidence = AuditEvidence()
+        evidence.goneSockets = self.tallies
+        evidence.disputed = Array(self.disputed)
+        evidence.disputedCount = self.disputedCount
+        return evidence
+    }
+}
