@@ -140,7 +140,7 @@ struct Run: AsyncParsableCommand {
             do {
                 check = try await run()
             } catch let stall as Generator.Stall {
-                // Nothing was compared. Kernel TLS of 6.1 did that in an emulated machine. The line says so.
+                // Nothing was compared. The line says so.
                 check = try await run()
                 row.details = "at the second attempt; the first: \(stall)"
             }
