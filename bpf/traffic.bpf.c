@@ -20,6 +20,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "compat.bpf.h"
+#include "preempt.bpf.h"
 #include "include/traffic_abi.h"
 #include "maps.bpf.h"
 #include "socket.bpf.h"
@@ -65,20 +66,27 @@ static __always_inline int call_sent(struct sock *sk, long result)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return call_sent(sk, result);
+	return result > 0 ? UNDISTURBED(is_first_to_count(false) ? call_sent(sk, result) : 0) : 0;
+}
+
+/* Only where programs may be preempted. */
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(sock_send_length_twin, struct sock *sk, int result, int flags)
+{
+	return result > 0 ? UNDISTURBED(is_first_to_count(true) ? call_sent(sk, result) : 0) : 0;
 }
 
 /* Rung `fexit`: the same boundary where the tracepoint is missing. */
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(inet_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
 {
-	return sent(socket->sk, result);
+	return UNDISTURBED(sent(socket->sk, result));
 }
 
 SEC("fexit/inet6_sendmsg")
 int BPF_PROG(inet6_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
 {
-	return sent(socket->sk, result);
+	return UNDISTURBED(sent(socket->sk, result));
 }
 
 /*
@@ -157,7 +165,13 @@ static __always_inline int call_received(struct sock *sk, long result, int flags
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return call_received(sk, result, flags);
+	return result > 0 ? UNDISTURBED(is_first_to_count(false) ? call_received(sk, result, flags) : 0) : 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(sock_recv_length_twin, struct sock *sk, int result, int flags)
+{
+	return result > 0 ? UNDISTURBED(is_first_to_count(true) ? call_received(sk, result, flags) : 0) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")
@@ -175,20 +189,20 @@ int BPF_PROG(packet_recvmsg_exit, struct socket *socket, void *message, size_t s
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(inet_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return received(socket->sk, result, flags);
+	return UNDISTURBED(received(socket->sk, result, flags));
 }
 
 SEC("fexit/inet6_recvmsg")
 int BPF_PROG(inet6_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return received(socket->sk, result, flags);
+	return UNDISTURBED(received(socket->sk, result, flags));
 }
 
 /* Raw and ping sockets over IPv6 (inet6_sockraw_ops). */
 SEC("fexit/sock_common_recvmsg")
 int BPF_PROG(sock_common_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return received(socket->sk, result, flags);
+	return UNDISTURBED(received(socket->sk, result, flags));
 }
 
 /*
@@ -207,8 +221,7 @@ int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pip
  * Both rungs. TCP calls this each time it handed over a stretch of the stream, in recv, splice, TCP_ZEROCOPY_RECEIVE and
  * tcp_read_sock(), with the socket locked. recv's return value would miss the latter three.
  */
-SEC("tp_btf/tcp_rcv_space_adjust")
-int BPF_PROG(tcp_receive, struct sock *sk)
+static __always_inline int handed_over(struct sock *sk)
 {
 	const struct tcp_sock *tcp = read_as_tcp(sk);
 
@@ -219,6 +232,19 @@ int BPF_PROG(tcp_receive, struct sock *sk)
 	else
 		count_sequence(sk, tcp);
 	return 0;
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(tcp_receive, struct sock *sk)
+{
+	return UNDISTURBED(handed_over(sk));
+}
+
+/* Finds nothing to count where the first one did. */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(tcp_receive_twin, struct sock *sk)
+{
+	return UNDISTURBED(handed_over(sk));
 }
 
 #ifdef SOCKETS_IN_HASH

@@ -14,6 +14,12 @@ public enum HostFacts {
         )
     }
 
+    /// Of the release that runs: 6.18 of `6.18.44`.
+    static var kernelVersion: (major: Int, minor: Int) {
+        let numbers = self.description().kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+        return (numbers.first ?? 0, numbers.dropFirst().first ?? 0)
+    }
+
     public static func daemon(version: String) -> DaemonDescription {
         DaemonDescription(version: version, pid: getpid(), startedAt: .now)
     }

@@ -1,7 +1,7 @@
 import CLinux
 public import TrafficModel
 
-/// Finds the best rung that this machine offers: by loading and attaching, never by version number.
+/// Finds the best rung that this machine offers: by loading and attaching, in the order of ``Preemption/rungs``.
 public struct RungSelection {
     /// A better rung that was tried first, and why it is not the one.
     public struct Refusal: Sendable, Hashable {
@@ -23,7 +23,7 @@ public struct RungSelection {
         // keep the next ones in its arena, for good; with the threshold set each one is a mapping and goes back when freed.
         mallopt(M_MMAP_THRESHOLD, 128 << 10)
         var refusals: [Refusal] = []
-        for rung in CaptureRung.allCases where wanted == nil || wanted == rung {
+        for rung in Preemption.rungs where wanted == nil || wanted == rung {
             do {
                 self.source =
                     switch rung {

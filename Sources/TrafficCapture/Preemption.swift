@@ -1,0 +1,13 @@
+import TrafficModel
+
+/// Whether the kernel may preempt a task inside a BPF program, and so leave that program out of other calls on the processor.
+enum Preemption {
+    /// Since Linux 7.0 in programs of tracepoints, too; before that they ran with preemption off. No file says so: seen on 7.2, not on 6.18.
+    /// Programs of functions (`fexit`) have no twins.
+    static let reachesTracepoints = HostFacts.kernelVersion >= (7, 0)
+
+    /// The rungs, best first.
+    static var rungs: [CaptureRung] {
+        self.reachesTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : CaptureRung.allCases
+    }
+}
