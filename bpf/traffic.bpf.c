@@ -214,7 +214,9 @@ int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pip
 {
 	struct socket *socket = socket_of(file);
 
-	return result > 0 && socket && socket->ops->splice_read && socket->sk ? received(socket->sk, result, 0) : 0;
+	if (result <= 0 || !socket || !socket->ops->splice_read || !socket->sk)
+		return 0;
+	return UNDISTURBED(received(socket->sk, result, 0));
 }
 
 /*

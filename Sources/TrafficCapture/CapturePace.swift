@@ -11,15 +11,32 @@ public final class CapturePace {
     private let epoll: FileHandle
     private let stopper: Stopper
     private let intervalNanoseconds: UInt64
+    private let clock: () -> UInt64
     private var nextSweep: UInt64
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` from epoll(7).
-    public init(wakeDescriptor: Int32?, stopper: Stopper, interval: Duration) throws(CaptureError) {
+    public convenience init(wakeDescriptor: Int32?, stopper: Stopper, interval: Duration) throws(CaptureError) {
+        try self.init(
+            wakeDescriptor: wakeDescriptor,
+            stopper: stopper,
+            interval: interval,
+            clock: MonotonicClock.nanoseconds
+        )
+    }
+
+    /// - Parameter clock: Nanoseconds.
+    package init(
+        wakeDescriptor: Int32?,
+        stopper: Stopper,
+        interval: Duration,
+        clock: @escaping () -> UInt64
+    ) throws(CaptureError) {
         self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
         self.stopper = stopper
         let (seconds, attoseconds) = interval.components
         self.intervalNanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
-        self.nextSweep = MonotonicClock.nanoseconds() + self.intervalNanoseconds
+        self.clock = clock
+        self.nextSweep = clock() + self.intervalNanoseconds
         try self.watch(stopper.descriptor, events: EPOLLIN.rawValue)
         if let wakeDescriptor {
             // Edge-triggered: the ring is readable whenever it holds a record, but worth a wake-up only when the kernel says so.
@@ -38,7 +55,9 @@ public final class CapturePace {
     public func next() -> Step {
         var events = [epoll_event](repeating: epoll_event(), count: 4)
         while true {
-            let now = MonotonicClock.nanoseconds()
+            let now = self.clock()
+            // A reading from the far future, as emulated machines give now and then, must not stop the sweeps until then.
+            self.nextSweep = min(self.nextSweep, now + self.intervalNanoseconds)
             if now >= self.nextSweep {
                 // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
                 self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)

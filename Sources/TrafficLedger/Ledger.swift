@@ -158,7 +158,11 @@ public struct Ledger: Sendable {
             self.sockets[serial]?.settle(ends, at: destination)
         }
         // A clock that did not move on gives no rate: the next tick covers both stretches.
-        if let last = self.lastTick, boottime <= last.boottime { return }
+        if let last = self.lastTick, boottime <= last.boottime {
+            // It does not go back: one of the two readings was wrong, and the next one must not be compared with the later.
+            if boottime < last.boottime { self.lastTick = (wall, boottime) }
+            return
+        }
         let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
         self.lastTick = (wall, boottime)
         self.forgetClosedSockets(boottime: boottime)

@@ -153,4 +153,19 @@ struct LiveCaptureTests {
         stopper.stop()
         #expect(pace.next() == .stop)
     }
+
+    @Test("one reading of the clock from the far future does not stop the sweeps")
+    func paceAfterGlitch() throws {
+        let stopper = try Stopper()
+        var readings = [0, 1 << 60]
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: stopper,
+            interval: .milliseconds(20),
+            clock: { readings.isEmpty ? MonotonicClock.nanoseconds() : UInt64(readings.removeFirst()) }
+        )
+        #expect(pace.next() == .sweep)
+        // Until then it would sleep for 36 years: the test's time limit.
+        #expect(pace.next() == .sweep)
+    }
 }
