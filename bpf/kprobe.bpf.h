@@ -13,61 +13,7 @@
 #ifndef KPROBE_BPF_H
 #define KPROBE_BPF_H
 
-enum call_kind { CALL_SEND, CALL_SENDPAGE, CALL_RECEIVE, CALL_SPLICE };
-
-/* A call at work, by its thread: one may make another one of another kind. */
-struct call_key {
-	u64 thread;
-	u64 kind; /* enum call_kind */
-};
-
-struct call {
-	u64 sk;
-	u32 flags;
-	u32 counted; /* by skb_consume_udp */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct call_key);
-	__type(value, struct call);
-} calls SEC(".maps");
-
-static __always_inline struct call_key call_of(u64 kind)
-{
-	return (struct call_key){ .thread = bpf_get_current_pid_tgid(), .kind = kind };
-}
-
-/* `sk` NULL: a call that is not counted by its return. */
-static __always_inline int called(u64 kind, struct sock *sk, u32 flags)
-{
-	struct call_key key = call_of(kind);
-	struct call call = { .sk = (u64)sk, .flags = flags };
-	struct call *before = bpf_map_lookup_elem(&calls, &key);
-
-	if (before) {
-		if (!before->counted)
-			COUNT_LOSS(returns_missed, 1);
-		bpf_map_delete_elem(&calls, &key);
-	}
-	if (sk && bpf_map_update_elem(&calls, &key, &call, BPF_ANY))
-		COUNT_LOSS(returns_missed, 1);
-	return 0;
-}
-
-/* Whether the call that returns is one to be counted. */
-static __always_inline bool returned(u64 kind, struct call *call)
-{
-	struct call_key key = call_of(kind);
-	struct call *found = bpf_map_lookup_elem(&calls, &key);
-
-	if (!found)
-		return false;
-	*call = *found;
-	bpf_map_delete_elem(&calls, &key);
-	return true;
-}
+#include "calls.bpf.h"
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 
@@ -133,29 +79,22 @@ int BPF_KPROBE(socket_unlocked, struct sock *sk)
 	return 0;
 }
 
-SEC("kprobe/inet_sendmsg")
-int BPF_KPROBE(inet_sendmsg_called, struct socket *socket)
-{
-	return sends(CALL_SEND, READ(socket, sk));
-}
+#define COUNT_SENDS(function)                                                                                          \
+	SEC("kprobe/" #function)                                                                                       \
+	int BPF_KPROBE(function##_called, struct socket *socket)                                                       \
+	{                                                                                                              \
+		return sends(CALL_SEND, READ(socket, sk));                                                             \
+	}                                                                                                              \
+	SEC("kretprobe/" #function)                                                                                    \
+	int BPF_KRETPROBE(function##_returned, int result)                                                             \
+	{                                                                                                              \
+		return sends_returned(CALL_SEND, result);                                                              \
+	}
 
-SEC("kretprobe/inet_sendmsg")
-int BPF_KRETPROBE(inet_sendmsg_returned, int result)
-{
-	return sends_returned(CALL_SEND, result);
-}
-
-SEC("kprobe/inet6_sendmsg")
-int BPF_KPROBE(inet6_sendmsg_called, struct socket *socket)
-{
-	return sends(CALL_SEND, READ(socket, sk));
-}
-
-SEC("kretprobe/inet6_sendmsg")
-int BPF_KRETPROBE(inet6_sendmsg_returned, int result)
-{
-	return sends_returned(CALL_SEND, result);
-}
+COUNT_SENDS(inet_sendmsg)
+COUNT_SENDS(inet6_sendmsg)
+COUNT_SENDS(packet_sendmsg)
+COUNT_SENDS(packet_sendmsg_spkt) /* SOCK_PACKET */
 
 /* As inet_sendpage_exit. */
 SEC("kprobe/inet_sendpage")
@@ -172,31 +111,6 @@ SEC("kretprobe/inet_sendpage")
 int BPF_KRETPROBE(inet_sendpage_returned, long result)
 {
 	return sends_returned(CALL_SENDPAGE, result);
-}
-
-SEC("kprobe/packet_sendmsg")
-int BPF_KPROBE(packet_sendmsg_called, struct socket *socket)
-{
-	return sends(CALL_SEND, READ(socket, sk));
-}
-
-SEC("kretprobe/packet_sendmsg")
-int BPF_KRETPROBE(packet_sendmsg_returned, int result)
-{
-	return sends_returned(CALL_SEND, result);
-}
-
-/* SOCK_PACKET. */
-SEC("kprobe/packet_sendmsg_spkt")
-int BPF_KPROBE(packet_sendmsg_spkt_called, struct socket *socket)
-{
-	return sends(CALL_SEND, READ(socket, sk));
-}
-
-SEC("kretprobe/packet_sendmsg_spkt")
-int BPF_KRETPROBE(packet_sendmsg_spkt_returned, int result)
-{
-	return sends_returned(CALL_SEND, result);
 }
 
 /* Receives --------------------------------------------------------------------------------------------------------- */
@@ -218,53 +132,22 @@ static __always_inline int receives_returned(u64 kind, long result)
 	return returned(kind, &call) && !call.counted ? call_received((struct sock *)call.sk, result, call.flags) : 0;
 }
 
-SEC("kprobe/inet_recvmsg")
-int BPF_KPROBE(inet_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
-{
-	return receives(CALL_RECEIVE, READ(socket, sk), flags);
-}
+#define COUNT_RECEIVES(function)                                                                                       \
+	SEC("kprobe/" #function)                                                                                       \
+	int BPF_KPROBE(function##_called, struct socket *socket, void *message, size_t size, int flags)                \
+	{                                                                                                              \
+		return receives(CALL_RECEIVE, READ(socket, sk), flags);                                                \
+	}                                                                                                              \
+	SEC("kretprobe/" #function)                                                                                    \
+	int BPF_KRETPROBE(function##_returned, int result)                                                             \
+	{                                                                                                              \
+		return receives_returned(CALL_RECEIVE, result);                                                        \
+	}
 
-SEC("kretprobe/inet_recvmsg")
-int BPF_KRETPROBE(inet_recvmsg_returned, int result)
-{
-	return receives_returned(CALL_RECEIVE, result);
-}
-
-SEC("kprobe/inet6_recvmsg")
-int BPF_KPROBE(inet6_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
-{
-	return receives(CALL_RECEIVE, READ(socket, sk), flags);
-}
-
-SEC("kretprobe/inet6_recvmsg")
-int BPF_KRETPROBE(inet6_recvmsg_returned, int result)
-{
-	return receives_returned(CALL_RECEIVE, result);
-}
-
-SEC("kprobe/sock_common_recvmsg")
-int BPF_KPROBE(sock_common_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
-{
-	return receives(CALL_RECEIVE, READ(socket, sk), flags);
-}
-
-SEC("kretprobe/sock_common_recvmsg")
-int BPF_KRETPROBE(sock_common_recvmsg_returned, int result)
-{
-	return receives_returned(CALL_RECEIVE, result);
-}
-
-SEC("kprobe/packet_recvmsg")
-int BPF_KPROBE(packet_recvmsg_called, struct socket *socket, void *message, size_t size, int flags)
-{
-	return receives(CALL_RECEIVE, READ(socket, sk), flags);
-}
-
-SEC("kretprobe/packet_recvmsg")
-int BPF_KRETPROBE(packet_recvmsg_returned, int result)
-{
-	return receives_returned(CALL_RECEIVE, result);
-}
+COUNT_RECEIVES(inet_recvmsg)
+COUNT_RECEIVES(inet6_recvmsg)
+COUNT_RECEIVES(sock_common_recvmsg)
+COUNT_RECEIVES(packet_recvmsg)
 
 /*
  * The last of a UDP receive: `length` is what the call returns, negative where it peeked. Not run where the compiler made it a part of
