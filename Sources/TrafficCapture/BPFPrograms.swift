@@ -127,15 +127,15 @@ struct BPFPrograms {
     private static let tracepoint = [
         Hook("sock_send_length", tracepoint: "sock_send_length"),
         Hook("sock_recv_length", tracepoint: "sock_recv_length"),
+        // Lent by `fexit`, where the kernel has trampolines after all: no tracepoint sees it.
+        Hook("sock_splice_read_exit", fexit: "sock_splice_read", blindSpot: splicedBlindSpot),
     ]
 
-    /// Beside those of `tracepoint`, where the kernel may leave them out: see preempt.bpf.h. Such kernels come here before they come to
-    /// `fexit`, whose one program that is not there too may be lent.
+    /// Beside those of `tracepoint`, where the kernel may leave them out: see preempt.bpf.h.
     private static let twins = [
         Hook("sock_send_length_twin", tracepoint: "sock_send_length"),
         Hook("sock_recv_length_twin", tracepoint: "sock_recv_length"),
         Hook("tcp_receive_twin", tracepoint: "tcp_rcv_space_adjust"),
-        Hook("sock_splice_read_exit", fexit: "sock_splice_read", blindSpot: splicedBlindSpot),
     ]
 
     private static let kprobe = [
@@ -209,10 +209,9 @@ struct BPFPrograms {
         let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
         if rung == .kprobe { return self.everywhere + self.byProbes }
         guard rung == .tracepoint else { return self.everywhere }
-        let spots = self.everywhere + (Preemption.reachesTracepoints ? [] : [self.splicedBlindSpot])
-        guard sendpage.isKnownToKernel else { return spots }
+        guard sendpage.isKnownToKernel else { return self.everywhere }
         // Linux 6.3 and 6.4: the tracepoint is new, and dc97391e6610 ("sock: Remove ->sendpage*()") is yet to come.
-        return spots + [
+        return self.everywhere + [
             "sendfile and splice into sockets: not seen as calls; over TCP their bytes stay pending"
         ]
     }
