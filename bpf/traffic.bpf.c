@@ -29,6 +29,7 @@
 #include "send.bpf.h"
 #include "interface.bpf.h"
 #include "early.bpf.h"
+#include "packets.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
 
