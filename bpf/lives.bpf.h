@@ -107,25 +107,25 @@ static __always_inline int destroyed(struct sock *sk)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
 {
-	return UNDISTURBED(state_changed(sk, old_state, new_state));
+	return state_changed(sk, old_state, new_state);
 }
 
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(socket_state_twin, struct sock *sk, int old_state, int new_state)
 {
-	return UNDISTURBED(state_changed(sk, old_state, new_state));
+	return state_changed(sk, old_state, new_state);
 }
 
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy, struct sock *sk)
 {
-	return UNDISTURBED(destroyed(sk));
+	return destroyed(sk);
 }
 
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 {
-	return UNDISTURBED(destroyed(sk));
+	return destroyed(sk);
 }
 
 /*

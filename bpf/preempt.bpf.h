@@ -1,50 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Since Linux 7.0 a task may be preempted inside a program of a tracepoint, too. While it is, the kernel leaves that program out of every
- * other call on the processor: it asks whether the program is at work there, not for whom. Two answers to that:
- * - The programs keep the processor for as long as they work. What is left is the moment before and after.
- * - Each hook of a call has two programs, a first one and its twin. The twin counts what the first one was left out of.
+ * Since Linux 7.0 a task may be preempted inside a program of a tracepoint, too. Until it is back, the kernel leaves that program out of
+ * every other call on the processor: it asks whether the program is at work there, not for whom. (To keep the processor by
+ * bpf_preempt_disable() does not help: who has to go then goes at the program's end, and is still inside.) So each hook of a call has two
+ * programs, a first one and its twin, which counts what the first one was left out of.
  */
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
 
-#ifdef SOCKETS_IN_HASH /* probes run with preemption off */
-#define UNDISTURBED(statement) (statement)
+#ifdef SOCKETS_IN_HASH /* no twins: its probes run with preemption off */
 static __always_inline bool is_first_to_count(bool is_twin)
 {
-	return true;
+	return !is_twin;
 }
 #else
 extern int LINUX_KERNEL_VERSION __kconfig;
-
-/* Linux 6.10, fc7566ad0a82 ("bpf: Introduce bpf_preempt_[disable,enable] kfuncs"). */
-extern void bpf_preempt_disable(void) __ksym __weak;
-extern void bpf_preempt_enable(void) __ksym __weak;
-
-/* Known when the program is loaded: elsewhere nothing is left of what hangs on it. */
-static __always_inline bool is_preemptible(void)
-{
-	return LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0) && bpf_preempt_disable;
-}
-
-static __always_inline void keep_processor(void)
-{
-	if (is_preemptible())
-		bpf_preempt_disable();
-}
-
-static __always_inline int leave_processor(int result)
-{
-	if (is_preemptible())
-		bpf_preempt_enable();
-	return result;
-}
-
-#define UNDISTURBED(statement)                                                                                         \
-	({                                                                                                             \
-		keep_processor();                                                                                      \
-		leave_processor(statement);                                                                            \
-	})
 
 /* By task: set by the first program, taken back by its twin, in the same call. */
 struct {
@@ -58,7 +28,8 @@ static __always_inline bool is_first_to_count(bool is_twin)
 {
 	u32 *counted;
 
-	if (!is_preemptible())
+	/* Known when the program is loaded: elsewhere nothing is left of what follows. */
+	if (LINUX_KERNEL_VERSION < KERNEL_VERSION(7, 0, 0))
 		return !is_twin;
 	counted = bpf_task_storage_get(&counted_calls, bpf_get_current_task_btf(), NULL,
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);

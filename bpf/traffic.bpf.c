@@ -67,27 +67,27 @@ static __always_inline int call_sent(struct sock *sk, long result)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return result > 0 ? UNDISTURBED(is_first_to_count(false) ? call_sent(sk, result) : 0) : 0;
+	return result > 0 && is_first_to_count(false) ? call_sent(sk, result) : 0;
 }
 
 /* Only where programs may be preempted. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length_twin, struct sock *sk, int result, int flags)
 {
-	return result > 0 ? UNDISTURBED(is_first_to_count(true) ? call_sent(sk, result) : 0) : 0;
+	return result > 0 && is_first_to_count(true) ? call_sent(sk, result) : 0;
 }
 
 /* Rung `fexit`: the same boundary where the tracepoint is missing. */
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(inet_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
 {
-	return UNDISTURBED(sent(socket->sk, result));
+	return sent(socket->sk, result);
 }
 
 SEC("fexit/inet6_sendmsg")
 int BPF_PROG(inet6_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
 {
-	return UNDISTURBED(sent(socket->sk, result));
+	return sent(socket->sk, result);
 }
 
 /*
@@ -166,13 +166,13 @@ static __always_inline int call_received(struct sock *sk, long result, int flags
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return result > 0 ? UNDISTURBED(is_first_to_count(false) ? call_received(sk, result, flags) : 0) : 0;
+	return result > 0 && is_first_to_count(false) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length_twin, struct sock *sk, int result, int flags)
 {
-	return result > 0 ? UNDISTURBED(is_first_to_count(true) ? call_received(sk, result, flags) : 0) : 0;
+	return result > 0 && is_first_to_count(true) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")
@@ -190,20 +190,20 @@ int BPF_PROG(packet_recvmsg_exit, struct socket *socket, void *message, size_t s
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(inet_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return UNDISTURBED(received(socket->sk, result, flags));
+	return received(socket->sk, result, flags);
 }
 
 SEC("fexit/inet6_recvmsg")
 int BPF_PROG(inet6_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return UNDISTURBED(received(socket->sk, result, flags));
+	return received(socket->sk, result, flags);
 }
 
 /* Raw and ping sockets over IPv6 (inet6_sockraw_ops). */
 SEC("fexit/sock_common_recvmsg")
 int BPF_PROG(sock_common_recvmsg_exit, struct socket *socket, void *message, size_t size, int flags, int result)
 {
-	return UNDISTURBED(received(socket->sk, result, flags));
+	return received(socket->sk, result, flags);
 }
 
 /*
@@ -217,7 +217,7 @@ int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pip
 
 	if (result <= 0 || !socket || !socket->ops->splice_read || !socket->sk)
 		return 0;
-	return UNDISTURBED(received(socket->sk, result, 0));
+	return received(socket->sk, result, 0);
 }
 
 /*
@@ -240,14 +240,14 @@ static __always_inline int handed_over(struct sock *sk)
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tcp_receive, struct sock *sk)
 {
-	return UNDISTURBED(handed_over(sk));
+	return handed_over(sk);
 }
 
 /* Finds nothing to count where the first one did. */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tcp_receive_twin, struct sock *sk)
 {
-	return UNDISTURBED(handed_over(sk));
+	return handed_over(sk);
 }
 
 #ifdef SOCKETS_IN_HASH

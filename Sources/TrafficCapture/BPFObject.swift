@@ -128,6 +128,13 @@ struct BPFMap {
         guard result == 0 else { throw .system(call: "bpf_map__set_max_entries", object: self.name, errno: -result) }
     }
 
+    /// Before loading: it takes memory for an element when it gets it.
+    func allocateAsNeeded() throws(CaptureError) {
+        let flags = bpf_map__map_flags(self.map) | UInt32(BPF_F_NO_PREALLOC)
+        let result = bpf_map__set_map_flags(self.map, flags)
+        guard result == 0 else { throw .system(call: "bpf_map__set_map_flags", object: self.name, errno: -result) }
+    }
+
     /// Every element, as key and value bytes.
     func forEach(
         keySize: Int,

@@ -73,12 +73,23 @@ struct LoadedRung: ~Copyable {
         let object = try BPFObject(elf: embedded.elf())
         object.select(programs: programs.union(BPFPrograms.iterators))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
+        if embedded == .hash && HostFacts.kernelVersion >= (6, 1) { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
             for map in ["owners", "deferred", "interfaces", "early"] { try object.map(map).setCapacity(elements) }
         }
         try object.load()
         return object
+    }
+
+    /// Since Linux 6.1 (ee4ed53c5eb6 "bpf: Convert percpu hash map to per-cpu bpf_mem_alloc" and its siblings) probes may use maps that get
+    /// their memory as they go: room for more, at no cost.
+    private static func widen(_ object: borrowing BPFObject) throws(CaptureError) {
+        for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)] {
+            let map = try object.map(name)
+            try map.allocateAsNeeded()
+            try map.setCapacity(elements)
+        }
     }
 
     private static func attach(
