@@ -10,4 +10,15 @@ enum Preemption {
     static var rungs: [CaptureRung] {
         self.reachesTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : CaptureRung.allCases
     }
+
+    /// What would be better elsewhere than `rung` and comes after it here.
+    static func passedOver(for rung: CaptureRung) -> [RungSelection.Refusal] {
+        guard self.reachesTracepoints && rung == .tracepoint else { return [] }
+        return [
+            RungSelection.Refusal(
+                rung: .fexit,
+                reason: "this kernel preempts BPF programs, and only those of tracepoints have twins to count what they miss"
+            )
+        ]
+    }
 }

@@ -28,7 +28,11 @@ public struct RungSelection {
                 self.source =
                     switch rung {
                     case .fexit, .tracepoint, .kprobe:
-                        try BPFCapture(rung: rung, reason: refusals.reason, wire: wire)
+                        try BPFCapture(
+                            rung: rung,
+                            reason: (wanted == nil ? refusals + Preemption.passedOver(for: rung) : []).reason,
+                            wire: wire
+                        )
                     case .poll:
                         try PollCapture(reason: refusals.reason)
                     }
