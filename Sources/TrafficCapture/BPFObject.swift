@@ -128,6 +128,12 @@ struct BPFMap {
         guard result == 0 else { throw .system(call: "bpf_map__set_max_entries", object: self.name, errno: -result) }
     }
 
+    /// Before loading: it is not made. No program that is loaded may come to it.
+    func leaveOut() throws(CaptureError) {
+        let result = bpf_map__set_autocreate(self.map, false)
+        guard result == 0 else { throw .system(call: "bpf_map__set_autocreate", object: self.name, errno: -result) }
+    }
+
     /// Before loading: it takes memory for an element when it gets it.
     func allocateAsNeeded() throws(CaptureError) {
         let flags = bpf_map__map_flags(self.map) | UInt32(BPF_F_NO_PREALLOC)

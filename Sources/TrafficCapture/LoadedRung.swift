@@ -73,6 +73,8 @@ struct LoadedRung: ~Copyable {
         let object = try BPFObject(elf: embedded.elf())
         object.select(programs: programs.union(BPFPrograms.iterators))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
+        // Of a type that is not there before Linux 5.11, and of use to twins only.
+        if embedded == .storage && !Preemption.reachesTracepoints { try object.map("counted_calls").leaveOut() }
         if embedded == .hash && HostFacts.kernelVersion >= (6, 1) { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
