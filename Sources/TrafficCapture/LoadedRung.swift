@@ -87,7 +87,8 @@ struct LoadedRung: ~Copyable {
     /// Since Linux 6.1 (ee4ed53c5eb6 "bpf: Convert percpu hash map to per-cpu bpf_mem_alloc" and its siblings) probes may use maps that get
     /// their memory as they go: room for more, at no cost.
     private static func widen(_ object: borrowing BPFObject) throws(CaptureError) {
-        for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)] {
+        for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)]
+        {
             let map = try object.map(name)
             try map.allocateAsNeeded()
             try map.setCapacity(elements)

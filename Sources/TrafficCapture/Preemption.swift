@@ -17,7 +17,8 @@ enum Preemption {
         return [
             RungSelection.Refusal(
                 rung: .fexit,
-                reason: "this kernel preempts BPF programs, and only those of tracepoints have twins to count what they miss"
+                reason:
+                    "this kernel preempts BPF programs, and only those of tracepoints have twins to count what they miss"
             )
         ]
     }
