@@ -222,6 +222,8 @@ static int casualties(struct cast *cast, uint64_t deadline_ns)
 
 	if (waitpid(-1, &status, WNOHANG) > 0) {
 		code = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1;
+		if (world->reason[0]) /* the other end of one that skips may fail for it, and be the first to be seen */
+			code = EXIT_SKIPPED;
 	} else if (now_ns() > deadline_ns) {
 		fprintf(stderr, "trafficgen: not finished in time (stage %u)\n", world->stage);
 		for (unsigned int i = 0; i < cast->count; i++)
