@@ -163,7 +163,7 @@ static __always_inline void report_now(struct sock *sk)
 	if (!record)
 		return;
 	__builtin_memcpy(record, socket, sizeof(*record));
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(record, ring_flags());
 #endif
 }
 

@@ -8,15 +8,17 @@
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
 
-#ifdef SOCKETS_IN_HASH /* no twins: its probes run with preemption off */
-static __always_inline bool is_first_to_count(bool is_twin)
+enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };
+
+#ifdef SOCKETS_IN_HASH /* no twins */
+static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
 	return !is_twin;
 }
 #else
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* By task: set by the first program, taken back by its twin, in the same call. */
+/* By task, enum counted_call: set by the first program, taken back by its twin, in the same call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -24,7 +26,8 @@ struct {
 	__type(value, u32);
 } counted_calls SEC(".maps");
 
-static __always_inline bool is_first_to_count(bool is_twin)
+/* A first program must have been attached before its twin, so that it runs first. */
+static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
 	u32 *counted;
 
@@ -35,12 +38,14 @@ static __always_inline bool is_first_to_count(bool is_twin)
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!counted)
 		return is_twin; /* the first one had no room to say that it counted, and did not */
-	if (is_twin && *counted) {
-		*counted = 0;
-		return false;
+	if (!is_twin) {
+		*counted |= call;
+		return true;
 	}
-	*counted = !is_twin;
-	return true;
+	if (!(*counted & call))
+		return true;
+	*counted &= ~call;
+	return false;
 }
 #endif
 

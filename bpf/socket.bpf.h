@@ -202,11 +202,17 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
+/* The daemon sleeps until the next sweep, unless the ring fills up meanwhile. */
+static __always_inline u64 ring_flags(void)
+{
+	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
 /* The final totals, before the storage goes away. */
 static __always_inline void close_socket(struct traffic_socket *socket)
 {
 	struct traffic_socket *record;
-	u64 serial = socket->serial, flags;
+	u64 serial = socket->serial;
 
 	if (!serial || socket->closed_boottime_ns)
 		return;
@@ -215,9 +221,7 @@ static __always_inline void close_socket(struct traffic_socket *socket)
 	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
 	if (record) {
 		__builtin_memcpy(record, socket, sizeof(*record));
-		flags = bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP :
-											     BPF_RB_NO_WAKEUP;
-		bpf_ringbuf_submit(record, flags);
+		bpf_ringbuf_submit(record, ring_flags());
 		COUNT_LOSS(closed_submitted, 1);
 		return;
 	}

@@ -67,14 +67,14 @@ static __always_inline int call_sent(struct sock *sk, long result)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return result > 0 && is_first_to_count(false) ? call_sent(sk, result) : 0;
+	return result > 0 && is_first_to_count(COUNTED_SEND, false) ? call_sent(sk, result) : 0;
 }
 
 /* Only where programs may be preempted. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length_twin, struct sock *sk, int result, int flags)
 {
-	return result > 0 && is_first_to_count(true) ? call_sent(sk, result) : 0;
+	return result > 0 && is_first_to_count(COUNTED_SEND, true) ? call_sent(sk, result) : 0;
 }
 
 /* Rung `fexit`: the same boundary where the tracepoint is missing. */
@@ -166,13 +166,13 @@ static __always_inline int call_received(struct sock *sk, long result, int flags
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return result > 0 && is_first_to_count(false) ? call_received(sk, result, flags) : 0;
+	return result > 0 && is_first_to_count(COUNTED_RECEIVE, false) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length_twin, struct sock *sk, int result, int flags)
 {
-	return result > 0 && is_first_to_count(true) ? call_received(sk, result, flags) : 0;
+	return result > 0 && is_first_to_count(COUNTED_RECEIVE, true) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")

@@ -22,6 +22,7 @@ public final class BPFCapture: CaptureSource {
     /// For a test: as if the kernel missed calls all the time.
     private let leavesProgramsOut: Bool
     private var missedAtLastCensus: UInt64 = 0
+    private var censusesDue = 0
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
@@ -118,7 +119,11 @@ public final class BPFCapture: CaptureSource {
         try self.drain(emit)
         try self.takeDeferred(emit)
         if let census { emit(.census(census)) }
-        for closed in self.frameSockets.endSweep() { emit(.socket(closed)) }
+        // A probe sees the end on `kprobe`, whose sweep passes over what has not changed.
+        for closed in self.status.rung == .kprobe ? [] : self.frameSockets.endSweep() {
+            if closed.isShared { self.closedSockets.insert(closed.serial) }
+            emit(.socket(closed))
+        }
         try self.takeOwners(emit)
         try self.takeNames(emit)
         try self.interfaces.read(emit)
@@ -130,9 +135,10 @@ public final class BPFCapture: CaptureSource {
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
         let missed = self.lastLoss.missedRuns
         // Not of a hash: a walk through it may pass over an element while its neighbours come and go.
-        let isCensus =
-            self.status.rung != .kprobe && (self.leavesProgramsOut || missed > self.missedAtLastCensus)
+        if missed > self.missedAtLastCensus { self.censusesDue = CaptureEvent.censusesUntilGone }
+        let isCensus = self.status.rung != .kprobe && (self.leavesProgramsOut || self.censusesDue > 0)
         if isCensus {
+            self.censusesDue -= 1
             self.missedAtLastCensus = missed
             try self.tell(reportAll: true)
         }

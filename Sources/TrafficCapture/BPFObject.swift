@@ -128,7 +128,7 @@ struct BPFMap {
         guard result == 0 else { throw .system(call: "bpf_map__set_max_entries", object: self.name, errno: -result) }
     }
 
-    /// Before loading: it is not made. No program that is loaded may come to it.
+    /// Before loading: it is not made. No program that is loaded may reach it.
     func leaveOut() throws(CaptureError) {
         let result = bpf_map__set_autocreate(self.map, false)
         guard result == 0 else { throw .system(call: "bpf_map__set_autocreate", object: self.name, errno: -result) }

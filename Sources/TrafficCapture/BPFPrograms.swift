@@ -80,6 +80,18 @@ struct BPFPrograms {
         "packet_sent", "packet_received", "interface_sent", "interface_received", "socket_create",
     ]
 
+    /// The probes of AF_PACKET: without the one that sees the end an element would stay for good.
+    static let frameProbes: Set<String> = [
+        "packet_sendmsg_called", "packet_sendmsg_returned", "packet_sendmsg_spkt_called",
+        "packet_sendmsg_spkt_returned",
+        "packet_recvmsg_called", "packet_recvmsg_returned", "packet_released",
+    ]
+
+    /// Programs that go together with this one where the kernel refuses it.
+    static func companions(of program: String) -> Set<String> {
+        [self.packets, self.frameProbes].first { $0.contains(program) } ?? [program]
+    }
+
     static func of(_ rung: CaptureRung) -> BPFPrograms {
         switch rung {
         case .fexit: BPFPrograms(hooks: self.fexit + self.frames + self.everyRung)

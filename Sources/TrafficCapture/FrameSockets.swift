@@ -1,8 +1,14 @@
 import TrafficModel
 
-/// AF_PACKET sockets, whose end most rungs don't see: such a socket is missing in the next sweep, in which all of them are reported.
+/// AF_PACKET sockets where no program sees their end: such a socket is missing in the sweeps, in each of which all of them are reported.
 struct FrameSockets {
+    /// A walk through the sockets' storage goes on by position, and passes over one when another one goes meanwhile. Not this often in a row.
+    private static let sweepsUntilGone = 3
+
     private var latest: [UInt64: SocketObservation] = [:]
+    /// In how many sweeps in a row each was missing; those of the sweep that goes on are not in it.
+    private var absences: [UInt64: Int] = [:]
+    private var swept: Set<UInt64> = []
     /// Those from before the sweep; one that was made since may not be in it.
     private var expected: Set<UInt64> = []
 
@@ -13,16 +19,21 @@ struct FrameSockets {
 
     mutating func beginSweep() {
         self.expected = Set(self.latest.keys)
+        self.swept = []
     }
 
     mutating func sweep(_ socket: SocketObservation) {
-        self.expected.remove(socket.serial)
+        self.swept.insert(socket.serial)
     }
 
     /// - Returns: The last words of those that are gone. The ring may have had a later one than the sweep before.
     mutating func endSweep() -> [SocketObservation] {
-        self.expected.compactMap { serial in
-            guard var closed = self.latest.removeValue(forKey: serial) else { return nil }
+        let missing = self.expected.subtracting(self.swept)
+        self.absences = self.absences.filter { missing.contains($0.key) }
+        return missing.compactMap { serial in
+            self.absences[serial, default: 0] += 1
+            guard self.absences[serial] == Self.sweepsUntilGone, var closed = self.latest.removeValue(forKey: serial)
+            else { return nil }
             closed.state = .closed
             closed.closedBoottimeNanoseconds = MonotonicClock.boottimeNanoseconds()
             return closed

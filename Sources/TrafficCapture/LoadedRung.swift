@@ -52,10 +52,8 @@ struct LoadedRung: ~Copyable {
                     throw .unsupported(feature: "rung \(rung.rawValue)", reason: "\(program): \(reason)")
                 }
                 blindSpots.append("\(blindSpot) (\(program): \(reason))")
-                let isOfPackets = BPFPrograms.packets.contains(program)
-                hooks.removeAll {
-                    $0.program == program || isOfPackets && BPFPrograms.packets.contains($0.program)
-                }
+                let companions = BPFPrograms.companions(of: program)
+                hooks.removeAll { companions.contains($0.program) }
             }
         }
         if let reason = self.links.narrowReturns {

@@ -47,6 +47,8 @@ public struct Ledger: Sendable {
     /// Closed sockets that are still listed, oldest first.
     private var closedOrder: Deque<UInt64> = []
     private var countersBackwards: UInt64 = 0
+    /// In how many censuses in a row open sockets were missing, by serial.
+    private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
 
     /// - Parameter classes: Which remote addresses have a sum of their own.
@@ -105,8 +107,15 @@ public struct Ledger: Sendable {
     }
 
     private mutating func close(allBut serials: Set<UInt64>) {
-        let gone = self.sockets.values.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
-        for account in gone {
+        let missing = self.sockets.values.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
+        let absences = self.absences
+        self.absences = [:]
+        for account in missing {
+            let count = absences[account.observation.serial, default: 0] + 1
+            guard count == CaptureEvent.censusesUntilGone else {
+                self.absences[account.observation.serial] = count
+                continue
+            }
             var last = account.observation
             last.state = .closed
             last.closedBoottimeNanoseconds = self.lastTick?.boottime ?? 0
@@ -158,12 +167,9 @@ public struct Ledger: Sendable {
             self.sockets[serial]?.settle(ends, at: destination)
         }
         // A clock that did not move on gives no rate: the next tick covers both stretches.
-        if let last = self.lastTick, boottime <= last.boottime {
-            // It does not go back: one of the two readings was wrong, and the next one must not be compared with the later.
-            if boottime < last.boottime { self.lastTick = (wall, boottime) }
-            return
-        }
-        let seconds = self.lastTick.map { Double(boottime - $0.boottime) / 1e9 } ?? 0
+        if let last = self.lastTick, boottime == last.boottime { return }
+        // It does not go back: one of the two readings was wrong, and nobody knows how long this stretch was.
+        let seconds = self.lastTick.map { boottime > $0.boottime ? Double(boottime - $0.boottime) / 1e9 : 0 } ?? 0
         self.lastTick = (wall, boottime)
         self.forgetClosedSockets(boottime: boottime)
         self.surveyOpenSockets()

@@ -4,7 +4,7 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
     /// A further owner of a socket, beyond those that its observation has room for.
     case owner(socket: UInt64, OwnerObservation)
-    /// The serials of all sockets that there are: any other one is closed, though nobody said so.
+    /// The serials of all sockets that there are: one that is missing ``censusesUntilGone`` times in a row is closed, though nobody said so.
     case census(Set<UInt64>)
     case details(ProcessIdentity, ProcessDetails)
     /// A process runs another program from now on.
@@ -18,6 +18,9 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case loss(CaptureLoss)
     /// Ends a round of observations: rates are taken and what is old is folded away.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)
+
+    /// A census goes on by position, and passes over a socket when another one goes meanwhile. Not this often in a row.
+    public static let censusesUntilGone = 3
 }
 
 /// A socket as the kernel has it at one moment.

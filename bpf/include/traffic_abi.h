@@ -31,7 +31,7 @@ enum traffic_socket_flag {
 	TRAFFIC_SOCKET_PREEXISTING = 1 << 0, /* older than the capture: counted from its baseline on */
 	TRAFFIC_SOCKET_SHARED = 1 << 1, /* has owners in the `owners` map */
 	TRAFFIC_SOCKET_BUSY = 1 << 2, /* in use while this was read: its counters may be of different moments */
-	TRAFFIC_SOCKET_FRAMED = 1 << 3, /* an upper-layer protocol (kTLS) makes the stream of the calls' bytes */
+	TRAFFIC_SOCKET_FRAMED = 1 << 3, /* the kernel uses the stream too: kTLS, a sockmap */
 	TRAFFIC_SOCKET_PARTIAL = 1 << 4, /* its first packets may have passed before packets were counted */
 };
 
