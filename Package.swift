@@ -79,6 +79,15 @@ let package = Package(
         ),
         .target(name: "TrafficView", dependencies: ["TrafficModel"], swiftSettings: strict),
 
+        // What a cooperating library tells the daemon: values and their bytes, nothing else.
+        .target(name: "TrafficReport", swiftSettings: strict),
+        .target(name: "TrafficKit", dependencies: ["TrafficReport"], swiftSettings: strict),
+        .target(
+            name: "TrafficKitNIO",
+            dependencies: ["TrafficKit", "TrafficReport", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict
+        ),
+
         .executableTarget(
             name: "trafficd",
             dependencies: [
@@ -164,6 +173,23 @@ let package = Package(
             exclude: ["Frames"],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TrafficReportTests",
+            dependencies: ["TrafficReport"],
+            exclude: ["Golden", "send_report.py"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficKitNIOTests",
+            dependencies: [
+                "TrafficKit", "TrafficKitNIO", "TrafficReport",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "TrafficKitTests", dependencies: ["TrafficKit", "TrafficReport"], swiftSettings: strict),
         // The comparisons themselves, on made-up numbers: they would be worth nothing if they let a wrong count pass.
         .testTarget(
             name: "GroundTruthTests",

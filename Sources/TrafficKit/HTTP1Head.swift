@@ -1,0 +1,111 @@
+package import TrafficReport
+
+/// What a message's line and fields say that matters for its bytes and its name. Nothing else of them is kept.
+package struct HTTP1Head: Hashable, Sendable {
+    package var method = ""
+    package var target = ""
+    /// 0 of a request.
+    package var status: UInt16 = 0
+    package var version: Report.HTTPVersion = .unknown
+    package var host = ""
+    package var contentLength: UInt64?
+    package var isChunked = false
+    /// A transfer coding or lengths that contradict each other: where the body ends can't be told.
+    package var isAmbiguous = false
+    package var isEncoded = false
+    package var contentClass = Report.ContentClass.unknown
+}
+
+/// The body of a message (RFC 9112 section 6.3).
+enum HTTP1Body: Hashable {
+    case none
+    case length(UInt64)
+    case chunked
+    case untilClose
+
+    init(ofRequest head: HTTP1Head) {
+        self = head.isChunked ? .chunked : head.contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+    }
+
+    /// - Parameter method: Of the request; `nil`: nobody saw it.
+    init(ofResponse head: HTTP1Head, to method: String?) {
+        if method == "HEAD" || (100..<200).contains(head.status) || head.status == 204 || head.status == 304 {
+            self = .none
+        } else if head.isChunked {
+            self = .chunked
+        } else if let length = head.contentLength {
+            self = length == 0 ? .none : .length(length)
+        } else {
+            self = .untilClose
+        }
+    }
+}
+
+extension HTTP1Head {
+    /// - Parameter value: Without white space at its ends.
+    mutating func take(field name: String, value: String) {
+        switch name {
+        case "host": self.host = value
+        case "content-length":
+            // A list of equal lengths is one (RFC 9110 section 8.6).
+            let lengths = value.split(separator: ",").map { UInt64($0.trimmed) }
+            guard let first = lengths.first ?? nil, lengths.allSatisfy({ $0 == first }),
+                self.contentLength ?? first == first
+            else {
+                self.isAmbiguous = true
+                return
+            }
+            self.contentLength = first
+        case "transfer-encoding":
+            let codings = value.lowercased().split(separator: ",").map(\.trimmed)
+            if self.isChunked { self.isAmbiguous = true }  // applied twice
+            self.isChunked = codings.last == "chunked"
+        case "content-encoding": self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
+        case "content-type": self.contentClass = Report.ContentClass(mediaType: value)
+        default: break
+        }
+    }
+
+    /// Fields whose values are needed.
+    static let wanted: Set<String> = [
+        "host", "content-length", "transfer-encoding", "content-encoding", "content-type",
+    ]
+    static let cookies: Set<String> = ["cookie", "set-cookie"]
+}
+
+extension Report.ContentClass {
+    /// - Parameter mediaType: The value of `Content-Type` (RFC 9110 section 8.3).
+    package init(mediaType: String) {
+        let type = (mediaType.lowercased().split(separator: ";").first ?? "").trimmed
+        switch type {
+        case "": self = .unknown
+        case "application/json", "application/problem+json", "application/x-ndjson", "text/json": self = .json
+        case "text/html", "application/xhtml+xml": self = .html
+        case "text/javascript", "application/javascript", "application/x-javascript", "text/css": self = .script
+        case "text/event-stream", "application/octet-stream", "application/grpc": self = .stream
+        case "application/x-www-form-urlencoded", "multipart/form-data": self = .form
+        default:
+            if type.hasSuffix("+json") {
+                self = .json
+            } else if type.hasPrefix("image/") {
+                self = .image
+            } else if type.hasPrefix("video/") || type.hasPrefix("audio/") {
+                self = .stream
+            } else if type.hasPrefix("text/") || type.hasSuffix("/xml") || type.hasSuffix("+xml") {
+                self = .text
+            } else {
+                self = .other
+            }
+        }
+    }
+}
+
+extension StringProtocol {
+    /// Without spaces and tabs at the ends.
+    var trimmed: String {
+        let isSpace = { (character: Character) in character == " " || character == "\t" }
+        guard let first = self.firstIndex(where: { !isSpace($0) }), let last = self.lastIndex(where: { !isSpace($0) })
+        else { return "" }
+        return String(self[first...last])
+    }
+}

@@ -1,0 +1,345 @@
+import TrafficReport
+
+/// Tells the bytes of HTTP/1.x messages apart, as they pass, whatever pieces they come in.
+///
+/// It counts what is there and not what a library would write: line and field ends as they are, chunk sizes with their extensions, empty
+/// lines before a request. It keeps no more of a message than ``HTTP1Head``. One scanner sees one direction of one connection.
+package struct HTTP1Scanner {
+    package enum Kind: Sendable {
+        case request, response
+    }
+
+    /// Bytes of one message by what they are. Their sum is what the message took of the stream.
+    package struct Lengths: Hashable, Sendable {
+        package var line: UInt64 = 0
+        package var header: UInt64 = 0
+        /// Of `header`.
+        package var cookie: UInt64 = 0
+        package var body: UInt64 = 0
+        package var framing: UInt64 = 0
+
+        package var total: UInt64 { self.line + self.header + self.body + self.framing }
+    }
+
+    package enum Event: Hashable, Sendable {
+        /// The first byte of a message, at this position of the stream.
+        case began(at: UInt64)
+        /// The blank line has passed. Of an interim response (1xx), too; its bytes are part of the one that follows.
+        case head(HTTP1Head)
+        case ended(Lengths, at: UInt64, isComplete: Bool)
+        /// From this position on it is another protocol's: after an upgrade, or because it is no HTTP.
+        case opaque(from: UInt64)
+    }
+
+    private enum State: Hashable {
+        /// Before a message: empty lines may come.
+        case idle
+        case line
+        case fieldStart, fieldName, fieldValue
+        case body(left: UInt64)
+        case untilClose
+        case chunkSize, chunkExtension, chunkData(left: UInt64), chunkEnd
+        case trailerStart, trailer
+        case opaque
+    }
+
+    /// Of a line, and of one field; longer ones are counted and not kept.
+    private static let longestLine = 8_192
+    private static let longestValue = 256
+
+    private let kind: Kind
+    private var state = State.idle
+    /// Bytes of the stream so far.
+    package private(set) var position: UInt64 = 0
+    private var lengths = Lengths()
+    private var head = HTTP1Head()
+    private var text: [UInt8] = []
+    private var fieldName = ""
+    private var fieldLength: UInt64 = 0
+    private var chunkSize: UInt64 = 0
+    private var chunkDigits = 0
+    /// Methods of requests that wait for their response, oldest first.
+    private var methods: [String] = []
+
+    package init(_ kind: Kind) {
+        self.kind = kind
+    }
+
+    /// A response needs to know what was asked for: one to `HEAD` has no body, whatever it says.
+    package mutating func expectResponse(to method: String) {
+        self.methods.append(method)
+    }
+
+    /// A message has begun and not ended.
+    package var isInMessage: Bool { self.state != .opaque && (self.state != .idle || self.lengths.total > 0) }
+
+    /// - Parameter emit: Gets what happened, in order.
+    package mutating func scan(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+        var index = 0
+        while index < bytes.count {
+            switch self.state {
+            case .body(let left):
+                let count = min(UInt64(bytes.count - index), left)
+                self.lengths.body += count
+                self.position += count
+                index += Int(count)
+                if count == left { self.end(isComplete: true, emit) } else { self.state = .body(left: left - count) }
+            case .chunkData(let left):
+                let count = min(UInt64(bytes.count - index), left)
+                self.lengths.body += count
+                self.position += count
+                index += Int(count)
+                self.state = count == left ? .chunkEnd : .chunkData(left: left - count)
+            case .untilClose:
+                self.lengths.body += UInt64(bytes.count - index)
+                self.position += UInt64(bytes.count - index)
+                return
+            case .opaque:
+                self.position += UInt64(bytes.count - index)
+                return
+            default:
+                self.step(bytes[index], emit)
+                index += 1
+            }
+        }
+    }
+
+    /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
+    package mutating func skip(_ count: UInt64, _ emit: (Event) -> Void) {
+        guard count > 0 else { return }
+        self.position += count
+        switch self.state {
+        case .body(let left) where count <= left:
+            self.lengths.body += count
+            if count == left { self.end(isComplete: true, emit) } else { self.state = .body(left: left - count) }
+        case .chunkData(let left) where count <= left:
+            self.lengths.body += count
+            self.state = count == left ? .chunkEnd : .chunkData(left: left - count)
+        case .untilClose:
+            self.lengths.body += count
+        case .opaque:
+            break
+        default:
+            self.position -= count
+            self.refuse(emit)
+            self.position += count
+        }
+    }
+
+    /// The stream has ended.
+    package mutating func close(_ emit: (Event) -> Void) {
+        guard self.isInMessage else { return }
+        self.end(isComplete: self.state == .untilClose, emit)
+    }
+
+    /// What comes is no HTTP any more: the other side has switched protocols.
+    package mutating func becomeOpaque(_ emit: (Event) -> Void) {
+        guard self.state != .opaque else { return }
+        self.close(emit)
+        self.state = .opaque
+        emit(.opaque(from: self.position))
+    }
+
+    private mutating func step(_ byte: UInt8, _ emit: (Event) -> Void) {
+        let isLineEnd = byte == UInt8(ascii: "\n")
+        self.position += 1
+        switch self.state {
+        case .idle:
+            if self.lengths.total == 0 { emit(.began(at: self.position - 1)) }
+            if isLineEnd || byte == UInt8(ascii: "\r") {
+                self.lengths.framing += 1  // RFC 9112 section 2.2
+            } else {
+                self.lengths.line += 1
+                self.text = [byte]
+                self.state = .line
+            }
+        case .line:
+            self.lengths.line += 1
+            if isLineEnd { self.endLine(emit) } else { self.keep(byte, Self.longestLine) }
+        case .fieldStart:
+            self.lengths.header += 1
+            if isLineEnd {
+                self.endField()
+                self.endHead(emit)
+            } else if byte == UInt8(ascii: "\r") {
+                break  // of the blank line
+            } else if (byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")) && !self.fieldName.isEmpty {
+                self.fieldLength += 1  // goes on (RFC 9112 section 5.2)
+                self.keep(byte, Self.longestValue)
+                self.state = .fieldValue
+            } else {
+                self.endField()
+                self.fieldLength = 1
+                self.text = [byte]
+                self.state = .fieldName
+            }
+        case .fieldName:
+            self.lengths.header += 1
+            self.fieldLength += 1
+            if byte == UInt8(ascii: ":") {
+                self.fieldName = String(decoding: self.text, as: UTF8.self).lowercased()
+                self.text = []
+                self.state = .fieldValue
+            } else if isLineEnd {
+                self.refuse(emit)
+            } else {
+                self.keep(byte, Self.longestValue)
+            }
+        case .fieldValue:
+            self.lengths.header += 1
+            self.fieldLength += 1
+            if isLineEnd { self.state = .fieldStart } else { self.keep(byte, Self.longestValue) }
+        case .chunkSize, .chunkExtension:
+            self.lengths.framing += 1
+            self.stepChunkLine(byte, emit)
+        case .chunkEnd:
+            self.lengths.framing += 1
+            if isLineEnd { self.beginChunk() } else if byte != UInt8(ascii: "\r") { self.refuse(emit) }
+        case .trailerStart:
+            // The last line end belongs to the chunks, as it is there without trailers (RFC 9112 section 7.1).
+            if isLineEnd || byte == UInt8(ascii: "\r") {
+                self.lengths.framing += 1
+                if isLineEnd { self.end(isComplete: true, emit) }
+            } else {
+                self.lengths.header += 1
+                self.state = .trailer
+            }
+        case .trailer:
+            self.lengths.header += 1
+            if isLineEnd { self.state = .trailerStart }
+        case .body, .chunkData, .untilClose, .opaque:
+            break
+        }
+    }
+
+    private mutating func keep(_ byte: UInt8, _ limit: Int) {
+        if self.text.count < limit { self.text.append(byte) }
+    }
+
+    // MARK: Head
+
+    private mutating func endLine(_ emit: (Event) -> Void) {
+        let words = String(decoding: self.text, as: UTF8.self).trimmedLineEnd.split(separator: " ", maxSplits: 2)
+        self.head = HTTP1Head()
+        self.fieldName = ""
+        self.fieldLength = 0
+        switch self.kind {
+        case .request:
+            guard words.count == 3, let version = Report.HTTPVersion(http1: words[2]) else { return self.refuse(emit) }
+            (self.head.method, self.head.target) = (String(words[0]), String(words[1]))
+            self.head.version = version
+        case .response:
+            guard words.count >= 2, let version = Report.HTTPVersion(http1: words[0]), words[1].utf8.count == 3,
+                let status = UInt16(words[1])
+            else { return self.refuse(emit) }
+            self.head.status = status
+            self.head.version = version
+        }
+        self.state = .fieldStart
+    }
+
+    private mutating func endField() {
+        defer { (self.fieldName, self.fieldLength) = ("", 0) }
+        guard !self.fieldName.isEmpty else { return }
+        if HTTP1Head.cookies.contains(self.fieldName) {
+            self.lengths.cookie += self.fieldLength
+        } else if HTTP1Head.wanted.contains(self.fieldName) {
+            let value = String(decoding: self.text, as: UTF8.self).trimmedLineEnd.trimmed
+            self.head.take(field: self.fieldName, value: value)
+        }
+    }
+
+    private mutating func endHead(_ emit: (Event) -> Void) {
+        let head = self.head
+        emit(.head(head))
+        if head.isAmbiguous { return self.refuse(emit) }
+        let body: HTTP1Body
+        switch self.kind {
+        case .request:
+            body = HTTP1Body(ofRequest: head)
+        case .response:
+            if head.status == 101 { return self.becomeOpaque(isComplete: true, emit) }
+            if (100..<200).contains(head.status) {
+                self.state = .idle  // its bytes stay in the lengths: the response is yet to come
+                return
+            }
+            let method = self.methods.isEmpty ? nil : self.methods.removeFirst()
+            if method == "CONNECT" && (200..<300).contains(head.status) {
+                return self.becomeOpaque(isComplete: true, emit)
+            }
+            body = HTTP1Body(ofResponse: head, to: method)
+        }
+        switch body {
+        case .none: self.end(isComplete: true, emit)
+        case .length(let length): self.state = .body(left: length)
+        case .chunked: self.beginChunk()
+        case .untilClose: self.state = .untilClose
+        }
+    }
+
+    // MARK: Chunks
+
+    private mutating func beginChunk() {
+        (self.chunkSize, self.chunkDigits) = (0, 0)
+        self.state = .chunkSize
+    }
+
+    /// RFC 9112 section 7.1.
+    private mutating func stepChunkLine(_ byte: UInt8, _ emit: (Event) -> Void) {
+        if byte == UInt8(ascii: "\n") {
+            guard self.chunkDigits > 0 else { return self.refuse(emit) }
+            self.state = self.chunkSize == 0 ? .trailerStart : .chunkData(left: self.chunkSize)
+        } else if self.state == .chunkSize, let digit = byte.hexadecimalDigit {
+            guard self.chunkDigits < 16 else { return self.refuse(emit) }
+            self.chunkSize = self.chunkSize << 4 | UInt64(digit)
+            self.chunkDigits += 1
+        } else {
+            self.state = .chunkExtension
+        }
+    }
+
+    // MARK: End
+
+    private mutating func end(isComplete: Bool, _ emit: (Event) -> Void) {
+        emit(.ended(self.lengths, at: self.position, isComplete: isComplete))
+        self.lengths = Lengths()
+        self.text = []
+        self.state = .idle
+    }
+
+    private mutating func becomeOpaque(isComplete: Bool, _ emit: (Event) -> Void) {
+        self.end(isComplete: isComplete, emit)
+        self.state = .opaque
+        emit(.opaque(from: self.position))
+    }
+
+    /// It is no HTTP, or nobody can tell where it ends.
+    private mutating func refuse(_ emit: (Event) -> Void) {
+        self.becomeOpaque(isComplete: false, emit)
+    }
+}
+
+extension Report.HTTPVersion {
+    fileprivate init?(http1 text: Substring) {
+        switch text {
+        case "HTTP/1.1": self = .http1_1
+        case "HTTP/1.0": self = .http1_0
+        default: return nil
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmedLineEnd: Substring { self.hasSuffix("\r") ? self.dropLast() : self[...] }
+}
+
+extension UInt8 {
+    fileprivate var hexadecimalDigit: UInt8? {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

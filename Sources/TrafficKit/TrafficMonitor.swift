@@ -1,0 +1,112 @@
+import Glibc
+import Synchronization
+public import TrafficReport
+
+/// Sees what is reported, beside the daemon. Called where the exchange happens: it must not wait.
+public protocol TrafficObserver: Sendable {
+    func observe(_ record: Report.Record)
+}
+
+/// Tells the daemon which HTTP exchanges the bytes of this process's sockets were moved for.
+///
+/// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same. Integrations for
+/// HTTP libraries name an exchange by ``name(host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries never come here.
+public final class TrafficMonitor: Sendable {
+    public struct Configuration: Sendable {
+        /// The daemon's socket for reports.
+        public var socketPath: String
+        public var naming: RouteNaming
+        public var filter: TrafficFilter
+        /// In this order, before the daemon.
+        public var observers: [any TrafficObserver]
+
+        /// - Parameter socketPath: `nil`: `$TRAFFICD_REPORT_SOCKET`, or where the daemon has it by default.
+        public init(
+            socketPath: String? = nil,
+            naming: RouteNaming = RouteNaming(),
+            filter: TrafficFilter = TrafficFilter(),
+            observers: [any TrafficObserver] = []
+        ) {
+            let environment = getenv("TRAFFICD_REPORT_SOCKET").map { String(cString: $0) }
+            self.socketPath = socketPath ?? environment ?? "/run/trafficd/report.sock"
+            self.naming = naming
+            self.filter = filter
+            self.observers = observers
+        }
+    }
+
+    private struct Running: Sendable {
+        let configuration: Configuration
+        let sender: ReportSender
+    }
+
+    /// For a whole process, which is one app as a rule.
+    public static let shared = TrafficMonitor()
+
+    private let running = Mutex<Running?>(nil)
+    private let lastExchange = Atomic<UInt64>(0)
+
+    public init() {}
+
+    /// Begins to report. While it is running this changes nothing: whoever started it first has said how.
+    ///
+    /// - Returns: Whether it was not running.
+    @discardableResult
+    public func start(_ configuration: Configuration = Configuration()) -> Bool {
+        self.running.withLock { running in
+            guard running == nil else { return false }
+            running = Running(configuration: configuration, sender: ReportSender(path: configuration.socketPath))
+            return true
+        }
+    }
+
+    /// Sends what waits and reports no more. Exchanges at work go on, unreported. Stopping twice is stopping once.
+    public func stop() {
+        let stopped = self.running.withLock { $0.take() }
+        stopped?.sender.flush()
+    }
+
+    public var isRunning: Bool { self.running.withLock { $0 != nil } }
+
+    /// Records that a daemon had no room for since the start.
+    public var droppedRecords: UInt32 { self.running.withLock { $0?.sender.droppedRecords ?? 0 } }
+
+    /// A number for an exchange of this process.
+    public func makeExchange() -> UInt64 {
+        self.lastExchange.add(1, ordering: .relaxed).newValue
+    }
+
+    /// How an exchange shall be named, decided once, when its request is known.
+    ///
+    /// - Parameters:
+    ///   - host: With a port or without.
+    ///   - target: The request's target.
+    ///   - template: The app's own route.
+    /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
+    public func name(host: String, target: String, template: String? = nil) -> (host: String, route: String)? {
+        guard let configuration = self.running.withLock({ $0?.configuration }) else { return nil }
+        let host = HostNaming.host(of: host)
+        guard configuration.filter.admits(host: host, path: target) else { return nil }
+        return (host, configuration.naming.route(of: target, template: template))
+    }
+
+    public func report(_ record: Report.Record) {
+        guard let running = self.running.withLock({ $0 }) else { return }
+        for observer in running.configuration.observers { observer.observe(record) }
+        running.sender.send(record)
+    }
+}
+
+enum HostNaming {
+    /// Of `Host` or an authority (RFC 3986 section 3.2): without user and port, in lower case.
+    static func host(of authority: String) -> String {
+        var host = Substring(authority)
+        if let at = host.lastIndex(of: "@") { host = host[host.index(after: at)...] }
+        if host.hasPrefix("[") {
+            if let end = host.firstIndex(of: "]") { host = host[...end] }
+        } else if let colon = host.firstIndex(of: ":"), host[host.index(after: colon)...].allSatisfy(\.isNumber) {
+            host = host[..<colon]
+        }
+        return host.lowercased()
+    }
+}

@@ -1,0 +1,162 @@
+/// Why a datagram is none.
+public enum ReportError: Error, Hashable, Sendable {
+    /// It does not begin as a report does.
+    case notAReport
+    /// Of another version of the layout.
+    case unknownVersion(UInt8)
+    /// It ends before its header does, or inside the record with this index.
+    case truncated(record: Int?)
+}
+
+/// Takes datagrams apart. Nothing in one can make it read beyond its end, loop or allocate more than the datagram's own size.
+public struct ReportReader {
+    /// What was in a datagram.
+    public struct Contents: Hashable, Sendable {
+        public var header: Report.Header
+        /// Of types that a later library writes.
+        public var skippedRecords = 0
+        /// With numbers that can't be, or strings that don't fit.
+        public var malformedRecords = 0
+    }
+
+    /// - Parameter body: Gets every record, in order. Those before an error have been handed over.
+    /// - Throws: ``ReportError``.
+    public static func read(
+        _ datagram: Span<UInt8>,
+        _ body: (Report.Record) -> Void
+    ) throws(ReportError) -> Contents {
+        var reader = ByteReader()
+        guard datagram.count >= 5, Layout.magic.allSatisfy({ reader.number(datagram) == $0 }) else { throw .notAReport }
+        let version: UInt8 = reader.number(datagram)
+        guard version == Report.version else { throw .unknownVersion(version) }
+        var start = Int(reader.number(datagram) as UInt8)
+        guard start >= Layout.headerLength, start <= datagram.count else { throw .truncated(record: nil) }
+        let count = Int(reader.number(datagram) as UInt16)
+        var contents = Contents(
+            header: Report.Header(
+                sequence: reader.number(datagram),
+                droppedRecords: reader.number(datagram),
+                sentAt: reader.number(datagram)
+            )
+        )
+        for index in 0..<count {
+            guard datagram.count - start >= Layout.recordHeadLength else { throw .truncated(record: index) }
+            let rest = datagram.extracting(start..<datagram.count)
+            var head = ByteReader()
+            let type: UInt16 = head.number(rest)
+            let fixedLength = Int(head.number(rest) as UInt16)
+            let length = Int(head.number(rest) as UInt32)
+            guard length >= Layout.recordHeadLength + fixedLength, length <= rest.count else {
+                throw .truncated(record: index)
+            }
+            let stringsStart = Layout.recordHeadLength + fixedLength
+            let fixed = rest.extracting(Layout.recordHeadLength..<stringsStart)
+            let strings = rest.extracting(stringsStart..<length)
+            if let type = Layout.RecordType(rawValue: type) {
+                if let record = Self.record(type, fixed, strings) {
+                    body(record)
+                } else {
+                    contents.malformedRecords += 1
+                }
+            } else {
+                contents.skippedRecords += 1
+            }
+            start += length
+        }
+        return contents
+    }
+
+    private static func record(
+        _ type: Layout.RecordType,
+        _ fixed: Span<UInt8>,
+        _ strings: Span<UInt8>
+    ) -> Report.Record? {
+        switch type {
+        case .request: Self.message(fixed, strings).map(Report.Record.request)
+        case .response: Self.message(fixed, strings).map(Report.Record.response)
+        case .outcome: Self.outcome(fixed, strings).map(Report.Record.outcome)
+        case .connection: Self.connection(fixed).map(Report.Record.connection)
+        }
+    }
+
+    private static func message(_ fixed: Span<UInt8>, _ strings: Span<UInt8>) -> Report.Message? {
+        var reader = ByteReader()
+        var message = Report.Message(exchange: reader.number(fixed))
+        message.chain = reader.number(fixed)
+        message.cookie = reader.number(fixed)
+        message.interval = Report.Interval(
+            from: reader.number(fixed),
+            to: reader.number(fixed),
+            bytes: reader.number(fixed)
+        )
+        message.startedAt = reader.number(fixed)
+        message.finishedAt = reader.number(fixed)
+        message.bodyBytes = reader.number(fixed)
+        message.decodedBodyBytes = Self.known(reader.number(fixed), Layout.none64)
+        message.declaredBodyBytes = Self.known(reader.number(fixed), Layout.none64)
+        message.framingBytes = reader.number(fixed)
+        message.tlsBytes = reader.number(fixed)
+        message.lineBytes = reader.number(fixed)
+        message.headerBytes = reader.number(fixed)
+        message.cookieBytes = reader.number(fixed)
+        message.status = reader.number(fixed)
+        message.hop = reader.number(fixed)
+        message.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
+        message.version = Report.HTTPVersion(rawValue: reader.number(fixed)) ?? .unknown
+        message.quality = Report.Quality(rawValue: reader.number(fixed)) ?? .unknown
+        message.contentClass = Report.ContentClass(rawValue: reader.number(fixed)) ?? .other
+        message.isIncomplete = reader.number(fixed) & Layout.incomplete != 0
+        guard message.exchange != 0, message.interval.isPossible, message.cookieBytes <= message.headerBytes,
+            let names = Self.names(strings)
+        else { return nil }
+        (message.method, message.host, message.route) = names
+        return message
+    }
+
+    private static func outcome(_ fixed: Span<UInt8>, _ strings: Span<UInt8>) -> Report.Outcome? {
+        var reader = ByteReader()
+        var outcome = Report.Outcome(exchange: reader.number(fixed))
+        outcome.chain = reader.number(fixed)
+        outcome.startedAt = reader.number(fixed)
+        outcome.duration = reader.number(fixed)
+        outcome.phases.dns = Self.known(reader.number(fixed), Layout.none32)
+        outcome.phases.connect = Self.known(reader.number(fixed), Layout.none32)
+        outcome.phases.tls = Self.known(reader.number(fixed), Layout.none32)
+        outcome.phases.send = Self.known(reader.number(fixed), Layout.none32)
+        outcome.phases.wait = Self.known(reader.number(fixed), Layout.none32)
+        outcome.phases.receive = Self.known(reader.number(fixed), Layout.none32)
+        outcome.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
+        outcome.ending = Report.Ending(rawValue: reader.number(fixed)) ?? .unknown
+        outcome.status = reader.number(fixed)
+        guard outcome.exchange != 0, let names = Self.names(strings) else { return nil }
+        (outcome.method, outcome.host, outcome.route) = names
+        return outcome
+    }
+
+    private static func connection(_ fixed: Span<UInt8>) -> Report.Connection? {
+        var reader = ByteReader()
+        var connection = Report.Connection(cookie: reader.number(fixed))
+        connection.sent.tls = reader.number(fixed)
+        connection.sent.framing = reader.number(fixed)
+        connection.sent.opaque = reader.number(fixed)
+        connection.sent.excluded = reader.number(fixed)
+        connection.received.tls = reader.number(fixed)
+        connection.received.framing = reader.number(fixed)
+        connection.received.opaque = reader.number(fixed)
+        connection.received.excluded = reader.number(fixed)
+        connection.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
+        connection.isOwn = reader.number(fixed) & Layout.own != 0
+        return connection.cookie == 0 ? nil : connection
+    }
+
+    private static func known<Number: Equatable>(_ number: Number, _ none: Number) -> Number? {
+        number == none ? nil : number
+    }
+
+    private static func names(_ strings: Span<UInt8>) -> (String, String, String)? {
+        var reader = ByteReader()
+        guard let method = reader.string(strings), let host = reader.string(strings), let route = reader.string(strings)
+        else { return nil }
+        return (method, host, route)
+    }
+}

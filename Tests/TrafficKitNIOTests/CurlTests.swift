@@ -1,0 +1,124 @@
+import Foundation
+import Testing
+import TrafficReport
+
+@testable import TrafficKitNIO
+
+/// A server of ours and curl, which counts for itself.
+@Suite("HTTP/1.1 server against curl", .serialized)
+struct CurlTests {
+    /// One transfer, by curl's own counters.
+    struct Transfer {
+        var requestBytes: UInt64
+        var headerBytes: UInt64
+        var bodyBytes: UInt64
+        var uploadBytes: UInt64
+        var status: UInt16
+        var connections: Int
+    }
+
+    @Test(
+        "requests and responses have the bytes that curl counts",
+        arguments: [
+            (["-H", "Cookie: k=v; l=w"], "length/0"), ([], "length/1"), ([], "length/100000"), ([], "chunked/0"),
+            ([], "chunked/100000"), (["--head"], "length/5000"), ([], "status/204"), ([], "status/304"),
+            ([], "status/404?secret=1"), (["-X", "DELETE"], "status/503"),
+        ] as [([String], String)]
+    )
+    func transfers(options: [String], path: String) async throws {
+        let server = try await InstrumentedServer()
+        let transfer = try #require(try self.curl(options, [server.url + "/" + path]).first)
+        try await server.stop()
+        let request = try #require(server.records.requests.first)
+        let response = try #require(server.records.responses.first)
+        #expect(server.records.requests.count == 1 && server.records.responses.count == 1)
+        #expect(request.messageBytes == transfer.requestBytes && request.bodyBytes == 0)
+        #expect(request.interval == .init(from: 0, to: transfer.requestBytes))
+        #expect(UInt64(response.lineBytes) + UInt64(response.headerBytes) == transfer.headerBytes)
+        #expect(response.bodyBytes == transfer.bodyBytes)
+        #expect(response.status == transfer.status)
+        #expect(response.interval == .init(from: 0, to: response.messageBytes))
+        #expect(response.cookieBytes == 17 + 25)
+        #expect(request.cookieBytes == (options.contains("Cookie: k=v; l=w") ? 18 : 0))
+        #expect(request.cookie != 0 && request.cookie == response.cookie)
+        #expect(request.role == .server && request.version == .http1_1 && request.quality == .exact)
+        #expect(!request.route.contains("secret"))
+        let ending: Report.Ending = transfer.status >= 500 ? .http5xx : transfer.status >= 400 ? .http4xx : .ok
+        #expect(server.records.outcomes.map(\.ending) == [ending])
+    }
+
+    @Test(
+        "uploads: with a length, in chunks, after 100-continue",
+        arguments: [
+            ["-H", "Expect:"], ["-H", "Transfer-Encoding: chunked", "-H", "Expect:"], ["-H", "Expect: 100-continue"],
+        ]
+    )
+    func uploads(options: [String]) async throws {
+        let server = try await InstrumentedServer()
+        let file = FileManager.default.temporaryDirectory.appending(path: "upload-\(UUID().uuidString)")
+        try Data(repeating: 7, count: 3_000_007).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let transfer = try #require(
+            try self.curl(options + ["-T", file.path], [server.url + "/length/3"]).first
+        )
+        try await server.stop()
+        let request = try #require(server.records.requests.first)
+        let response = try #require(server.records.responses.first)
+        #expect(request.bodyBytes == 3_000_007)
+        #expect(transfer.uploadBytes == request.bodyBytes + request.framingBytes)
+        #expect(UInt64(request.lineBytes) + UInt64(request.headerBytes) == transfer.requestBytes)
+        #expect((request.framingBytes > 0) == options.contains("Transfer-Encoding: chunked"))
+        #expect(request.declaredBodyBytes == (options.contains("Transfer-Encoding: chunked") ? nil : 3_000_007))
+        // With 100-continue curl counts the interim response among the headers, and so do we.
+        #expect(UInt64(response.lineBytes) + UInt64(response.headerBytes) == transfer.headerBytes)
+        #expect(response.bodyBytes == transfer.bodyBytes)
+    }
+
+    @Test("200 exchanges on one connection lie one after the other")
+    func keepAlive() async throws {
+        let server = try await InstrumentedServer()
+        let paths = (0..<200).map { $0.isMultiple(of: 2) ? "/length/\($0)" : "/chunked/\($0)" }
+        let transfers = try self.curl([], paths.map { server.url + $0 })
+        try await server.stop()
+        #expect(transfers.map(\.connections).reduce(0, +) == 1)
+        let (requests, responses) = (server.records.requests, server.records.responses)
+        #expect(requests.map(\.messageBytes) == transfers.map(\.requestBytes))
+        #expect(responses.map(\.bodyBytes) == transfers.map(\.bodyBytes))
+        #expect(Set(requests.map(\.cookie)).count == 1)
+        for messages in [requests, responses] {
+            #expect(messages.first?.interval.from == 0)
+            for (one, next) in zip(messages, messages.dropFirst()) { #expect(one.interval.to == next.interval.from) }
+            #expect(messages.allSatisfy { $0.messageBytes == $0.interval.bytes })
+        }
+        #expect(Set(requests.map(\.route)) == ["/length/{id}", "/chunked/{id}"])
+    }
+
+    private func curl(_ options: [String], _ urls: [String]) throws -> [Transfer] {
+        let curl = Process()
+        let output = Pipe()
+        curl.executableURL = URL(filePath: "/usr/bin/env")
+        let format =
+            "%{stderr}%{size_request} %{size_header} %{size_download} %{size_upload} %{response_code} %{num_connects}\\n"
+        curl.arguments =
+            ["curl", "--silent", "--output", "/dev/null", "--max-time", "60", "--write-out", format] + options
+            + urls.dropLast().flatMap { [$0, "--output", "/dev/null"] } + urls.suffix(1)
+        curl.standardError = output
+        curl.standardOutput = FileHandle.nullDevice
+        try curl.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        curl.waitUntilExit()
+        try #require(curl.terminationStatus == 0, "\(text)")
+        return text.split(separator: "\n").compactMap { line in
+            let numbers = line.split(separator: " ").compactMap { UInt64($0) }
+            guard numbers.count == 6 else { return nil }
+            return Transfer(
+                requestBytes: numbers[0],
+                headerBytes: numbers[1],
+                bodyBytes: numbers[2],
+                uploadBytes: numbers[3],
+                status: UInt16(numbers[4]),
+                connections: Int(numbers[5])
+            )
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+import TrafficKit
+import TrafficKitNIO
+import TrafficReport
+
+/// What is reported in this process.
+final class Records: TrafficObserver {
+    private let all = Mutex<[Report.Record]>([])
+
+    func observe(_ record: Report.Record) { self.all.withLock { $0.append(record) } }
+
+    var requests: [Report.Message] {
+        self.all.withLock { $0.compactMap { if case .request(let it) = $0 { it } else { nil } } }
+    }
+    var responses: [Report.Message] {
+        self.all.withLock { $0.compactMap { if case .response(let it) = $0 { it } else { nil } } }
+    }
+    var outcomes: [Report.Outcome] {
+        self.all.withLock { $0.compactMap { if case .outcome(let it) = $0 { it } else { nil } } }
+    }
+}
+
+/// An HTTP/1.1 server of NIO with our handler at the head of its pipelines.
+///
+/// `/length/N` answers N bytes with a length, `/chunked/N` the same in chunks, `/status/N` with that status and nothing else.
+final class InstrumentedServer: Sendable {
+    let channel: any Channel
+    let records = Records()
+    private let monitor = TrafficMonitor()
+
+    init() async throws {
+        self.monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [self.records]))
+        let monitor = self.monitor
+        self.channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.configureHTTPServerPipeline()
+                    try pipeline.addHandler(Responder())
+                    try pipeline.addHandler(TrafficHTTP1Handler(role: .server, monitor: monitor), position: .first)
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+    }
+
+    var url: String { "http://127.0.0.1:\(self.channel.localAddress!.port!)" }
+
+    func stop() async throws {
+        try await self.channel.close()
+        self.monitor.stop()
+    }
+}
+
+private final class Responder: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private var head: HTTPRequestHead?
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch Self.unwrapInboundIn(data) {
+        case .head(let head): self.head = head
+        case .body: break
+        case .end:
+            guard let head else { return }
+            self.answer(head, context)
+            self.head = nil
+        }
+    }
+
+    private func answer(_ request: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        let parts = request.uri.prefix { $0 != "?" }.split(separator: "/")
+        let count = parts.count > 1 ? Int(parts[1]) ?? 0 : 0
+        var status = HTTPResponseStatus.ok
+        var headers: HTTPHeaders = [
+            "Content-Type": "application/json", "Set-Cookie": "a=b", "set-cookie": "c=d; Path=/",
+        ]
+        switch parts.first {
+        case "length": headers.add(name: "Content-Length", value: "\(count)")
+        case "status":
+            status = HTTPResponseStatus(statusCode: count)
+            if status.mayHaveResponseBody { headers.add(name: "Content-Length", value: "0") }
+        default: headers.add(name: "Transfer-Encoding", value: "chunked")
+        }
+        let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+        context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
+        if parts.first != "status" && request.method != .HEAD {
+            var left = count
+            while left > 0 {
+                let size = min(left, 7_001)
+                let bytes = context.channel.allocator.buffer(repeating: UInt8(ascii: "x"), count: size)
+                context.write(Self.wrapOutboundOut(.body(.byteBuffer(bytes))), promise: nil)
+                left -= size
+            }
+        }
+        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: nil)
+    }
+}

@@ -1,0 +1,231 @@
+import Testing
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("HTTP/1.x exchanges")
+struct HTTP1ExchangesTests {
+    /// One end of a connection: what it sends and receives, and what is reported of it.
+    struct End {
+        private var exchanges: HTTP1Exchanges
+        private let role: Report.Role
+        private(set) var records: [Report.Record] = []
+        private(set) var sent: UInt64
+        private(set) var received: UInt64
+        private let base: (sent: UInt64, received: UInt64)
+        var now: UInt64 = 1_000_000
+
+        init(_ role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0, excluding: String? = nil) {
+            var last: UInt64 = 0
+            self.role = role
+            self.base = (sent, received)
+            (self.sent, self.received) = (sent, received)
+            self.exchanges = HTTP1Exchanges(
+                role: role,
+                cookie: 77,
+                sent: sent,
+                received: received,
+                makeExchange: {
+                    last += 1
+                    return last
+                },
+                naming: { host, target in target == excluding ? nil : (host, RouteNaming().route(of: target)) }
+            )
+        }
+
+        mutating func send(_ text: String) {
+            let bytes = Array(text.utf8)
+            self.sent += UInt64(bytes.count)
+            self.now += 1_000
+            self.exchanges.sent(bytes.span, at: self.now) { self.records.append($0) }
+        }
+
+        mutating func receive(_ text: String) {
+            let bytes = Array(text.utf8)
+            self.received += UInt64(bytes.count)
+            self.now += 1_000
+            self.exchanges.received(bytes.span, at: self.now) { self.records.append($0) }
+        }
+
+        mutating func close(_ ending: Report.Ending = .truncated) {
+            self.exchanges.close(ending, at: self.now) { self.records.append($0) }
+        }
+
+        var requests: [Report.Message] { self.records.compactMap { if case .request(let it) = $0 { it } else { nil } } }
+        var responses: [Report.Message] {
+            self.records.compactMap { if case .response(let it) = $0 { it } else { nil } }
+        }
+        var outcomes: [Report.Outcome] { self.records.compactMap { if case .outcome(let it) = $0 { it } else { nil } } }
+        var connections: [Report.Connection] {
+            self.records.compactMap { if case .connection(let it) = $0 { it } else { nil } }
+        }
+
+        /// After the end every byte is in a message or in the connection's own record.
+        func expectEveryByte() {
+            let (out, back) = self.role == .client ? (self.requests, self.responses) : (self.responses, self.requests)
+            let rest = self.connections.last ?? Report.Connection(cookie: 77)
+            #expect(out.reduce(0) { $0 + $1.interval.bytes } + Self.sum(rest.sent) == self.sent - self.base.sent)
+            #expect(
+                back.reduce(0) { $0 + $1.interval.bytes } + Self.sum(rest.received) == self.received
+                    - self.base.received
+            )
+            for message in out + back { #expect(message.messageBytes == message.interval.bytes) }
+        }
+
+        private static func sum(_ remainder: Report.Connection.Remainder) -> UInt64 {
+            remainder.tls + remainder.framing + remainder.opaque + remainder.excluded
+        }
+    }
+
+    static let get = "GET /users/1?q=1 HTTP/1.1\r\nHost: api.example\r\n\r\n"
+    static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
+
+    @Test("keep-alive: intervals follow each other on the socket's own stream")
+    func keepAlive() {
+        var end = End(.client, sent: 517, received: 3_000)
+        for _ in 0..<3 {
+            end.send(Self.get)
+            end.receive(Self.ok)
+        }
+        end.close()
+        #expect(end.requests.map(\.exchange) == [1, 2, 3])
+        #expect(end.requests.map(\.interval.from) == [517, 565, 613])
+        #expect(end.requests.map(\.interval.to) == [565, 613, 661])
+        #expect(end.responses.map(\.interval.from) == [3_000, 3_072, 3_144])
+        #expect(
+            end.responses.allSatisfy {
+                $0.status == 200 && $0.contentClass == .json && $0.cookie == 77 && $0.role == .client
+            }
+        )
+        #expect(
+            end.responses.allSatisfy { $0.method == "GET" && $0.host == "api.example" && $0.route == "/users/{id}" }
+        )
+        #expect(end.outcomes.map(\.ending) == [.ok, .ok, .ok])
+        #expect(end.outcomes.allSatisfy { $0.phases.send == 0 && $0.phases.wait == 1 && $0.phases.receive == 0 })
+        #expect(end.outcomes.allSatisfy { $0.phases.connect == nil && $0.phases.dns == nil })
+        end.expectEveryByte()
+    }
+
+    @Test("pipelined requests and their answers, as a server sees them, in pieces that fit nothing")
+    func pipelined() {
+        var end = End(.server)
+        let requests = (0..<100).map { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n\($0 % 10)ab" }.joined()
+        let answers = (0..<100).map { "HTTP/1.1 \($0 % 3 == 0 ? 200 : 503) X\r\nContent-Length: 1\r\n\r\nx" }.joined()
+        for piece in Self.pieces(of: requests, 7) { end.receive(piece) }
+        for piece in Self.pieces(of: answers, 11) { end.send(piece) }
+        end.close()
+        #expect(end.requests.count == 100 && end.responses.count == 100 && end.outcomes.count == 100)
+        #expect(end.responses.map(\.exchange) == Array(1...100))
+        #expect(end.outcomes.map(\.ending) == (0..<100).map { $0 % 3 == 0 ? .ok : .http5xx })
+        end.expectEveryByte()
+    }
+
+    @Test("an early response does not end the exchange before the request is over")
+    func early() {
+        var end = End(.client)
+        end.send("PUT /f HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc")
+        end.receive("HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
+        #expect(end.responses.count == 1 && end.outcomes.isEmpty)
+        end.send("def")
+        #expect(end.requests.count == 1)
+        #expect(end.outcomes.map(\.ending) == [.http4xx])
+        end.close()
+        end.expectEveryByte()
+    }
+
+    @Test("a request without response stays a request, and says how it ended")
+    func unanswered() {
+        var end = End(.client)
+        end.send(Self.get)
+        end.close(.reset)
+        #expect(end.requests.count == 1 && end.responses.isEmpty)
+        #expect(end.outcomes.map(\.ending) == [.reset])
+        #expect(end.outcomes[0].status == 0 && end.outcomes[0].phases.wait == nil)
+        end.expectEveryByte()
+    }
+
+    @Test("a body that is cut off is a response, incomplete, with what was declared")
+    func cut() {
+        var end = End(.client)
+        end.send(Self.get)
+        end.receive("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 100))
+        end.close(.reset)
+        #expect(end.responses.map(\.bodyBytes) == [100])
+        #expect(end.responses.map(\.declaredBodyBytes) == [1_000])
+        #expect(end.responses.map(\.isIncomplete) == [true])
+        #expect(end.outcomes.map(\.ending) == [.truncated])
+        end.expectEveryByte()
+    }
+
+    @Test("what the app keeps out is excluded, and still there")
+    func excluded() {
+        var end = End(.client, excluding: "/private")
+        end.send("GET /private HTTP/1.1\r\n\r\n")
+        end.receive(Self.ok)
+        end.send(Self.get)
+        end.receive(Self.ok)
+        end.close()
+        #expect(end.requests.map(\.exchange) == [2] && end.outcomes.map(\.exchange) == [2])
+        #expect(end.connections.map(\.sent.excluded) == [25] && end.connections.map(\.received.excluded) == [72])
+        end.expectEveryByte()
+    }
+
+    @Test("after an upgrade both directions are opaque")
+    func upgrade() {
+        var end = End(.server)
+        end.receive("GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n")
+        end.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\nframes")
+        end.receive("GET / HTTP/1.1\r\n\r\n")
+        end.send("more")
+        end.close()
+        #expect(end.requests.count == 1 && end.responses.map(\.status) == [101])
+        #expect(end.outcomes.map(\.ending) == [.ok])
+        #expect(end.connections.map(\.sent.opaque) == [10] && end.connections.map(\.received.opaque) == [18])
+        end.expectEveryByte()
+    }
+
+    @Test("another protocol is opaque from its first line, and a word that nobody asked for is framing")
+    func strange() {
+        var other = End(.server)
+        other.receive("SSH-2.0-OpenSSH\r\nwhatever")
+        other.send("SSH-2.0-x\r\n")
+        other.close()
+        #expect(other.requests.isEmpty && other.responses.isEmpty && other.outcomes.isEmpty)
+        other.expectEveryByte()
+        var idle = End(.client)
+        idle.receive("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        idle.close()
+        #expect(idle.responses.isEmpty && idle.connections.map(\.received.framing) == [51])
+        idle.expectEveryByte()
+    }
+
+    @Test("whatever comes, cut anywhere, every byte is somewhere")
+    func anything() {
+        var random = SystemRandomNumberGenerator()
+        let requests = HTTP1ScannerTests.cases.filter { $0.kind == .request }.map(\.stream)
+        let responses = HTTP1ScannerTests.cases.filter { $0.kind == .response }.map(\.stream)
+        for round in 0..<2_000 {
+            var end = End(round.isMultiple(of: 2) ? .client : .server, excluding: "/")
+            for _ in 0..<Int.random(in: 1...6, using: &random) {
+                let isRequest = Bool.random(using: &random)
+                let text = (isRequest ? requests : responses).randomElement(using: &random)!
+                let pieces = Self.pieces(of: text, .random(in: 1...40, using: &random))
+                for piece in pieces.dropLast(Int.random(in: 0...1, using: &random)) {
+                    if isRequest == round.isMultiple(of: 2) { end.send(piece) } else { end.receive(piece) }
+                }
+            }
+            end.close()
+            end.expectEveryByte()
+            #expect(Set(end.outcomes.map(\.exchange)).count == end.outcomes.count)
+        }
+    }
+
+    private static func pieces(of text: String, _ size: Int) -> [String] {
+        let scalars = Array(text.unicodeScalars)
+        return stride(from: 0, to: scalars.count, by: size).map { start in
+            var piece = String.UnicodeScalarView()
+            piece.append(contentsOf: scalars[start..<min(start + size, scalars.count)])
+            return String(piece)
+        }
+    }
+}

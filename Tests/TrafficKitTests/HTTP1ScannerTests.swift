@@ -1,0 +1,230 @@
+import Testing
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("HTTP/1.x scanner")
+struct HTTP1ScannerTests {
+    typealias Lengths = HTTP1Scanner.Lengths
+    typealias Event = HTTP1Scanner.Event
+
+    /// A stream of one direction and what its messages take, counted by hand or by the length of their parts.
+    struct Case: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var kind = HTTP1Scanner.Kind.request
+        var methods: [String] = []
+        var stream: String
+        var messages: [Lengths]
+        var isComplete = true
+        var opaqueFrom: UInt64?
+    }
+
+    static let cases: [Case] = [
+        Case(
+            testDescription: "GET",
+            stream: "GET /users/1?a=1 HTTP/1.1\r\nHost: api.example\r\n\r\n",
+            messages: [Lengths(line: 27, header: 21)]
+        ),
+        Case(
+            testDescription: "cookies, also folded, and a field like one",
+            stream: "GET / HTTP/1.1\r\nCookie: a=b\r\n c=d\r\nX-Cookie: 1\r\nCOOKIE:x\r\n\r\n",
+            messages: [Lengths(line: 16, header: 13 + 6 + 13 + 10 + 2, cookie: 13 + 6 + 10)]
+        ),
+        Case(
+            testDescription: "the last field is a cookie",
+            stream: "GET / HTTP/1.1\r\nCookie: a\r\n\r\n",
+            messages: [Lengths(line: 16, header: 13, cookie: 11)]
+        ),
+        Case(
+            testDescription: "POST with a length, twice on a connection, an empty line between",
+            stream:
+                "POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello\r\nPOST /a HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+            messages: [
+                Lengths(line: 18, header: 21, body: 5), Lengths(line: 18, header: 21, framing: 2),
+            ]
+        ),
+        Case(
+            testDescription: "pipelined",
+            stream: String(repeating: "GET / HTTP/1.1\r\n\r\n", count: 100),
+            messages: Array(repeating: Lengths(line: 16, header: 2), count: 100)
+        ),
+        Case(
+            testDescription: "chunks with extensions and trailers",
+            stream:
+                "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n5;a=b\r\nhello\r\nA\r\n0123456789\r\n0\r\nX: y\r\n\r\n",
+            messages: [Lengths(line: 17, header: 34 + 2 + 6, body: 15, framing: 7 + 2 + 3 + 2 + 3 + 2)]
+        ),
+        Case(
+            testDescription: "line ends without CR",
+            stream: "GET / HTTP/1.1\nHost: a\n\n",
+            messages: [Lengths(line: 15, header: 9)]
+        ),
+        Case(
+            testDescription: "cut in the body",
+            stream: "PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhell",
+            messages: [Lengths(line: 16, header: 21, body: 4)],
+            isComplete: false
+        ),
+        Case(
+            testDescription: "cut in a field",
+            stream: "GET / HTTP/1.1\r\nHos",
+            messages: [Lengths(line: 16, header: 3)],
+            isComplete: false
+        ),
+        Case(
+            testDescription: "TLS where HTTP was expected",
+            stream: "\u{16}\u{03}\u{01}\n\u{02}\u{00}",
+            messages: [Lengths(line: 4)],
+            isComplete: false,
+            opaqueFrom: 4
+        ),
+        Case(
+            testDescription: "lengths that contradict each other",
+            stream: "POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+            messages: [Lengths(line: 17, header: 40)],
+            isComplete: false,
+            opaqueFrom: 57
+        ),
+        Case(
+            testDescription: "response with a length, two cookies",
+            kind: .response,
+            methods: ["GET"],
+            stream: "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\nContent-Length: 3\r\n\r\nabc",
+            messages: [Lengths(line: 17, header: 17 + 17 + 19 + 2, cookie: 34, body: 3)]
+        ),
+        Case(
+            testDescription: "no body: HEAD, 204, 304; then one",
+            kind: .response,
+            methods: ["HEAD", "DELETE", "GET", "GET"],
+            stream: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"
+                + "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\nHTTP/1.0 200 \r\nContent-Length: 1\r\n\r\nx",
+            messages: [
+                Lengths(line: 17, header: 21), Lengths(line: 25, header: 2), Lengths(line: 27, header: 30),
+                Lengths(line: 15, header: 21, body: 1),
+            ]
+        ),
+        Case(
+            testDescription: "interim responses are part of the one that follows",
+            kind: .response,
+            methods: ["POST"],
+            stream:
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            messages: [Lengths(line: 23 + 26 + 17, header: 2 + 11 + 21, body: 2)]
+        ),
+        Case(
+            testDescription: "until the connection closes",
+            kind: .response,
+            methods: ["GET"],
+            stream: "HTTP/1.0 200 OK\r\n\r\nall there is\r\n\r\n",
+            messages: [Lengths(line: 17, header: 2, body: 16)]
+        ),
+        Case(
+            testDescription: "an upgrade, then another protocol",
+            kind: .response,
+            methods: ["GET"],
+            stream: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+            messages: [Lengths(line: 34, header: 22)],
+            opaqueFrom: 56
+        ),
+        Case(
+            testDescription: "a tunnel",
+            kind: .response,
+            methods: ["CONNECT"],
+            stream: "HTTP/1.1 200 OK\r\n\r\n\u{16}\u{03}",
+            messages: [Lengths(line: 17, header: 2)],
+            opaqueFrom: 19
+        ),
+    ]
+
+    @Test("every byte is of its class, in one piece, in two at every place, and one at a time", arguments: Self.cases)
+    func lengths(_ test: Case) {
+        let bytes = Array(test.stream.utf8)
+        let whole = Self.events(test, [bytes])
+        let ended = whole.compactMap {
+            if case .ended(let lengths, _, let isComplete) = $0 { (lengths, isComplete) } else { nil }
+        }
+        #expect(ended.map(\.0) == test.messages)
+        #expect(ended.last?.1 == test.isComplete)
+        #expect(!ended.dropLast().contains { !$0.1 })
+        let opaque = whole.compactMap { if case .opaque(let position) = $0 { position } else { nil } }
+        #expect(opaque == [test.opaqueFrom].compactMap(\.self))
+        // Messages lie one after the other, and with what is opaque they are the stream.
+        var end: UInt64 = 0
+        for event in whole {
+            switch event {
+            case .began(let position): #expect(position == end)
+            case .ended(let lengths, let position, _):
+                #expect(position == end + lengths.total)
+                end = position
+            case .head, .opaque: break
+            }
+        }
+        #expect(end == test.opaqueFrom ?? UInt64(bytes.count))
+        for split in bytes.indices {
+            #expect(Self.events(test, [Array(bytes[..<split]), Array(bytes[split...])]) == whole)
+        }
+        #expect(Self.events(test, bytes.map { [$0] }) == whole)
+    }
+
+    private static func events(_ test: Case, _ pieces: [[UInt8]]) -> [Event] {
+        var scanner = HTTP1Scanner(test.kind)
+        for method in test.methods { scanner.expectResponse(to: method) }
+        var events: [Event] = []
+        for piece in pieces { scanner.scan(piece.span) { events.append($0) } }
+        scanner.close { events.append($0) }
+        #expect(scanner.position == UInt64(pieces.joined().count))
+        return events
+    }
+
+    @Test("what a head says is kept, whatever its case and spaces; the rest is not")
+    func head() throws {
+        var scanner = HTTP1Scanner(.request)
+        var heads: [HTTP1Head] = []
+        let text =
+            "PATCH /a?b=c HTTP/1.1\r\nhOsT:\t api.example:8080 \r\nContent-Type: application/JSON; charset=utf-8\r\n"
+            + "content-encoding: br\r\nContent-Length: 2, 2\r\nAuthorization: secret\r\n\r\n{}"
+        scanner.scan(Array(text.utf8).span) { if case .head(let head) = $0 { heads.append(head) } }
+        let head = try #require(heads.first)
+        #expect(head.method == "PATCH" && head.target == "/a?b=c" && head.host == "api.example:8080")
+        #expect(head.contentClass == .json && head.isEncoded && head.contentLength == 2 && !head.isChunked)
+        #expect(!"\(scanner)".contains("secret"))
+    }
+
+    @Test("a head without end takes no memory without end")
+    func endless() {
+        var scanner = HTTP1Scanner(.request)
+        let letters = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)
+        for _ in 0..<4 { scanner.scan(letters.span) { _ in } }
+        #expect("\(scanner)".utf8.count < 100_000)
+        var events: [Event] = []
+        scanner.scan(Array(" HTTP/1.1\r\n".utf8).span) { events.append($0) }
+        #expect(events.last == .opaque(from: (4 << 20) + 11))
+    }
+
+    @Test("mutated streams end in events and count every byte")
+    func mutations() {
+        var random = SystemRandomNumberGenerator()
+        for round in 0..<20_000 {
+            let test = Self.cases[round % Self.cases.count]
+            var bytes = Array(test.stream.utf8)
+            for _ in 0..<3 where !bytes.isEmpty {
+                let index = Int.random(in: bytes.indices, using: &random)
+                if Bool.random(using: &random) {
+                    bytes[index] = .random(in: 0...127, using: &random)
+                } else {
+                    bytes.remove(at: index)
+                }
+            }
+            var scanner = HTTP1Scanner(test.kind)
+            var total: UInt64 = 0
+            var opaque: UInt64?
+            let count = { (event: Event) in
+                if case .ended(let lengths, _, _) = event { total += lengths.total }
+                if case .opaque(let position) = event { opaque = position }
+            }
+            scanner.scan(bytes.span, count)
+            scanner.close(count)
+            #expect(total == opaque ?? UInt64(bytes.count))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficReport
+
+/// The daemon's end of `report.sock`.
+final class ReportReceiver {
+    let path: String
+    private let descriptor: Int32
+
+    init(path: String = freshPath()) throws {
+        self.path = path
+        self.descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        try #require(self.descriptor >= 0)
+        unlink(path)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(self.descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(result == 0)
+    }
+
+    deinit {
+        close(self.descriptor)
+        unlink(self.path)
+    }
+
+    static func freshPath() -> String {
+        FileManager.default.temporaryDirectory.appending(path: "report-\(UUID().uuidString.prefix(8)).sock").path
+    }
+
+    /// The next records, waiting for them.
+    func records(_ count: Int) async throws -> (records: [Report.Record], sequences: [UInt32]) {
+        var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
+        while all.records.count < count {
+            let (records, sequences) = try await self.everything()
+            all.records += records
+            all.sequences += sequences
+            if all.records.count < count { try await Task.sleep(for: .milliseconds(5)) }
+        }
+        return all
+    }
+
+    /// What is there.
+    func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
+        var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
+        var buffer = [UInt8](repeating: 0, count: Report.largestDatagram)
+        while true {
+            let length = recv(self.descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+            guard length > 0 else { return all }
+            let contents = try ReportReader.read(Array(buffer.prefix(length)).span) { all.records.append($0) }
+            all.sequences.append(contents.header.sequence)
+        }
+    }
+}

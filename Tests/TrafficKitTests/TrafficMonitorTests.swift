@@ -1,0 +1,152 @@
+import Foundation
+import Glibc
+import Synchronization
+import Testing
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("Traffic monitor")
+struct TrafficMonitorTests {
+    @Test("what is reported arrives, in order, numbered, within a moment")
+    func arrives() async throws {
+        let daemon = try ReportReceiver()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: daemon.path))
+        let records = (1...500).map { number in
+            var message = Report.Message(exchange: UInt64(number))
+            message.route = "/users/{id}"
+            return Report.Record.request(message)
+        }
+        for record in records { monitor.report(record) }
+        let (received, sequences) = try await daemon.records(500)
+        #expect(received == records)
+        #expect(sequences == Array(0..<UInt32(sequences.count)))
+        #expect(monitor.droppedRecords == 0)
+    }
+
+    @Test("starting and stopping as often as anybody likes; stopping sends what waits")
+    func startAndStop() async throws {
+        let daemon = try ReportReceiver()
+        let monitor = TrafficMonitor()
+        monitor.report(.request(.init(exchange: 1)))  // to nobody
+        monitor.stop()
+        #expect(monitor.start(.init(socketPath: daemon.path)))
+        #expect(!monitor.start(.init(socketPath: "/nowhere")))
+        #expect(monitor.isRunning)
+        monitor.report(.request(.init(exchange: 2)))
+        monitor.stop()
+        monitor.stop()
+        #expect(!monitor.isRunning)
+        monitor.report(.request(.init(exchange: 3)))
+        #expect(monitor.name(host: "a", target: "/") == nil)
+        #expect(monitor.start(.init(socketPath: daemon.path)))
+        monitor.report(.request(.init(exchange: 4)))
+        monitor.stop()
+        #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+    }
+
+    @Test("observers see everything, side by side and in their order, also without a daemon")
+    func observers() {
+        let seen = Seen()
+        let monitor = TrafficMonitor()
+        monitor.start(
+            .init(socketPath: "/nowhere/report.sock", observers: [Named("a", seen), Named("b", seen)])
+        )
+        monitor.report(.outcome(.init(exchange: 1)))
+        monitor.report(.outcome(.init(exchange: 2)))
+        #expect(seen.names.withLock { $0 } == ["a1", "b1", "a2", "b2"])
+    }
+
+    @Test("exchanges have numbers of their own, from 1")
+    func exchanges() async {
+        let monitor = TrafficMonitor()
+        let numbers = await withTaskGroup(of: [UInt64].self) { group in
+            for _ in 0..<8 { group.addTask { (0..<1_000).map { _ in monitor.makeExchange() } } }
+            return await group.reduce(into: Set<UInt64>()) { $0.formUnion($1) }
+        }
+        #expect(numbers == Set(1...8_000))
+    }
+
+    @Test("an exchange that the app keeps out has no name")
+    func filter() {
+        let monitor = TrafficMonitor()
+        let filter = TrafficFilter(
+            include: [.init(host: "api.example"), .init(host: "*.example", path: "/open/")],
+            exclude: [.init(path: "/private")]
+        )
+        monitor.start(.init(socketPath: "/nowhere", filter: filter))
+        let name = { (host: String, target: String) in
+            monitor.name(host: host, target: target).map { $0.host + $0.route }
+        }
+        #expect(name("API.example:8443", "/users/1?secret=1") == "api.example/users/{id}")
+        #expect(name("www.example", "/open/1") == "www.example/open/{id}")
+        #expect(name("www.example", "/open?x") == "www.example/open")
+        #expect(name("www.example", "/opened") == nil)
+        #expect(name("example", "/open") == nil)
+        #expect(name("api.example", "/private/1") == nil)
+        #expect(name("api.example", "/private?x") == nil)
+        #expect(name("api.example", "/privateer") == "api.example/privateer")
+        #expect(name("user:word@[2001:DB8::1]:80", "/") == nil)
+        #expect(HostNaming.host(of: "user:word@[2001:DB8::1]:80") == "[2001:db8::1]")
+    }
+
+    @Test("a daemon that hangs costs records and no time; they are counted")
+    func hangingDaemon() async throws {
+        let daemon = try ReportReceiver()
+        let sender = ReportSender(path: daemon.path)
+        var message = Report.Message(exchange: 1)
+        message.route = "/" + String(repeating: "a", count: 1_000)
+        // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes: these are far more.
+        for _ in 0..<20_000 { sender.send(.request(message)) }
+        sender.flush()
+        let (records, sequences) = try await daemon.everything()
+        #expect(!records.isEmpty && sender.droppedRecords > 0)
+        #expect(records.count + Int(sender.droppedRecords) == 20_000)
+        #expect(sequences == Array(0..<UInt32(sequences.count)))
+    }
+
+    @Test("a daemon that comes, goes and comes again gets what is reported while it is there")
+    func restartedDaemon() async throws {
+        let clock = Mutex<UInt64>(5_000_000_000)
+        let path = ReportReceiver.freshPath()
+        let sender = ReportSender(path: path) { clock.withLock { $0 } }
+        let send = { (exchange: UInt64) in
+            sender.send(.request(.init(exchange: exchange)))
+            sender.flush()
+        }
+        send(1)  // there is none: quiet for a second
+        var daemon: ReportReceiver? = try ReportReceiver(path: path)
+        send(2)
+        clock.withLock { $0 += ReportSender.retryNanoseconds }
+        send(3)
+        #expect(try await daemon?.records(1).records == [.request(.init(exchange: 3))])
+        daemon = nil
+        send(4)
+        clock.withLock { $0 += ReportSender.retryNanoseconds }
+        daemon = try ReportReceiver(path: path)
+        send(5)
+        let last = try #require(daemon)
+        #expect(try await last.records(1).records == [.request(.init(exchange: 5))])
+        #expect(sender.droppedRecords == 0)
+    }
+}
+
+private final class Seen: Sendable {
+    let names = Mutex<[String]>([])
+}
+
+private struct Named: TrafficObserver {
+    let name: String
+    let seen: Seen
+
+    init(_ name: String, _ seen: Seen) {
+        self.name = name
+        self.seen = seen
+    }
+
+    func observe(_ record: Report.Record) {
+        guard case .outcome(let outcome) = record else { return }
+        self.seen.names.withLock { $0.append("\(self.name)\(outcome.exchange)") }
+    }
+}
