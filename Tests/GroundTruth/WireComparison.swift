@@ -29,12 +29,16 @@ public struct WireComparison: Sendable {
 
     /// - Parameters:
     ///   - near: Inode number of the near side's network namespace.
+    ///   - acrossLink: The generator's payload went over the link: who moved some has moved packets.
+    ///   - ownersAreKnown: The generator says which processes there were; not of a scenario that it gave up.
     ///   - whereabouts: Of a process that the generator knows: its namespace. `nil` for one that only the daemon knows.
     public init(
         truth: WireTruth,
         from earlier: Reading,
         to later: Reading,
         near: UInt32,
+        acrossLink: Bool = false,
+        ownersAreKnown: Bool = true,
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) {
         self.truth = truth
@@ -71,9 +75,11 @@ public struct WireComparison: Sendable {
             guard whereabouts(process.identity) ?? process.details.networkNamespace == near else { continue }
             let earlier = before[process.identity]
             self.requireWire(process, earlier)
+            if acrossLink && whereabouts(process.identity) == near { self.requirePackets(process, earlier) }
             sum.sent += Int64(process.bytes.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0)
             sum.received += Int64(process.bytes.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
         }
+        guard ownersAreKnown else { return }
         self.compareOwners("sent", link.sent, loopback.sent, sum.sent)
         self.compareOwners("received", link.received, loopback.received, sum.received)
     }
@@ -119,6 +125,27 @@ public struct WireComparison: Sendable {
                 actual: "unknown"
             )
         )
+    }
+
+    /// That two zeros are equal says nothing of packets that are taken for nobody's.
+    private mutating func requirePackets(_ process: ProcessUsage, _ earlier: ByteCounts?) {
+        let directions = [
+            ("sent", process.bytes.payload.sent, earlier?.payload.sent, process.bytes.wireSent, earlier?.wireSent),
+            (
+                "received", process.bytes.payload.received, earlier?.payload.received, process.bytes.wireReceived,
+                earlier?.wireReceived
+            ),
+        ]
+        for (direction, payload, payloadBefore, wire, wireBefore) in directions
+        where payload > (payloadBefore ?? 0) && (wire ?? 0) <= (wireBefore ?? 0) {
+            self.differences.append(
+                Difference(
+                    subject: "process \(process.identity.pid) (\(process.details.name)) wire bytes \(direction)",
+                    expected: "some, with \(payload - (payloadBefore ?? 0)) bytes of payload",
+                    actual: "none"
+                )
+            )
+        }
     }
 
     private mutating func compareOwners(

@@ -42,6 +42,8 @@ public final class WireWatch {
                 from: self.reading.daemon,
                 to: later.daemon,
                 near: self.lab.near.inode,
+                acrossLink: truth.acrossNamespaces,
+                ownersAreKnown: truth.phase != .skipped,
                 whereabouts: { self.whereabouts[$0] }
             )
             comparison.differences += later.daemon.audit.differences(truth)

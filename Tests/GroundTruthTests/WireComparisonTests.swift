@@ -77,6 +77,8 @@ struct WireComparisonTests {
         _ audit: WireAudit = audit(),
         since earlier: (rows: [ProcessUsage], audit: WireAudit) = ([], WireAudit()),
         truth: WireTruth = truth(),
+        acrossLink: Bool = false,
+        ownersAreKnown: Bool = true,
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) -> WireComparison {
         WireComparison(
@@ -84,6 +86,8 @@ struct WireComparisonTests {
             from: self.reading(earlier.rows, earlier.audit),
             to: self.reading(rows, audit),
             near: Self.near,
+            acrossLink: acrossLink,
+            ownersAreKnown: ownersAreKnown,
             whereabouts: whereabouts
         )
     }
@@ -185,6 +189,29 @@ struct WireComparisonTests {
         let comparison = self.compare(Self.rows + [Self.row(12, in: Self.near, sent: nil, received: nil, payload: 5)])
         #expect(comparison.difference == 0)
         #expect(comparison.differences.count == 1)
+    }
+
+    @Test("payload over the link without packets is a difference, though nothing is missing in the sums")
+    func payloadWithoutPackets() {
+        var audit = Self.audit()
+        (audit.link.sent[.wire], audit.link.sent[.noSocket]) = (0, 1000)
+        (audit.loopback.sent[.wire], audit.loopback.sent[.noSocket]) = (0, 50)
+        var rows = Self.rows
+        for index in rows.indices where rows[index].details.networkNamespace == Self.near {
+            rows[index].bytes.wireSent = 0
+        }
+        let whereabouts = { (process: ProcessIdentity) in process.pid == 10 ? Self.near : nil }
+        #expect(self.compare(rows, audit, whereabouts: whereabouts).differences == [])
+        let comparison = self.compare(rows, audit, acrossLink: true, whereabouts: whereabouts)
+        #expect(comparison.differences.map(\.actual) == ["none"])
+        #expect(self.compare(acrossLink: true, whereabouts: whereabouts).differences == [])
+    }
+
+    @Test("whose packets they were is not asked where nobody knows; the link's own numbers are compared all the same")
+    func unknownOwners() {
+        #expect(self.compare([Self.rows[1]]).difference != 0)
+        #expect(self.compare([Self.rows[1]], ownersAreKnown: false).difference == 0)
+        #expect(self.compare(Self.rows, WireAudit(), ownersAreKnown: false).difference != 0)
     }
 
     @Test("the generator's word on where a process was goes before the daemon's")

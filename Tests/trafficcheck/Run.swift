@@ -159,7 +159,6 @@ struct Run: AsyncParsableCommand {
         switch check.outcome {
         case .skipped(let reason):
             row.status = .skipped
-            differences = []  // whose packets its short-lived processes moved nobody has said
             remarks.append(reason)
         case .compared(let bytes, let off, let ofPayload, let notes):
             differences = ofPayload + differences
