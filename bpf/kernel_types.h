@@ -145,6 +145,7 @@ struct file {
 struct tcp_ulp_ops;
 struct inet_connection_sock {
 	const struct tcp_ulp_ops *icsk_ulp_ops;
+	void *icsk_ulp_data;
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
@@ -163,6 +164,10 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_retrans;
 	u8 repair : 1;
+	u8 is_mptcp;
+};
+struct mptcp_subflow_context {
+	struct sock *conn;
 };
 
 struct seq_file;

@@ -38,7 +38,14 @@ static __noinline struct traffic_socket *find_packet_socket(struct __sk_buff *sk
 	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV)
 		return NULL;
 	stream = tcp_of(known);
-	return stream && received_by_sequence(stream) ? open_socket(known, known) : NULL;
+	if (!stream)
+		return NULL;
+	if (bpf_core_field_exists(stream->is_mptcp) && READ(stream, is_mptcp)) {
+		struct mptcp_subflow_context *subflow = READ(stream, inet_conn.icsk_ulp_data);
+
+		return storage_of(READ(subflow, conn));
+	}
+	return received_by_sequence(stream) ? open_socket(known, known) : NULL;
 #else
 	struct bpf_sock *sk = bpf_sk_fullsock(common);
 	struct tcp_sock *tcp;
