@@ -27,17 +27,24 @@ final class Records: TrafficObserver {
 ///
 /// `/length/N` answers N bytes with a length, `/chunked/N` the same in chunks, `/status/N` with that status and nothing else.
 final class InstrumentedServer: Sendable {
+    /// The ends of the connections that were accepted.
+    private final class Connections: Sendable {
+        let ends = Mutex<[EventLoopFuture<Void>]>([])
+    }
+
     let channel: any Channel
     let records = Records()
     private let monitor = TrafficMonitor()
+    private let connections = Connections()
 
     init() async throws {
         self.monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [self.records]))
-        let monitor = self.monitor
+        let (monitor, connections) = (self.monitor, self.connections)
         self.channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
+                connections.ends.withLock { $0.append(channel.closeFuture) }
+                return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.configureHTTPServerPipeline()
                     try pipeline.addHandler(Responder())
@@ -49,7 +56,9 @@ final class InstrumentedServer: Sendable {
 
     var url: String { "http://127.0.0.1:\(self.channel.localAddress!.port!)" }
 
+    /// When the clients have closed all connections: a client may have its response before the server knows that it was sent.
     func stop() async throws {
+        for end in self.connections.ends.withLock({ $0 }) { try await end.get() }
         try await self.channel.close()
         self.monitor.stop()
     }
