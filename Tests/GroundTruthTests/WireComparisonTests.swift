@@ -200,11 +200,29 @@ struct WireComparisonTests {
         for index in rows.indices where rows[index].details.networkNamespace == Self.near {
             rows[index].bytes.wireSent = 0
         }
-        let whereabouts = { (process: ProcessIdentity) in process.pid == 10 ? Self.near : nil }
+        rows[2].bytes.payload.received = 5
+        let whereabouts = { (process: ProcessIdentity) in
+            process.pid == 10 ? Self.near : process.pid == 20 ? Self.peer : nil
+        }
         #expect(self.compare(rows, audit, whereabouts: whereabouts).differences == [])
         let comparison = self.compare(rows, audit, acrossLink: true, whereabouts: whereabouts)
-        #expect(comparison.differences.map(\.actual) == ["none"])
+        #expect(comparison.differences.map(\.actual) == ["0"])
         #expect(self.compare(acrossLink: true, whereabouts: whereabouts).differences == [])
+    }
+
+    @Test("fewer bytes in packets of processes than arrived on the other side are a difference")
+    func arrivedWithoutPackets() {
+        let whereabouts = { (process: ProcessIdentity) in
+            process.pid == 10 ? Self.near : process.pid == 20 ? Self.peer : nil
+        }
+        var rows = Self.rows
+        // The near processes sent 978 bytes in packets.
+        for (arrived, differences) in [(UInt64(978), 0), (979, 1)] {
+            rows[2].bytes.payload.received = arrived
+            let comparison = self.compare(rows, acrossLink: true, whereabouts: whereabouts)
+            #expect(comparison.differences.count == differences)
+            #expect(self.compare(rows, whereabouts: whereabouts).differences == [])
+        }
     }
 
     @Test("whose packets they were is not asked where nobody knows; the link's own numbers are compared all the same")
