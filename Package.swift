@@ -20,6 +20,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -42,9 +43,15 @@ let package = Package(
 
         // The core: values, then the pure ledger.
         .target(name: "TrafficModel", swiftSettings: strict),
+        // What a cooperating library tells the daemon: values and their bytes, nothing else.
+        .target(name: "TrafficReport", swiftSettings: strict),
         .target(
             name: "TrafficLedger",
-            dependencies: ["TrafficModel", .product(name: "DequeModule", package: "swift-collections")],
+            dependencies: [
+                "TrafficModel", "TrafficReport",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
             swiftSettings: strict
         ),
 
@@ -60,6 +67,7 @@ let package = Package(
             dependencies: ["TrafficModel"],
             resources: [
                 .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
+                .embedInCode("ExchangeReport.schema.json"),
                 .embedInCode("Snapshot.schema.json"),
             ],
             swiftSettings: strict
@@ -79,8 +87,7 @@ let package = Package(
         ),
         .target(name: "TrafficView", dependencies: ["TrafficModel"], swiftSettings: strict),
 
-        // What a cooperating library tells the daemon: values and their bytes, nothing else.
-        .target(name: "TrafficReport", swiftSettings: strict),
+        // The library that an app links.
         .target(name: "TrafficKit", dependencies: ["TrafficReport"], swiftSettings: strict),
         .target(
             name: "TrafficKitNIO",
@@ -137,7 +144,7 @@ let package = Package(
         .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficLedgerTests",
-            dependencies: ["TrafficLedger", "TrafficModel"],
+            dependencies: ["TrafficLedger", "TrafficModel", "TrafficReport"],
             resources: [.copy("Recordings")],
             swiftSettings: strict
         ),

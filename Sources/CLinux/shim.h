@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,3 +58,32 @@ enum linux_tcp_info_offset {
 	LINUX_TCP_INFO_BYTES_SENT = 200,
 	LINUX_TCP_INFO_BYTES_RETRANS = 208,
 };
+
+/* struct ucred, which sys/socket.h has for GNU sources alone. */
+struct linux_ucred {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+};
+
+/*
+ * Receives one datagram with its sender's pid, without waiting (unix(7), SCM_CREDENTIALS; the socket has SO_PASSCRED).
+ * Returns its length, which is more than `size` where it was cut off; -1 with errno.
+ */
+static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, pid_t *pid)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct linux_ucred))];
+		struct cmsghdr align;
+	} control;
+	struct iovec vector = { buffer, size };
+	struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *header = length < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+	*pid = 0;
+	for (; header; header = CMSG_NXTHDR(&message, header))
+		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == 2 /* SCM_CREDENTIALS */)
+			*pid = ((struct linux_ucred *)CMSG_DATA(header))->pid;
+	return length;
+}

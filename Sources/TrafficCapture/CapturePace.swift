@@ -5,20 +5,30 @@ import Synchronization
 /// Says when to do what: drain when the kernel asks for it, sweep once per interval, stop when told.
 public final class CapturePace {
     public enum Step: Hashable, Sendable {
-        case drain, sweep, stop
+        case drain, sweep
+        /// Reports should be taken before the next sweep.
+        case collect
+        case stop
     }
 
     private let epoll: FileHandle
     private let stopper: Stopper
+    private let inbox: ReportInbox?
     private let intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` from epoll(7).
-    public convenience init(wakeDescriptor: Int32?, stopper: Stopper, interval: Duration) throws(CaptureError) {
+    public convenience init(
+        wakeDescriptor: Int32?,
+        stopper: Stopper,
+        inbox: ReportInbox? = nil,
+        interval: Duration
+    ) throws(CaptureError) {
         try self.init(
             wakeDescriptor: wakeDescriptor,
             stopper: stopper,
+            inbox: inbox,
             interval: interval,
             clock: MonotonicClock.nanoseconds
         )
@@ -28,11 +38,13 @@ public final class CapturePace {
     package init(
         wakeDescriptor: Int32?,
         stopper: Stopper,
+        inbox: ReportInbox? = nil,
         interval: Duration,
         clock: @escaping () -> UInt64
     ) throws(CaptureError) {
         self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
         self.stopper = stopper
+        self.inbox = inbox
         let (seconds, attoseconds) = interval.components
         self.intervalNanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
         self.clock = clock
@@ -42,6 +54,7 @@ public final class CapturePace {
             // Edge-triggered: the ring is readable whenever it holds a record, but worth a wake-up only when the kernel says so.
             try self.watch(wakeDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue)
         }
+        if let inbox { try self.watch(inbox.filledDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
     }
 
     private func watch(_ descriptor: Int32, events: UInt32) throws(CaptureError) {
@@ -66,7 +79,9 @@ public final class CapturePace {
             let milliseconds = Int32(clamping: (self.nextSweep - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
             if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
-            return events.prefix(Int(count)).contains { $0.data.fd == self.stopper.descriptor } ? .stop : .drain
+            let descriptors = events.prefix(Int(count)).map(\.data.fd)
+            if descriptors.contains(self.stopper.descriptor) { return .stop }
+            return descriptors.contains { $0 == self.inbox?.filledDescriptor } ? .collect : .drain
         }
     }
 }

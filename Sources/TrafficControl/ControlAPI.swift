@@ -80,6 +80,18 @@ package enum ControlAPI {
                 body: ResponseBody(lines: query, interval: interval, of: source, to: request)
             )
         }
+        router.get("/v1/exchanges") { request, context in
+            let parameters = try QueryParameters(request, known: ["filter", "format"])
+            let filter = try parameters.filter()
+            let format = try parameters.word("format", fallback: ExchangeFormat.json)
+            guard context.viewer != .network else { throw Problem.socketsWithheld }
+            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            let report = ExchangeReport(snapshot.visible(to: context.viewer).filtered(by: filter))
+            return switch format {
+            case .json: Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+            case .ndjson: Response.document(report.ndjson(), mediaType: ExportFormat.ndjson.mediaType)
+            }
+        }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()
@@ -116,6 +128,11 @@ package enum ControlAPI {
         }
         return router
     }
+}
+
+/// The formats of the list of exchanges.
+private enum ExchangeFormat: String, CaseIterable {
+    case json, ndjson
 }
 
 extension Response {

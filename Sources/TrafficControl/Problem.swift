@@ -48,7 +48,7 @@ struct Problem: Error, HTTPResponseError {
 
     static let socketsWithheld = Problem(
         status: .forbidden,
-        detail: "Sockets are shown on control.sock alone, to callers that the kernel names."
+        detail: "Sockets and exchanges are shown on control.sock alone, to callers that the kernel names."
     )
 
     static let costWithheld = Problem(

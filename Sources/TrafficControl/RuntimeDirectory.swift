@@ -38,12 +38,15 @@ public final class RuntimeDirectory: Sendable {
     private let lock: Descriptor
 
     public var controlSocketPath: String { self.path + "/control.sock" }
+    /// Where cooperating programs send their reports; anyone may.
+    public var reportSocketPath: String { self.path + "/report.sock" }
 
     /// The socket begins in a directory that no one else can enter and moves to its place when it has the right mode and group and
     /// listens: it never is open wider, and no one meets it half made. (A umask would do for the mode alone, and for every other
     /// thread too.)
     private var privatePath: String { self.path + "/.private" }
     package var bindingPath: String { self.privatePath + "/control.sock" }
+    package var reportBindingPath: String { self.privatePath + "/report.sock" }
 
     /// Bytes of `sockaddr_un.sun_path` without the closing zero.
     private static let longestSocketPath = 107
@@ -62,8 +65,10 @@ public final class RuntimeDirectory: Sendable {
             throw .pathTooLong(path: self.bindingPath, limit: Self.longestSocketPath)
         }
         try Self.clear(self.controlSocketPath)
+        try Self.clear(self.reportSocketPath)
         if mkdir(self.privatePath, 0o700) != 0, errno != EEXIST { throw .last("mkdir", self.privatePath) }
         try Self.clear(self.bindingPath)
+        try Self.clear(self.reportBindingPath)
     }
 
     /// Gives the listening socket at ``bindingPath`` mode and group, and moves it to ``controlSocketPath``.
@@ -76,9 +81,19 @@ public final class RuntimeDirectory: Sendable {
         rmdir(self.privatePath)
     }
 
+    /// The same for the bound socket at ``reportBindingPath``. Before ``publishSocket()``: who finds the one finds the other.
+    package func publishReportSocket() throws(RuntimeDirectoryError) {
+        guard chmod(self.reportBindingPath, 0o666) == 0 else { throw .last("chmod", self.reportBindingPath) }
+        guard rename(self.reportBindingPath, self.reportSocketPath) == 0 else {
+            throw .last("rename", self.reportBindingPath)
+        }
+    }
+
     /// To be called by the one who listens, when it no longer does.
     package func removeSocket() {
         unlink(self.bindingPath)
+        unlink(self.reportBindingPath)
+        unlink(self.reportSocketPath)
         rmdir(self.privatePath)
         unlink(self.controlSocketPath)
     }

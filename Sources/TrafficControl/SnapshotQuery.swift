@@ -5,13 +5,14 @@ import TrafficModel
 
 /// Which rows of a snapshot a path is about.
 enum SnapshotView: String, CaseIterable {
-    case snapshot, processes, sockets
+    case snapshot, processes, sockets, endpoints
 
     /// The list that CSV has.
     var table: Snapshot.Table {
         switch self {
         case .snapshot, .processes: .processes
         case .sockets: .sockets
+        case .endpoints: .endpoints
         }
     }
 
@@ -19,11 +20,19 @@ enum SnapshotView: String, CaseIterable {
         var result = snapshot
         switch self {
         case .snapshot: break
-        case .processes: result.sockets = nil
+        case .processes:
+            result.sockets = nil
+            result.endpoints = nil
+        case .endpoints:
+            result.processes = nil
+            result.exited = nil
+            result.sockets = nil
+            result.interfaces = nil
         case .sockets:
             let owners = Set((snapshot.sockets ?? []).flatMap { $0.owners.map(\.identity) })
             result.processes = all.processes?.filter { owners.contains($0.identity) }
             result.exited = nil
+            result.endpoints = nil
             result.interfaces = nil
         }
         return result

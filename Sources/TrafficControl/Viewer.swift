@@ -22,6 +22,7 @@ extension Snapshot {
         case .network:
             var result = self
             result.sockets = nil
+            result.exchanges = nil
             result.evidence = nil
             result.processes = self.processes?.map { process in
                 var process = process
@@ -32,7 +33,7 @@ extension Snapshot {
         }
     }
 
-    /// A user's own processes, the sockets that they use, and sums over just these.
+    /// A user's own processes, the sockets that they use, their APIs and exchanges, and sums over just these.
     ///
     /// - `exited` rows have no user any more: they are left out.
     /// - `totals.by_scope` and `by_class` of gone processes can't be told apart by user: they are left empty and out, unknown.
@@ -55,6 +56,8 @@ extension Snapshot {
             socket.owners.removeAll { !identities.contains($0.identity) }
             return socket.owners.isEmpty ? nil : socket
         }
+        result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
+        result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
         result.totals = processes.reduce(into: Totals()) { totals, process in
             totals.bytes += process.bytes
             totals.rates.sent += process.rates.sent

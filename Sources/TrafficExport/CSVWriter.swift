@@ -87,6 +87,25 @@ extension CSVWriter: FieldSink {
         fields.write(to: &self)
     }
 
+    mutating func optional<Fields: Row>(_ key: some CodingKey, _ fields: Fields?, blank: Fields) {
+        if let fields { return fields.write(to: &self) }
+        var header = CSVHeader()
+        blank.write(to: &header)
+        for _ in header.columns { self.cell("") }
+    }
+
+    mutating func words<Word: RawRepresentable<String> & Hashable>(_ key: some CodingKey, _ numbers: [Word: UInt64]) {
+        self.cell(numbers.map { "\($0.key.rawValue)=\($0.value)" }.sorted().joined(separator: " "))
+    }
+
+    mutating func members<Word: RawRepresentable<String> & Hashable, Fields: Row>(
+        _ key: some CodingKey,
+        _ members: [Word: Fields],
+        label: (Word, Fields) -> String
+    ) {
+        self.cell(members.map(label).sorted().joined(separator: " "))
+    }
+
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String) {
         self.cell(elements.map(label).joined(separator: " "))
     }
@@ -115,6 +134,22 @@ struct CSVHeader: FieldSink {
         self.prefix += key.stringValue + "_"
         fields.write(to: &self)
         self.prefix = outer
+    }
+
+    mutating func optional<Fields: Row>(_ key: some CodingKey, _ fields: Fields?, blank: Fields) {
+        self.nested(key, blank)
+    }
+
+    mutating func words<Word: RawRepresentable<String> & Hashable>(_ key: some CodingKey, _ numbers: [Word: UInt64]) {
+        self.add(key)
+    }
+
+    mutating func members<Word: RawRepresentable<String> & Hashable, Fields: Row>(
+        _ key: some CodingKey,
+        _ members: [Word: Fields],
+        label: (Word, Fields) -> String
+    ) {
+        self.add(key)
     }
 
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String) {

@@ -18,26 +18,28 @@ extension Snapshot {
             writer.rows(CodingKeys.exited, self.exited)
             writer.rows(CodingKeys.sockets, self.sockets)
             writer.numbers(CodingKeys.socketsOf, self.socketsOf)
+            writer.rows(CodingKeys.endpoints, self.endpoints)
             writer.rows(CodingKeys.interfaces, self.interfaces)
             writer.object(CodingKeys.totals) { self.totals.write(to: &$0) }
         }
         return writer.bytes
     }
 
-    /// One JSON object per line for every process, `exited` row, socket and interface. Each begins with `type` (`process`,
-    /// `exited`, `socket`, `interface`), `taken_at` and `host` (the name), then has the fields that it has in ``json()``.
+    /// One JSON object per line for every process, `exited` row, socket, endpoint and interface. Each begins with `type` (`process`,
+    /// `exited`, `socket`, `endpoint`, `interface`), `taken_at` and `host` (the name), then has the fields that it has in ``json()``.
     public func ndjson() -> [UInt8] {
         var writer = JSONWriter()
         writer.lines(.process, of: self.processes, in: self)
         writer.lines(.exited, of: self.exited, in: self)
         writer.lines(.socket, of: self.sockets, in: self)
+        writer.lines(.endpoint, of: self.endpoints, in: self)
         writer.lines(.interface, of: self.interfaces, in: self)
         return writer.bytes
     }
 
     /// The lists that have a CSV form.
     public enum Table: Sendable {
-        case processes, sockets
+        case processes, sockets, endpoints
     }
 
     /// RFC 4180 with a header line and stable columns: `taken_at`, `host` and the fields of ``json()``, those of inner objects as
@@ -49,6 +51,31 @@ extension Snapshot {
         switch table {
         case .processes: writer.lines(of: self.processes, header: .blank, in: self)
         case .sockets: writer.lines(of: self.sockets, header: .blank, in: self)
+        case .endpoints: writer.lines(of: self.endpoints, header: .blank, in: self)
+        }
+        return writer.bytes
+    }
+}
+
+extension ExchangeReport {
+    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``.
+    public func json() -> [UInt8] {
+        var writer = JSONWriter(capacity: 4096 + 600 * self.exchanges.count)
+        writer.object { writer in
+            writer.number(CodingKeys.schemaVersion, self.schemaVersion)
+            writer.time(CodingKeys.takenAt, self.takenAt)
+            writer.text(CodingKeys.host, self.host)
+            writer.rows(CodingKeys.exchanges, self.exchanges)
+        }
+        return writer.bytes
+    }
+
+    /// One JSON object per line.
+    public func ndjson() -> [UInt8] {
+        var writer = JSONWriter()
+        for exchange in self.exchanges {
+            writer.object { exchange.write(to: &$0) }
+            writer.lineFeed()
         }
         return writer.bytes
     }
@@ -88,7 +115,7 @@ extension Totals {
 /// What a row needs to stand without its snapshot.
 private struct RowContext: Row {
     enum Kind: String {
-        case process, exited, socket, interface
+        case process, exited, socket, endpoint, interface
     }
 
     enum CodingKeys: String, CodingKey {
@@ -141,6 +168,12 @@ extension ProcessUsage {
     /// Names the columns where there is no row.
     fileprivate static var blank: Self {
         ProcessUsage(identity: .kernel, details: ProcessDetails(name: "", uid: 0))
+    }
+}
+
+extension EndpointUsage {
+    fileprivate static var blank: Self {
+        EndpointUsage(process: ProcessGroup(name: ""), role: .client, host: "", route: "")
     }
 }
 

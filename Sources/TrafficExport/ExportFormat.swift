@@ -35,6 +35,11 @@ extension AuditReport {
     public static var jsonSchema: [UInt8] { PackageResources.AuditReport_schema_json }
 }
 
+extension ExchangeReport {
+    /// JSON Schema (draft 2020-12) of ``json()``.
+    public static var jsonSchema: [UInt8] { PackageResources.ExchangeReport_schema_json }
+}
+
 extension DoctorReport {
     /// JSON Schema (draft 2020-12) of ``json()``.
     public static var jsonSchema: [UInt8] { PackageResources.DoctorReport_schema_json }

@@ -19,6 +19,18 @@ protocol FieldSink {
     mutating func texts(_ key: some CodingKey, _ values: [String]?)
     /// Fields of an object inside; in CSV columns of their own with the key as prefix.
     mutating func nested(_ key: some CodingKey, _ fields: some Row)
+    /// The same where there may be none: absent in JSON, empty cells in CSV.
+    ///
+    /// - Parameter blank: Names the columns.
+    mutating func optional<Fields: Row>(_ key: some CodingKey, _ fields: Fields?, blank: Fields)
+    /// An object with a number for each word. One cell in CSV: `ok=3 http_4xx=1`.
+    mutating func words<Word: RawRepresentable<String> & Hashable>(_ key: some CodingKey, _ numbers: [Word: UInt64])
+    /// An object with an object for each word. One cell in CSV: each element's `label`, with blanks between.
+    mutating func members<Word: RawRepresentable<String> & Hashable, Fields: Row>(
+        _ key: some CodingKey,
+        _ members: [Word: Fields],
+        label: (Word, Fields) -> String
+    )
     /// Objects inside. One cell in CSV: each element's `label`, with blanks between.
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String)
 }

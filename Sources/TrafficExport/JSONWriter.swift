@@ -140,6 +140,31 @@ extension JSONWriter: FieldSink {
         self.object(key) { fields.write(to: &$0) }
     }
 
+    mutating func optional<Fields: Row>(_ key: some CodingKey, _ fields: Fields?, blank: Fields) {
+        if let fields { self.nested(key, fields) }
+    }
+
+    mutating func words<Word: RawRepresentable<String> & Hashable>(_ key: some CodingKey, _ numbers: [Word: UInt64]) {
+        self.object(key) { writer in
+            for (word, number) in numbers.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                writer.key(word.rawValue)
+                writer.bytes.append(decimal: number)
+            }
+        }
+    }
+
+    mutating func members<Word: RawRepresentable<String> & Hashable, Fields: Row>(
+        _ key: some CodingKey,
+        _ members: [Word: Fields],
+        label: (Word, Fields) -> String
+    ) {
+        self.object(key) { writer in
+            for (word, fields) in members.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                writer.member(word.rawValue, fields)
+            }
+        }
+    }
+
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String) {
         self.rows(key, elements)
     }

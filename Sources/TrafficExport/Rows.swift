@@ -57,6 +57,8 @@ extension ProcessUsage: Row {
         sink.number(CodingKeys.socketsOpen, self.socketsOpen)
         self.bytes.write(to: &sink)
         sink.nested(CodingKeys.rates, self.rates)
+        sink.number(CodingKeys.explained, self.explained)
+        sink.number(CodingKeys.unattributed, self.unattributed)
     }
 }
 
@@ -66,6 +68,8 @@ extension ExitedUsage: Row {
         sink.text(CodingKeys.executable, self.executable)
         sink.number(CodingKeys.processes, self.processes)
         self.bytes.write(to: &sink)
+        sink.number(CodingKeys.explained, self.explained)
+        sink.number(CodingKeys.unattributed, self.unattributed)
     }
 }
 
@@ -107,6 +111,8 @@ extension SocketUsage: Row {
         sink.number(CodingKeys.smoothedRoundTripMicroseconds, self.smoothedRoundTripMicroseconds)
         sink.word(CodingKeys.wireQuality, self.wireQuality)
         sink.list(CodingKeys.owners, self.owners) { String($0.identity.pid) }
+        sink.number(CodingKeys.explained, self.explained)
+        sink.number(CodingKeys.unattributed, self.unattributed)
     }
 }
 
@@ -145,6 +151,7 @@ extension CaptureStatus: Row {
         sink.texts(CodingKeys.hooks, self.hooks)
         sink.texts(CodingKeys.blindSpots, self.blindSpots)
         sink.nested(CodingKeys.loss, self.loss)
+        sink.nested(CodingKeys.reports, self.reports)
     }
 }
 

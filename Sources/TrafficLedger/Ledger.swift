@@ -50,6 +50,7 @@ public struct Ledger: Sendable {
     /// In how many censuses in a row open sockets were missing, by serial.
     private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
+    private var reports = ReportAccounts()
 
     /// - Parameter classes: Which remote addresses have a sum of their own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -85,6 +86,10 @@ public struct Ledger: Sendable {
             self.destinations.absorb(addresses)
         case .loss(let loss):
             self.loss = loss
+        case .reports(let reports, let dropped):
+            guard !reports.isEmpty || dropped > 0 || self.reports.isWaiting else { return }
+            let round = ReportRound(sockets: self.sockets, processes: self.processes.keys, bootedAt: self.bootedAt)
+            self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
         }
@@ -177,6 +182,7 @@ public struct Ledger: Sendable {
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
+        self.reports.tick()
         self.foldExitedProcesses(boottime: boottime)
     }
 
@@ -191,6 +197,7 @@ public struct Ledger: Sendable {
     }
 
     private mutating func bury(_ socket: SocketAccount) {
+        self.reports.forget(socket: socket.observation.serial)
         let usage = socket.usage(bootedAt: self.bootedAt)
         self.goneSockets.bury(usage, isDisputed: socket.evidence.isDisputed)
         for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(for: owner.identity)) }
@@ -232,6 +239,7 @@ public struct Ledger: Sendable {
         let surplus = gone.count - self.retention.exitedProcessLimit
         for (index, (exitedBoottime, identity)) in gone.enumerated() {
             guard index < surplus || exitedBoottime + age < boottime else { return }
+            self.reports.forget(process: identity)
             if let process = self.processes.removeValue(forKey: identity) { self.exited.fold(process) }
         }
     }
@@ -248,6 +256,9 @@ public struct Ledger: Sendable {
         var capture = capture
         capture.loss = self.loss
         capture.loss.countersBackwards = self.countersBackwards
+        capture.reports = self.reports.counters
+        capture.loss.reportsDropped = capture.reports.dropped
+        capture.loss.reportsRejected = capture.reports.rejected
         var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,
@@ -259,8 +270,11 @@ public struct Ledger: Sendable {
             exited: self.exited.usages,
             // The keys are sorted because moving whole rows about costs more.
             sockets: self.sockets.keys.sorted().compactMap {
-                self.sockets[$0]?.usage(bootedAt: bootedAt)
+                var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
+                usage?.explained = self.reports.explained(ofSocket: $0).total
+                return usage
             },
+            endpoints: self.reports.endpointUsages,
             interfaces: self.interfaces.usages,
             totals: Totals(
                 bytes: self.totals,
@@ -269,6 +283,7 @@ public struct Ledger: Sendable {
                 byClass: self.destinations.byClass
             )
         )
+        snapshot.exchanges = self.reports.exchangeUsages
         snapshot.evidence = self.evidence
         return snapshot
     }

@@ -16,6 +16,10 @@ struct ProcessAccount {
     /// The audit's lines of its sockets that are no longer listed.
     private(set) var goneSockets = AuditTallies()
     private var meter = RateMeter()
+    /// Of the payload, what reports of the process explain.
+    private(set) var explained: UInt64 = 0
+    /// `/proc` was asked.
+    private(set) var isResolved = false
 
     /// - Parameters:
     ///   - owner: The kernel's first word of it.
@@ -45,6 +49,7 @@ struct ProcessAccount {
 
     /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.
     mutating func resolve(_ details: ProcessDetails) {
+        self.isResolved = true
         if details.executable != nil || self.details.executable == nil { self.details = details }
     }
 
@@ -61,6 +66,10 @@ struct ProcessAccount {
 
     mutating func add(wire: WireTotals) {
         self.bytes.add(wire: wire)
+    }
+
+    mutating func explain(_ bytes: UInt64) {
+        self.explained += bytes
     }
 
     mutating func bury(_ tallies: AuditTallies) {
@@ -91,7 +100,8 @@ struct ProcessAccount {
             exitedAt: self.exitedAt,
             socketsOpen: self.socketsOpen,
             bytes: self.bytes,
-            rates: self.meter.rates
+            rates: self.meter.rates,
+            explained: self.explained
         )
     }
 }

@@ -15,7 +15,11 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
         case received = "payload_received_bytes"
     }
 
-    public var total: UInt64 { self.sent + self.received }
+    /// At most what 64 bits hold.
+    public var total: UInt64 {
+        let (sum, isOver) = self.sent.addingReportingOverflow(self.received)
+        return isOver ? .max : sum
+    }
 
     public static func + (left: PayloadBytes, right: PayloadBytes) -> PayloadBytes {
         PayloadBytes(sent: left.sent + right.sent, received: left.received + right.received)
@@ -37,6 +41,9 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
     public func isBehind(_ earlier: PayloadBytes) -> Bool {
         self.sent < earlier.sent || self.received < earlier.received
     }
+
+    /// What reports leave unexplained. Of a socket that several processes share one may explain what another has sent.
+    package func unattributed(explained: UInt64) -> UInt64 { self.total - min(self.total, explained) }
 
     /// The larger of the two, direction by direction: cumulative counters read twice, in any order.
     public func merged(with other: PayloadBytes) -> PayloadBytes {

@@ -16,6 +16,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// The addresses of all interfaces in all network namespaces of this machine that are known: all of them, not what changed.
     case hostAddresses(Set<InternetAddress>)
     case loss(CaptureLoss)
+    /// What cooperating programs sent before the round of observations that this ends, and how many datagrams found no room since the start.
+    case reports([ReceivedReport], dropped: UInt64)
     /// Ends a round of observations: rates are taken and what is old is folded away.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)
 

@@ -8,25 +8,28 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     /// One sentence each.
     public var blindSpots: [String]
     public var loss: CaptureLoss
+    public var reports: ReportCounters
 
     public init(
         rung: CaptureRung,
         reason: String? = nil,
         hooks: [String],
         blindSpots: [String],
-        loss: CaptureLoss = CaptureLoss()
+        loss: CaptureLoss = CaptureLoss(),
+        reports: ReportCounters = ReportCounters()
     ) {
         self.rung = rung
         self.reason = reason
         self.hooks = hooks
         self.blindSpots = blindSpots
         self.loss = loss
+        self.reports = reports
     }
 
     package enum CodingKeys: String, CodingKey {
         case rung, reason, hooks
         case blindSpots = "blind_spots"
-        case loss
+        case loss, reports
     }
 }
 

@@ -117,7 +117,7 @@ public struct Filter: Sendable, Hashable {
 
 extension Snapshot {
     /// The rows that pass. A process passes if it matches and, where terms ask for sockets, owns a socket that matches them; a
-    /// socket passes with its owners. Interfaces and totals stay as they are: they are the host's, not the filter's.
+    /// socket passes with its owners, an API with a process of its service, an exchange with its process. Interfaces and totals stay as they are: they are the host's, not the filter's.
     ///
     /// Where the snapshot has no sockets, terms about sockets are ignored.
     public func filtered(by filter: Filter) -> Snapshot {
@@ -145,6 +145,10 @@ extension Snapshot {
             result.processes = self.processes?.filter(filter.matches)
         }
         result.exited = self.exited?.filter(filter.matches)
+        let passing = result.processes ?? []
+        let (groups, identities) = (Set(passing.map { ProcessGroup($0.details) }), Set(passing.map(\.identity)))
+        result.endpoints = self.endpoints?.filter { groups.contains($0.process) }
+        result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
         return result
     }
 }

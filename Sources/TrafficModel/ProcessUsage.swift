@@ -64,6 +64,8 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
     public var socketsOpen: Int
     public var bytes: ByteCounts
     public var rates: PayloadRates
+    /// Of the payload, both ways, what the process's own reports say the purpose of.
+    public var explained: UInt64
 
     public init(
         identity: ProcessIdentity,
@@ -72,7 +74,8 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         exitedAt: Timestamp? = nil,
         socketsOpen: Int = 0,
         bytes: ByteCounts = ByteCounts(),
-        rates: PayloadRates = PayloadRates()
+        rates: PayloadRates = PayloadRates(),
+        explained: UInt64 = 0
     ) {
         self.identity = identity
         self.details = details
@@ -81,13 +84,19 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.socketsOpen = socketsOpen
         self.bytes = bytes
         self.rates = rates
+        self.explained = explained
     }
+
+    /// The rest of the payload.
+    public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
         case state
         case exitedAt = "exited_at"
         case socketsOpen = "sockets_open"
         case rates
+        case explained = "explained_bytes"
+        case unattributed = "unattributed_bytes"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -99,6 +108,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.socketsOpen = try container.decode(Int.self, forKey: .socketsOpen)
         self.bytes = try ByteCounts(from: decoder)
         self.rates = try container.decode(PayloadRates.self, forKey: .rates)
+        self.explained = try container.decode(UInt64.self, forKey: .explained)
     }
 }
 
@@ -108,16 +118,23 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var executable: String?
     public var processes: Int
     public var bytes: ByteCounts
+    /// See ``ProcessUsage/explained``.
+    public var explained: UInt64
 
-    public init(name: String, executable: String?, processes: Int, bytes: ByteCounts) {
+    public init(name: String, executable: String?, processes: Int, bytes: ByteCounts, explained: UInt64 = 0) {
         self.name = name
         self.executable = executable
         self.processes = processes
         self.bytes = bytes
+        self.explained = explained
     }
+
+    public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
         case name, executable, processes
+        case explained = "explained_bytes"
+        case unattributed = "unattributed_bytes"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -126,5 +143,6 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
         self.executable = try container.decodeIfPresent(String.self, forKey: .executable)
         self.processes = try container.decode(Int.self, forKey: .processes)
         self.bytes = try ByteCounts(from: decoder)
+        self.explained = try container.decode(UInt64.self, forKey: .explained)
     }
 }

@@ -21,10 +21,14 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var sockets: [SocketUsage]?
     /// The pids whose sockets alone are in the list; `nil` where those of all processes are.
     public var socketsOf: [Int32]?
+    /// The APIs that cooperating programs reported.
+    public var endpoints: [EndpointUsage]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
     /// What an audit works from beside the sockets that are listed. Not in the JSON.
     public var evidence: AuditEvidence?
+    /// The last ones and those that go on. Not in the JSON of a snapshot: they have a document of their own.
+    public var exchanges: [ExchangeUsage]?
 
     public init(
         takenAt: Timestamp,
@@ -37,6 +41,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         exited: [ExitedUsage]? = nil,
         sockets: [SocketUsage]? = nil,
         socketsOf: [Int32]? = nil,
+        endpoints: [EndpointUsage]? = nil,
         interfaces: [InterfaceUsage]? = nil,
         totals: Totals = Totals()
     ) {
@@ -50,6 +55,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         self.exited = exited
         self.sockets = sockets
         self.socketsOf = socketsOf
+        self.endpoints = endpoints
         self.interfaces = interfaces
         self.totals = totals
     }
@@ -61,7 +67,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         case countingSince = "counting_since"
         case host, daemon, capture, processes, exited, sockets
         case socketsOf = "sockets_of"
-        case interfaces, totals
+        case endpoints, interfaces, totals
     }
 }
 

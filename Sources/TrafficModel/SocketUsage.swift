@@ -51,6 +51,8 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     /// `nil` while the wire bytes are unknown.
     public var wireQuality: Quality?
     public var owners: [Owner]
+    /// Of the payload, both ways, what reports of its processes say the purpose of.
+    public var explained: UInt64 = 0
     /// What an audit works from. Not in the JSON.
     public var evidence: SocketEvidence?
 
@@ -103,6 +105,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         self.owners = owners
     }
 
+    /// The rest of the payload.
+    public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
+
     package enum CodingKeys: String, CodingKey {
         case serial, cookie
         case transport = "protocol"
@@ -120,6 +125,8 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         case smoothedRoundTripMicroseconds = "smoothed_rtt_us"
         case wireQuality = "wire_quality"
         case owners
+        case explained = "explained_bytes"
+        case unattributed = "unattributed_bytes"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -151,5 +158,6 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
             wireQuality: try container.decodeIfPresent(Quality.self, forKey: .wireQuality),
             owners: try container.decode([Owner].self, forKey: .owners)
         )
+        self.explained = try container.decode(UInt64.self, forKey: .explained)
     }
 }

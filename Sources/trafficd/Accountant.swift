@@ -7,6 +7,7 @@ import TrafficModel
 final class Accountant {
     private let source: any CaptureSource
     private let resolver: ProcessResolver
+    private let inbox: ReportInbox
     private let host = HostFacts.description()
     private let daemon: DaemonDescription
     private let logger: Logger
@@ -18,6 +19,7 @@ final class Accountant {
     init(
         source: any CaptureSource,
         resolver: ProcessResolver,
+        inbox: ReportInbox,
         ledger: Ledger,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
@@ -26,6 +28,7 @@ final class Accountant {
     ) {
         self.source = source
         self.resolver = resolver
+        self.inbox = inbox
         self.daemon = daemon
         self.logger = logger
         self.publish = publish
@@ -37,12 +40,19 @@ final class Accountant {
     ///
     /// - Throws: ``CaptureError`` where the kernel's side fails for good.
     func run(interval: Duration, stopper: Stopper) throws(CaptureError) {
-        let pace = try CapturePace(wakeDescriptor: self.source.wakeDescriptor, stopper: stopper, interval: interval)
+        let pace = try CapturePace(
+            wakeDescriptor: self.source.wakeDescriptor,
+            stopper: stopper,
+            inbox: self.inbox,
+            interval: interval
+        )
         var step = CapturePace.Step.sweep
         while true {
             switch step {
             case .drain:
                 try self.source.drain { self.absorb($0) }
+            case .collect:
+                try self.collect()
             case .sweep:
                 try self.sweep()
             case .stop:
@@ -56,8 +66,7 @@ final class Accountant {
     private func sweep() throws(CaptureError) {
         // Before the sweep: a snapshot holds every byte from before the time it bears.
         let tick = HostFacts.tick()
-        for event in self.resolver.takeResults() { self.absorb(event) }
-        try self.source.sweep { self.absorb($0) }
+        try self.collect()
         // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
         self.refreshAddresses()
         self.absorb(tick)
@@ -69,6 +78,15 @@ final class Accountant {
                 capture: self.source.status
             )
         )
+    }
+
+    /// A round of observations, and what was reported before it.
+    private func collect() throws(CaptureError) {
+        // Before the sweep: whatever a report speaks of is counted then.
+        let (reports, dropped) = self.inbox.take()
+        for event in self.resolver.takeResults() { self.absorb(event) }
+        try self.source.sweep { self.absorb($0) }
+        self.absorb(.reports(reports, dropped: dropped))
     }
 
     private func refreshAddresses() {

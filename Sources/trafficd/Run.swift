@@ -134,10 +134,13 @@ struct Run: AsyncParsableCommand {
         let cost = CostMeter(try selection.source.programMeter())
         let box = SnapshotBox()
         let resolver = try ProcessResolver()
+        let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
+        try directory.publishReportSocket()
         let stopper = try Stopper()
         let accountant = Accountant(
             source: selection.source,
             resolver: resolver,
+            inbox: inbox,
             ledger: Ledger(
                 retention: Ledger.Retention(exitedProcesses: .seconds(self.keepExited)),
                 classes: try AddressClasses(self.addressClasses)
@@ -155,6 +158,7 @@ struct Run: AsyncParsableCommand {
         let notification = SystemdNotification()
         let services: [any Service] = [
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
+            BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
             BlockingService(
                 name: "accountant",
                 body: {

@@ -98,7 +98,9 @@ extension LiveCaptureTests {
             let loss = snapshot.capture.loss
             #expect(loss.isLossy && loss.mapFull > 0)
             var own = ByteCounts()
-            for socket in snapshot.sockets ?? [] where socket.networkNamespace == networkNamespace { own += socket.bytes }
+            for socket in snapshot.sockets ?? [] where socket.networkNamespace == networkNamespace {
+                own += socket.bytes
+            }
             // Others' losses are in the sum, too: ours are, and none is silently missing.
             #expect(own.payload.sent <= bytes && own.payload.sent + loss.lostSentBytes >= bytes)
             #expect(own.payload.received <= bytes && own.payload.received + loss.lostReceivedBytes >= bytes)

@@ -34,6 +34,32 @@ enum Fixture {
         )
     }
 
+    static func endpoint(of process: ProcessUsage, _ route: String) -> EndpointUsage {
+        EndpointUsage(
+            process: ProcessGroup(process.details),
+            role: .client,
+            host: "api.example",
+            route: route,
+            requests: 1
+        )
+    }
+
+    static func exchange(of process: ProcessUsage, _ route: String) -> ExchangeUsage {
+        ExchangeUsage(
+            process: process.identity,
+            processName: process.details.name,
+            exchange: 1,
+            role: .client,
+            method: "GET",
+            host: "api.example",
+            route: route,
+            startedAt: Timestamp(nanosecondsSinceEpoch: 1_763_700_000_000_000_000)
+        )
+    }
+
+    /// Not in the JSON of a snapshot.
+    static let exchanges = [exchange(of: root, "/root"), exchange(of: nobody, "/nobody")]
+
     static func address(_ text: String) -> InternetAddress {
         InternetAddress(text) ?? InternetAddress(bytes: .init(repeating: 0))
     }
@@ -53,6 +79,7 @@ enum Fixture {
                 socket(1, port: 22, owners: [root]), socket(2, port: 80, owners: [nobody]),
                 socket(3, port: 443, owners: [root, nobody]),
             ] + (0..<sockets).map { socket(UInt64(100 + $0), port: 9000, owners: [root]) },
+            endpoints: [endpoint(of: root, "/root"), endpoint(of: nobody, "/nobody")],
             interfaces: [InterfaceUsage(name: "lo", sentBytes: 1, receivedBytes: 1)],
             totals: Totals(
                 bytes: ByteCounts(payload: PayloadBytes(sent: 123_456, received: 9)),

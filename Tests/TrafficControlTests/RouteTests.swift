@@ -60,12 +60,44 @@ struct RouteTests {
     func views() async throws {
         #expect(try await self.snapshot("/v1/snapshot") == Fixture.snapshot())
         let processes = try await self.snapshot("/v1/processes")
-        #expect(processes.sockets == nil)
+        #expect(processes.sockets == nil && processes.endpoints == nil)
         #expect(processes.processes?.count == 2 && processes.exited?.count == 1 && processes.interfaces?.count == 1)
         let sockets = try await self.snapshot("/v1/sockets?filter=port:22")
         #expect(sockets.sockets?.map(\.cookie.rawValue) == [1])
         #expect(sockets.processes == [Fixture.root])
-        #expect(sockets.exited == nil && sockets.interfaces == nil)
+        #expect(sockets.exited == nil && sockets.interfaces == nil && sockets.endpoints == nil)
+        let endpoints = try await self.snapshot("/v1/endpoints?filter=process:web")
+        #expect(endpoints.endpoints?.map(\.route) == ["/nobody"])
+        #expect(endpoints.processes == nil && endpoints.sockets == nil && endpoints.exited == nil)
+    }
+
+    @Test("Exchanges are a document of their own, for those whose they are")
+    func exchanges() async throws {
+        var snapshot = Fixture.snapshot()
+        snapshot.exchanges = Fixture.exchanges
+        self.box.publish(snapshot)
+        func routes(_ query: String = "", as viewer: Viewer = .administrator) async throws -> [String] {
+            let response = try await self.get("/v1/exchanges" + query, as: viewer)
+            #expect(response.headers[.contentType] == "application/json")
+            let body = Data(response.body.readableBytesView)
+            return try JSONDecoder().decode(ExchangeReport.self, from: body).exchanges.map(\.route)
+        }
+        #expect(try await routes() == ["/root", "/nobody"])
+        #expect(try await routes("?filter=process:web") == ["/nobody"])
+        #expect(try await routes(as: .user(65_534)) == ["/nobody"])
+        #expect(try await routes(as: .user(1)) == [])
+        let lines = try await self.get("/v1/exchanges?format=ndjson")
+        #expect(lines.headers[.contentType] == "application/x-ndjson")
+        #expect(String(buffer: lines.body).split(separator: "\n").count == 2)
+        try self.expectProblem(try await self.get("/v1/exchanges?format=csv"), .badRequest, parameter: "format")
+        try self.expectProblem(try await self.get("/v1/exchanges", as: .network), .forbidden)
+    }
+
+    @Test("A user sees the APIs of no other user")
+    func endpointsOfUsers() async throws {
+        #expect(try await self.snapshot("/v1/endpoints", as: .user(65_534)).endpoints?.map(\.route) == ["/nobody"])
+        #expect(try await self.snapshot("/v1/snapshot", as: .user(65_534)).endpoints?.map(\.route) == ["/nobody"])
+        #expect(try await self.snapshot("/v1/endpoints", as: .user(1)).endpoints == [])
     }
 
     @Test(
@@ -112,8 +144,8 @@ struct RouteTests {
         let lines = try await self.get("/v1/snapshot?format=ndjson")
         #expect(lines.headers[.contentType] == "application/x-ndjson")
         #expect(
-            String(buffer: lines.body).split(separator: "\n").count == 7,
-            "2 processes, 1 exited, 3 sockets, 1 interface"
+            String(buffer: lines.body).split(separator: "\n").count == 9,
+            "2 processes, 1 exited, 3 sockets, 2 endpoints, 1 interface"
         )
     }
 
@@ -138,7 +170,7 @@ struct RouteTests {
     @Test(
         "What is not there is not found",
         arguments: [
-            "/", "/v1", "/v1/", "/v1/endpoints", "/v1/exchanges", "/v1/history", "/v1/alerts", "/v1/audits", "/metrics",
+            "/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alerts", "/v1/audits", "/metrics",
             "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",
         ]
     )

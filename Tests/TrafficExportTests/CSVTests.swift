@@ -15,7 +15,7 @@ struct CSVTests {
                 taken_at,host,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
                 container_id,cgroup,network_namespace,state,exited_at,sockets_open,payload_sent_bytes,\
                 payload_received_bytes,pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,\
-                rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second\r\n
+                rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second,explained_bytes,unattributed_bytes\r\n
                 """
         )
     }
@@ -31,8 +31,40 @@ struct CSVTests {
                 state,opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
                 pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
                 rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
-                smoothed_rtt_us,wire_quality,owners\r\n
+                smoothed_rtt_us,wire_quality,owners,explained_bytes,unattributed_bytes\r\n
                 """
+        )
+    }
+
+    @Test("The columns of endpoints are these, and an endpoint without durations has as many cells")
+    func endpointColumns() throws {
+        var random = RandomSnapshot(seed: 1)
+        var snapshot = random.snapshot()
+        snapshot.host.name = "h"
+        let usage = EndpointUsage(
+            process: .init(name: "web"),
+            role: .server,
+            host: "h",
+            route: "/",
+            outcomes: [.ok: 3, .http4xx: 1],
+            phases: [.wait: .init(count: 1, sum: 7, max: 7)]
+        )
+        snapshot.endpoints = [usage]
+        let lines = String(decoding: snapshot.csv(.endpoints), as: UTF8.self).split(separator: "\r\n")
+        #expect(
+            lines[0] == """
+                taken_at,host,process_name,process_executable,process_systemd_unit,process_uid,role,host,route,requests,responses,\
+                outcomes,sent_line_bytes,sent_header_bytes,sent_cookie_bytes,sent_body_bytes,sent_framing_bytes,sent_tls_bytes,\
+                sent_message_bytes,received_line_bytes,received_header_bytes,received_cookie_bytes,received_body_bytes,\
+                received_framing_bytes,received_tls_bytes,received_message_bytes,decoded_body_bytes,wire_bytes_estimated,\
+                wasted_failed_bytes,wasted_throttled_bytes,wasted_redirected_bytes,content_bytes,duration_count,duration_p50_us,\
+                duration_p90_us,duration_p99_us,duration_max_us,phases,quality
+                """
+        )
+        #expect(
+            lines[1].hasSuffix(
+                ",h,web,,,,server,h,/,0,0,http_4xx=1 ok=3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,0,0,0,0,,,,,,,wait=7,exact"
+            )
         )
     }
 

@@ -46,7 +46,7 @@ struct JSONTests {
         #expect(
             Set(row.keys) == [
                 "pid", "start_boottime_ns", "name", "uid", "state", "sockets_open", "payload_sent_bytes",
-                "payload_received_bytes", "pending_sent_bytes", "rates",
+                "payload_received_bytes", "pending_sent_bytes", "rates", "explained_bytes", "unattributed_bytes",
             ]
         )
         #expect(document["schema_version"] as? Int == 1)

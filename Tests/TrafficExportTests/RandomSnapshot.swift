@@ -94,12 +94,13 @@ struct RandomSnapshot {
             exitedAt: self.maybe { $0.time() },
             socketsOpen: self.pick([0, 7]),
             bytes: self.bytes(),
-            rates: self.rates()
+            rates: self.rates(),
+            explained: self.count()
         )
     }
 
     mutating func socket() -> SocketUsage {
-        SocketUsage(
+        var socket = SocketUsage(
             cookie: SocketCookie(rawValue: self.count()),
             transport: self.pick(TransportProtocol.allCases),
             family: self.pick([.ipv4, .ipv6]),
@@ -122,6 +123,8 @@ struct RandomSnapshot {
             wireQuality: self.maybe { $0.pick([.exact, .estimated]) },
             owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
         )
+        socket.explained = self.count()
+        return socket
     }
 
     /// The only texts of a snapshot that may not be any text.
@@ -156,6 +159,76 @@ struct RandomSnapshot {
         DaemonDescription(version: self.text(), pid: 17, startedAt: self.time())
     }
 
+    mutating func messageBytes() -> MessageBytes {
+        MessageBytes(
+            line: self.count(),
+            header: self.count(),
+            cookie: self.count(),
+            body: self.count(),
+            framing: self.count(),
+            tls: self.count()
+        )
+    }
+
+    mutating func endpoint() -> EndpointUsage {
+        EndpointUsage(
+            process: ProcessGroup(
+                name: self.text(),
+                executable: self.maybe { $0.text() },
+                systemdUnit: self.maybe { $0.text() },
+                uid: self.maybe { $0.pick([0, .max]) }
+            ),
+            role: self.pick(EndpointRole.allCases),
+            host: self.text(),
+            route: self.text(),
+            requests: self.count(),
+            responses: self.count(),
+            outcomes: self.words { $0.count() },
+            sent: self.messageBytes(),
+            received: self.messageBytes(),
+            decodedBody: self.maybe { $0.count() },
+            wireEstimated: self.count(),
+            waste: .init(failed: self.count(), throttled: self.count(), redirected: self.count()),
+            content: self.words { $0.count() },
+            duration: self.maybe {
+                .init(count: $0.count(), p50: $0.count(), p90: $0.count(), p99: $0.count(), max: $0.count())
+            },
+            phases: self.words { .init(count: $0.count(), sum: $0.count(), max: $0.count()) },
+            quality: self.pick(JoinQuality.allCases)
+        )
+    }
+
+    mutating func exchange() -> ExchangeUsage {
+        ExchangeUsage(
+            process: self.identity(),
+            processName: self.text(),
+            exchange: self.count(),
+            chain: self.maybe { $0.count() },
+            hop: self.pick([0, .max]),
+            role: self.pick(EndpointRole.allCases),
+            method: self.text(),
+            host: self.text(),
+            route: self.text(),
+            status: self.maybe { $0.pick([200, .max]) },
+            outcome: self.maybe { $0.pick(ExchangeOutcome.allCases) },
+            startedAt: self.time(),
+            duration: self.maybe { $0.count() },
+            phases: self.words { $0.count() },
+            request: self.maybe { $0.messageBytes() },
+            response: self.maybe { $0.messageBytes() },
+            cookie: self.maybe { SocketCookie(rawValue: $0.count()) },
+            quality: self.pick(JoinQuality.allCases)
+        )
+    }
+
+    private mutating func words<Word: CaseIterable & Hashable, Value>(
+        _ value: (inout RandomSnapshot) -> Value
+    ) -> [Word: Value] {
+        var words: [Word: Value] = [:]
+        for word in Word.allCases where self.chance() { words[word] = value(&self) }
+        return words
+    }
+
     mutating func snapshot() -> Snapshot {
         Snapshot(
             takenAt: self.time(),
@@ -172,6 +245,7 @@ struct RandomSnapshot {
             },
             sockets: self.maybe { $0.list { $0.socket() } },
             socketsOf: self.maybe { $0.list { Int32(truncatingIfNeeded: $0.count() & 0x7fff_ffff) } },
+            endpoints: self.maybe { $0.list { $0.endpoint() } },
             interfaces: self.maybe {
                 $0.list {
                     InterfaceUsage(

@@ -1,0 +1,81 @@
+import TrafficReport
+
+/// Which bytes of one direction of a socket messages have claimed, so that none counts twice.
+struct Coverage {
+    enum Verdict: Hashable {
+        case accepted
+        /// All of it is another's, or the same was claimed before.
+        case duplicate
+        /// Some of it is.
+        case overlapping
+    }
+
+    /// Gaps beyond this many are taken for claimed, the oldest first: a late claim on one is turned down, and no byte counts twice.
+    private static let gapLimit = 64
+
+    /// Of messages that have their bytes to themselves.
+    private var exclusive = ByteRanges()
+    /// Of all messages. Those that interleave (HTTP/2) have fewer bytes than their ranges are long.
+    private var reach = ByteRanges()
+    /// Claimed.
+    private(set) var bytes: UInt64 = 0
+    /// Behind the last claimed byte.
+    var end: UInt64 { self.reach.end }
+
+    /// - Parameter interval: A possible one, not empty.
+    mutating func claim(_ interval: Report.Interval) -> Verdict {
+        let range = interval.from..<interval.to
+        let isExclusive = interval.bytes == interval.to - interval.from
+        if isExclusive {
+            switch self.exclusive.overlap(with: range) {
+            case 0: break
+            case interval.bytes: return .duplicate
+            default: return .overlapping
+            }
+        }
+        var reach = self.reach
+        reach.insert(range, limit: Self.gapLimit)
+        // As many bytes as there are in the stretch that all claims share, and no more.
+        guard interval.bytes <= reach.length - self.bytes else { return .overlapping }
+        self.reach = reach
+        self.bytes += interval.bytes
+        if isExclusive { self.exclusive.insert(range, limit: Self.gapLimit) }
+        return .accepted
+    }
+}
+
+/// Disjoint ranges, ascending, none touching the next.
+struct ByteRanges {
+    private var ranges: [Range<UInt64>] = []
+
+    var end: UInt64 { self.ranges.last?.upperBound ?? 0 }
+    var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
+
+    /// How many bytes of `range` are in here.
+    func overlap(with range: Range<UInt64>) -> UInt64 {
+        var sum: UInt64 = 0
+        // From the end: messages come in order, as a rule.
+        for own in self.ranges.reversed() {
+            if own.upperBound <= range.lowerBound { break }
+            let common = own.clamped(to: range)
+            sum += common.upperBound - common.lowerBound
+        }
+        return sum
+    }
+
+    /// - Parameter limit: More ranges than this grow together.
+    mutating func insert(_ range: Range<UInt64>, limit: Int) {
+        var merged = range
+        var index = self.ranges.endIndex
+        while index > 0, self.ranges[index - 1].upperBound >= merged.lowerBound {
+            index -= 1
+            guard self.ranges[index].lowerBound <= merged.upperBound else { continue }
+            let own = self.ranges.remove(at: index)
+            merged = min(own.lowerBound, merged.lowerBound)..<max(own.upperBound, merged.upperBound)
+        }
+        self.ranges.insert(merged, at: index)
+        guard self.ranges.count > limit else { return }
+        let first = self.ranges.removeFirst()
+        self.ranges[0] = first.lowerBound..<self.ranges[0].upperBound
+    }
+}

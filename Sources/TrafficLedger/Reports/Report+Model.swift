@@ -1,0 +1,87 @@
+import TrafficModel
+import TrafficReport
+
+// What the datagrams' numbers mean in the model's words.
+
+extension MessageBytes {
+    init(_ message: Report.Message) {
+        self.init(
+            line: UInt64(message.lineBytes),
+            header: UInt64(message.headerBytes),
+            cookie: UInt64(message.cookieBytes),
+            body: message.bodyBytes,
+            framing: message.framingBytes,
+            tls: message.tlsBytes
+        )
+    }
+}
+
+extension EndpointRole {
+    /// A library that does not say is taken for a client's: most are.
+    init(_ role: Report.Role) {
+        self = role == .server ? .server : .client
+    }
+}
+
+extension ExchangeOutcome {
+    init(_ ending: Report.Ending) {
+        self =
+            switch ending {
+            case .unknown: .unknown
+            case .ok: .ok
+            case .http4xx: .http4xx
+            case .http5xx: .http5xx
+            case .dns: .dns
+            case .refused: .refused
+            case .reset: .reset
+            case .timeout: .timeout
+            case .tls: .tls
+            case .truncated: .truncated
+            case .cancelled: .cancelled
+            }
+    }
+}
+
+extension ContentClass {
+    init(_ contentClass: Report.ContentClass) {
+        self =
+            switch contentClass {
+            case .unknown: .unknown
+            case .none: .none
+            case .json: .json
+            case .html: .html
+            case .image: .image
+            case .script: .script
+            case .stream: .stream
+            case .form: .form
+            case .text: .text
+            case .other: .other
+            }
+    }
+}
+
+extension JoinQuality {
+    /// What a library says of its own numbers.
+    init(_ quality: Report.Quality) {
+        self =
+            switch quality {
+            case .exact: .exact
+            case .inferred: .inferred
+            case .estimated, .unknown: .estimated
+            }
+    }
+}
+
+extension Report.Phases {
+    /// Microseconds of those that there were.
+    var named: [ExchangePhase: UInt32] {
+        var phases: [ExchangePhase: UInt32] = [:]
+        phases[.dns] = self.dns
+        phases[.connect] = self.connect
+        phases[.tls] = self.tls
+        phases[.send] = self.send
+        phases[.wait] = self.wait
+        phases[.receive] = self.receive
+        return phases
+    }
+}

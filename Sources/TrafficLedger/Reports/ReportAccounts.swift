@@ -1,0 +1,320 @@
+import TrafficModel
+import TrafficReport
+
+/// What cooperating programs report, joined to what the kernel counts.
+///
+/// A record is settled in the round of observations after it came: whatever it speaks of, the kernel had counted before. One that the
+/// counts do not bear out yet waits for ``patience`` rounds and is turned down then. No byte is explained twice, and none that the
+/// kernel did not count.
+struct ReportAccounts {
+    /// Rounds.
+    private static let patience = 3
+    private static let waitingLimit = 4_096
+
+    private struct Waiting {
+        var record: Report.Record
+        var sender: ProcessIdentity
+        var rounds: Int
+    }
+
+    /// One process's exchange.
+    private struct ExchangeKey: Hashable {
+        var process: ProcessIdentity
+        var exchange: UInt64
+    }
+
+    private enum Verdict {
+        case settled
+        /// Not yet: the counter says as what it is turned down when its time is over.
+        case waits(WritableKeyPath<ReportCounters, UInt64>)
+    }
+
+    private(set) var counters = ReportCounters()
+    /// By the sockets' serials.
+    private var claims: [UInt64: SocketClaims] = [:]
+    private var endpoints = EndpointAccounts()
+    private var exchanges = ExchangeTable()
+    private var waiting: [Waiting] = []
+    /// Exchanges that have records in `waiting`: what comes later waits behind them.
+    private var waitingExchanges: Set<ExchangeKey> = []
+    /// Records that a sender had dropped when it was heard of last.
+    private var droppedBySender: [ProcessIdentity: UInt32] = [:]
+
+    // MARK: In
+
+    /// - Parameter dropped: Datagrams that found no room since the start.
+    mutating func absorb(
+        _ reports: [ReceivedReport],
+        dropped: UInt64,
+        round: ReportRound,
+        processes: inout [ProcessIdentity: ProcessAccount]
+    ) {
+        self.counters.droppedDatagrams = dropped
+        let waiting = self.waiting
+        self.waiting = []
+        self.waitingExchanges = []
+        for entry in waiting {
+            self.settle(entry.record, from: entry.sender, rounds: entry.rounds + 1, round, &processes)
+        }
+        for report in reports {
+            self.counters.datagrams += 1
+            guard let sender = round.process(of: report) else {
+                self.counters.unknownProcess += 1
+                continue
+            }
+            self.read(report.datagram, from: sender) { accounts, record in
+                accounts.settle(record, from: sender, rounds: 0, round, &processes)
+            }
+        }
+    }
+
+    private mutating func read(
+        _ datagram: [UInt8],
+        from sender: ProcessIdentity,
+        _ body: (inout ReportAccounts, Report.Record) -> Void
+    ) {
+        do throws(ReportError) {
+            let contents = try ReportReader.read(datagram.span) { record in
+                self.counters.records += 1
+                body(&self, record)
+            }
+            self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
+            self.counters.skippedRecords += UInt64(contents.skippedRecords)
+            self.counters.malformedRecords += UInt64(contents.malformedRecords)
+            // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process.
+            let growth = contents.header.droppedRecords &- self.droppedBySender[sender, default: 0]
+            if growth > 0 && growth < UInt32.max / 2 {
+                self.counters.droppedBySenders += UInt64(growth)
+                self.droppedBySender[sender] = contents.header.droppedRecords
+            }
+        } catch {
+            switch error {
+            case .unknownVersion: self.counters.unknownVersion += 1
+            case .notAReport, .truncated: self.counters.malformedDatagrams += 1
+            }
+        }
+    }
+
+    mutating func forget(socket serial: UInt64) {
+        self.claims[serial] = nil
+    }
+
+    mutating func forget(process: ProcessIdentity) {
+        self.droppedBySender[process] = nil
+    }
+
+    // MARK: Settling
+
+    private mutating func settle(
+        _ record: Report.Record,
+        from sender: ProcessIdentity,
+        rounds: Int,
+        _ round: ReportRound,
+        _ processes: inout [ProcessIdentity: ProcessAccount]
+    ) {
+        let isLast = rounds >= Self.patience || self.waiting.count >= Self.waitingLimit
+        guard case .waits(let reason) = self.settle(record, from: sender, isLast: isLast, round, &processes) else {
+            return
+        }
+        if isLast {
+            self.counters[keyPath: reason] += 1
+        } else {
+            if rounds == 0 { self.counters.early += 1 }
+            self.waiting.append(Waiting(record: record, sender: sender, rounds: rounds))
+            if let exchange = record.exchange {
+                self.waitingExchanges.insert(.init(process: sender, exchange: exchange))
+            }
+        }
+    }
+
+    private mutating func settle(
+        _ record: Report.Record,
+        from sender: ProcessIdentity,
+        isLast: Bool,
+        _ round: ReportRound,
+        _ processes: inout [ProcessIdentity: ProcessAccount]
+    ) -> Verdict {
+        guard let process = processes[sender], process.isResolved || isLast else { return .waits(\.unknownProcess) }
+        if let exchange = record.exchange, !isLast,
+            self.waitingExchanges.contains(.init(process: sender, exchange: exchange))
+        {
+            return .waits(\.late)
+        }
+        let details = process.details
+        switch record {
+        case .request(let message):
+            return self.settle(message, isRequest: true, from: sender, details, isLast: isLast, round, &processes)
+        case .response(let message):
+            return self.settle(message, isRequest: false, from: sender, details, isLast: isLast, round, &processes)
+        case .outcome(let outcome):
+            self.end(outcome, of: sender, details, round)
+            return .settled
+        case .connection(let connection):
+            guard let (serial, socket) = round.socket(connection.cookie) else { return .waits(\.late) }
+            guard socket.owners.contains(sender) else { return .waits(\.foreign) }
+            let payload = socket.bytes.payload
+            let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
+            if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
+            let growth = self.claims[serial, default: SocketClaims()].claim(connection, of: payload)
+            processes[sender]?.explain(growth.total)
+            return .settled
+        }
+    }
+
+    private mutating func settle(
+        _ message: Report.Message,
+        isRequest: Bool,
+        from sender: ProcessIdentity,
+        _ details: ProcessDetails,
+        isLast: Bool,
+        _ round: ReportRound,
+        _ processes: inout [ProcessIdentity: ProcessAccount]
+    ) -> Verdict {
+        if self.exchanges.has(message, isRequest: isRequest, of: sender) {
+            self.counters.duplicate += 1
+            return .settled
+        }
+        var quality = JoinQuality(message.quality)
+        var wire: UInt64 = 0
+        if message.cookie != 0 && !message.interval.isEmpty {
+            guard message.interval.bytes == message.messageBytes &+ message.tlsBytes else {
+                self.counters.malformedRecords += 1
+                return .settled
+            }
+            guard let (serial, socket) = round.socket(message.cookie) else { return .waits(\.late) }
+            guard socket.owners.contains(sender) else { return .waits(\.foreign) }
+            let payload = socket.bytes.payload
+            let isSent = isRequest == (message.role != .server)
+            // Of a connection older than the daemon only the rest was counted, and positions say nothing about that.
+            let isFromBirth = !socket.observation.preexisting
+            if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
+                return .waits(\.impossible)
+            }
+            let (verdict, growth) = self.claims[serial, default: SocketClaims()]
+                .claim(message.interval, isSent: isSent, of: payload)
+            switch verdict {
+            case .accepted: break
+            case .duplicate:
+                self.counters.duplicate += 1
+                return .settled
+            case .overlapping:
+                self.counters.overlapping += 1
+                return .settled
+            }
+            processes[sender]?.explain(growth.total)
+            wire = socket.wire(of: message.interval.bytes)
+            if !isFromBirth { quality = max(quality, .inferred) }
+        } else {
+            quality = max(quality, .inferred)
+        }
+        if quality == .exact { self.counters.joined += 1 } else { self.counters.inferred += 1 }
+        self.exchanges.add(
+            message,
+            isRequest: isRequest,
+            of: sender,
+            named: details.name,
+            startedAt: round.wall(message.startedAt),
+            quality: quality
+        )
+        let name = EndpointName(role: EndpointRole(message.role), host: message.host, route: message.route)
+        self.endpoints.change(ProcessGroup(details), name) {
+            $0.add(message, isRequest: isRequest, wire: wire, quality: quality)
+        }
+        return .settled
+    }
+
+    private mutating func end(
+        _ outcome: Report.Outcome,
+        of sender: ProcessIdentity,
+        _ details: ProcessDetails,
+        _ round: ReportRound
+    ) {
+        guard !self.exchanges.has(outcome, of: sender) else {
+            self.counters.duplicate += 1
+            return
+        }
+        let bytes = self.exchanges.end(
+            outcome,
+            of: sender,
+            named: details.name,
+            startedAt: round.wall(outcome.startedAt)
+        )
+        let name = EndpointName(role: EndpointRole(outcome.role), host: outcome.host, route: outcome.route)
+        self.endpoints.change(ProcessGroup(details), name) { $0.add(outcome, bytes: bytes) }
+    }
+
+    /// Percentiles are taken once a tick.
+    mutating func tick() {
+        self.endpoints.summarize()
+    }
+
+    // MARK: Out
+
+    var isWaiting: Bool { !self.waiting.isEmpty }
+
+    func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
+
+    var endpointUsages: [EndpointUsage] { self.endpoints.usages }
+
+    var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
+}
+
+/// What the kernel's counts were after a round of observations, for looking up what a report speaks of.
+struct ReportRound {
+    private let sockets: [UInt64: SocketAccount]
+    /// By cookie. `nil`: several sockets have it (MPTCP), so that it names none.
+    private var serials: [UInt64: UInt64?] = [:]
+    private var identities: [Int32: [ProcessIdentity]] = [:]
+    /// Wall clock at `CLOCK_BOOTTIME` 0.
+    private let bootedAt: Int64
+
+    init(sockets: [UInt64: SocketAccount], processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
+        self.sockets = sockets
+        self.bootedAt = bootedAt
+        self.serials.reserveCapacity(sockets.count)
+        for (serial, socket) in sockets {
+            let cookie = socket.observation.cookie.rawValue
+            self.serials[cookie] = self.serials[cookie] == nil ? .some(serial) : .some(nil)
+        }
+        for process in processes { self.identities[process.pid, default: []].append(process) }
+    }
+
+    /// The process that sent a report: of several that had its pid the one that had begun then, or the last one.
+    func process(of report: ReceivedReport) -> ProcessIdentity? {
+        let candidates = self.identities[report.pid] ?? []
+        guard let ticks = report.startTicks else {
+            return candidates.max { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
+        }
+        return candidates.first { $0.startBoottimeNanoseconds / ReceivedReport.nanosecondsPerTick == ticks }
+    }
+
+    func socket(_ cookie: UInt64) -> (serial: UInt64, account: SocketAccount)? {
+        guard let serial = self.serials[cookie] ?? nil, let account = self.sockets[serial] else { return nil }
+        return (serial, account)
+    }
+
+    func wall(_ boottime: UInt64) -> Timestamp {
+        Timestamp(nanosecondsSinceEpoch: self.bootedAt &+ Int64(clamping: boottime))
+    }
+}
+
+extension Report.Record {
+    fileprivate var exchange: UInt64? {
+        switch self {
+        case .request(let message), .response(let message): message.exchange
+        case .outcome(let outcome): outcome.exchange
+        case .connection: nil
+        }
+    }
+}
+
+extension SocketAccount {
+    /// What of the wire bytes so far is that of so much payload.
+    fileprivate func wire(of payload: UInt64) -> UInt64 {
+        let bytes = self.bytes
+        let wire = (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
+        let whole = bytes.payload.total
+        guard whole > 0 else { return 0 }
+        return UInt64(Double(wire) * (Double(min(payload, whole)) / Double(whole)))
+    }
+}

@@ -1,0 +1,268 @@
+/// Processes that are one service: what a number per API is added up over, whatever their pids.
+public struct ProcessGroup: Sendable, Codable, Hashable {
+    public var name: String
+    public var executable: String?
+    public var systemdUnit: String?
+    /// Whose processes they are, and so who may see what they do. `nil`: several users'.
+    public var uid: UInt32?
+
+    public init(name: String, executable: String? = nil, systemdUnit: String? = nil, uid: UInt32? = nil) {
+        self.name = name
+        self.executable = executable
+        self.systemdUnit = systemdUnit
+        self.uid = uid
+    }
+
+    public init(_ details: ProcessDetails) {
+        self.init(
+            name: details.name,
+            executable: details.executable,
+            systemdUnit: details.systemdUnit,
+            uid: details.uid
+        )
+    }
+
+    /// Where what exceeds a limit adds up.
+    public static let other = ProcessGroup(name: EndpointUsage.other)
+
+    package enum CodingKeys: String, CodingKey {
+        case name, executable
+        case systemdUnit = "systemd_unit"
+        case uid
+    }
+}
+
+/// Which side of its connections a process is, for HTTP.
+public enum EndpointRole: String, Sendable, Codable, CaseIterable {
+    case client, server
+}
+
+/// How an exchange ended. `cancelled` is the program's own decision and no failure.
+public enum ExchangeOutcome: String, Sendable, Codable, CaseIterable {
+    case ok
+    case http4xx = "http_4xx"
+    case http5xx = "http_5xx"
+    case dns, refused, reset, timeout, tls, truncated, cancelled
+    /// The library does not say.
+    case unknown
+
+    public var isFailure: Bool {
+        switch self {
+        case .ok, .cancelled, .unknown: false
+        default: true
+        }
+    }
+}
+
+/// How a number about an exchange was found out, best first.
+public enum JoinQuality: String, Sendable, Codable, CaseIterable, Comparable {
+    /// Counted where the bytes pass, and within the kernel's own count of the socket.
+    case exact
+    /// Worked out from what is near: the socket's counters before and after, a port, a time.
+    case inferred
+    /// Made from a formula.
+    case estimated
+
+    private var rank: Int {
+        switch self {
+        case .exact: 0
+        case .inferred: 1
+        case .estimated: 2
+        }
+    }
+
+    public static func < (left: JoinQuality, right: JoinQuality) -> Bool { left.rank < right.rank }
+}
+
+/// What a body is, by its `Content-Type`.
+public enum ContentClass: String, Sendable, Codable, CaseIterable {
+    case none, json, html, image, script, stream, form, text, other, unknown
+}
+
+/// The phases of an exchange, in their order.
+public enum ExchangePhase: String, Sendable, Codable, CaseIterable {
+    case dns, connect, tls, send, wait, receive
+}
+
+/// One API of one service: the exchanges that a process group had in one role with one host under one route.
+public struct EndpointUsage: Sendable, Decodable, Hashable {
+    /// The name of what adds up beyond a limit.
+    public static let other = "_other"
+
+    /// Microseconds, from a histogram with two significant digits.
+    public struct Durations: Sendable, Codable, Hashable {
+        public var count: UInt64
+        public var p50: UInt64
+        public var p90: UInt64
+        public var p99: UInt64
+        public var max: UInt64
+
+        public init(count: UInt64, p50: UInt64, p90: UInt64, p99: UInt64, max: UInt64) {
+            self.count = count
+            self.p50 = p50
+            self.p90 = p90
+            self.p99 = p99
+            self.max = max
+        }
+
+        package enum CodingKeys: String, CodingKey {
+            case count
+            case p50 = "p50_us"
+            case p90 = "p90_us"
+            case p99 = "p99_us"
+            case max = "max_us"
+        }
+    }
+
+    /// One phase of all exchanges that had it; microseconds.
+    public struct Phase: Sendable, Codable, Hashable {
+        public var count: UInt64
+        public var sum: UInt64
+        public var max: UInt64
+
+        public init(count: UInt64 = 0, sum: UInt64 = 0, max: UInt64 = 0) {
+            self.count = count
+            self.sum = sum
+            self.max = max
+        }
+
+        package enum CodingKeys: String, CodingKey {
+            case count
+            case sum = "sum_us"
+            case max = "max_us"
+        }
+    }
+
+    /// Message bytes of both directions that bought nothing.
+    public struct Waste: Sendable, Codable, Hashable {
+        /// Of exchanges that failed in any other way than by 429 or 503.
+        public var failed: UInt64
+        /// Of exchanges answered with 429 or 503.
+        public var throttled: UInt64
+        /// Of exchanges answered with 3xx other than 304.
+        public var redirected: UInt64
+
+        public init(failed: UInt64 = 0, throttled: UInt64 = 0, redirected: UInt64 = 0) {
+            self.failed = failed
+            self.throttled = throttled
+            self.redirected = redirected
+        }
+
+        public var total: UInt64 { self.failed &+ self.throttled &+ self.redirected }
+
+        package enum CodingKeys: String, CodingKey {
+            case failed = "failed_bytes"
+            case throttled = "throttled_bytes"
+            case redirected = "redirected_bytes"
+        }
+    }
+
+    public var process: ProcessGroup
+    public var role: EndpointRole
+    /// Lower case, without a port.
+    public var host: String
+    /// A template, `/users/{id}`.
+    public var route: String
+    public var requests: UInt64
+    public var responses: UInt64
+    /// Those that there were.
+    public var outcomes: [ExchangeOutcome: UInt64]
+    public var sent: MessageBytes
+    public var received: MessageBytes
+    /// Bodies of both directions after their content coding was undone, where all were decoded; `nil`: not known.
+    public var decodedBody: UInt64?
+    /// The sockets' wire bytes, split by payload.
+    public var wireEstimated: UInt64
+    public var waste: Waste
+    /// Bodies of both directions by what they are.
+    public var content: [ContentClass: UInt64]
+    /// `nil` before the first exchange ended.
+    public var duration: Durations?
+    /// Those that there were.
+    public var phases: [ExchangePhase: Phase]
+    /// The worst of any part.
+    public var quality: JoinQuality
+
+    public init(
+        process: ProcessGroup,
+        role: EndpointRole,
+        host: String,
+        route: String,
+        requests: UInt64 = 0,
+        responses: UInt64 = 0,
+        outcomes: [ExchangeOutcome: UInt64] = [:],
+        sent: MessageBytes = MessageBytes(),
+        received: MessageBytes = MessageBytes(),
+        decodedBody: UInt64? = nil,
+        wireEstimated: UInt64 = 0,
+        waste: Waste = Waste(),
+        content: [ContentClass: UInt64] = [:],
+        duration: Durations? = nil,
+        phases: [ExchangePhase: Phase] = [:],
+        quality: JoinQuality = .exact
+    ) {
+        self.process = process
+        self.role = role
+        self.host = host
+        self.route = route
+        self.requests = requests
+        self.responses = responses
+        self.outcomes = outcomes
+        self.sent = sent
+        self.received = received
+        self.decodedBody = decodedBody
+        self.wireEstimated = wireEstimated
+        self.waste = waste
+        self.content = content
+        self.duration = duration
+        self.phases = phases
+        self.quality = quality
+    }
+
+    /// Exchanges that failed.
+    public var failures: UInt64 {
+        self.outcomes.reduce(0) { $1.key.isFailure ? $0 + $1.value : $0 }
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case process, role, host, route, requests, responses, outcomes, sent, received
+        case decodedBody = "decoded_body_bytes"
+        case wireEstimated = "wire_bytes_estimated"
+        case waste = "wasted"
+        case content = "content_bytes"
+        case duration, phases, quality
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            process: try container.decode(ProcessGroup.self, forKey: .process),
+            role: try container.decode(EndpointRole.self, forKey: .role),
+            host: try container.decode(String.self, forKey: .host),
+            route: try container.decode(String.self, forKey: .route),
+            requests: try container.decode(UInt64.self, forKey: .requests),
+            responses: try container.decode(UInt64.self, forKey: .responses),
+            outcomes: try container.words(forKey: .outcomes),
+            sent: try container.decode(MessageBytes.self, forKey: .sent),
+            received: try container.decode(MessageBytes.self, forKey: .received),
+            decodedBody: try container.decodeIfPresent(UInt64.self, forKey: .decodedBody),
+            wireEstimated: try container.decode(UInt64.self, forKey: .wireEstimated),
+            waste: try container.decode(Waste.self, forKey: .waste),
+            content: try container.words(forKey: .content),
+            duration: try container.decodeIfPresent(Durations.self, forKey: .duration),
+            phases: try container.words(forKey: .phases),
+            quality: try container.decode(JoinQuality.self, forKey: .quality)
+        )
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// An object whose names are words of ours. Those of a later daemon are passed over.
+    func words<Word, Value>(forKey key: Key) throws -> [Word: Value]
+    where Word: RawRepresentable<String> & Hashable, Value: Decodable {
+        let named = try self.decode([String: Value].self, forKey: key)
+        return named.reduce(into: [:]) { words, entry in
+            if let word = Word(rawValue: entry.key) { words[word] = entry.value }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+/// One request and at most one response, as the cooperating program reported them.
+public struct ExchangeUsage: Sendable, Decodable, Hashable {
+    public var process: ProcessIdentity
+    /// Its name, for processes that are no longer listed.
+    public var processName: String
+    /// Unique in the process.
+    public var exchange: UInt64
+    /// The exchange that a chain of redirects began with; `nil`: there is no chain.
+    public var chain: UInt64?
+    /// Redirects before this one in its chain.
+    public var hop: UInt16
+    public var role: EndpointRole
+    public var method: String
+    public var host: String
+    public var route: String
+    /// `nil` while there is no response.
+    public var status: UInt16?
+    /// `nil` while it goes on.
+    public var outcome: ExchangeOutcome?
+    public var startedAt: Timestamp
+    /// Microseconds; `nil` while it goes on.
+    public var duration: UInt64?
+    /// Microseconds. A connection that is used again has no `dns`, `connect` and `tls`.
+    public var phases: [ExchangePhase: UInt64]
+    /// `nil`: no such record came.
+    public var request: MessageBytes?
+    public var response: MessageBytes?
+    /// The socket that carried it, where that is known.
+    public var cookie: SocketCookie?
+    public var quality: JoinQuality
+
+    public init(
+        process: ProcessIdentity,
+        processName: String,
+        exchange: UInt64,
+        chain: UInt64? = nil,
+        hop: UInt16 = 0,
+        role: EndpointRole,
+        method: String,
+        host: String,
+        route: String,
+        status: UInt16? = nil,
+        outcome: ExchangeOutcome? = nil,
+        startedAt: Timestamp,
+        duration: UInt64? = nil,
+        phases: [ExchangePhase: UInt64] = [:],
+        request: MessageBytes? = nil,
+        response: MessageBytes? = nil,
+        cookie: SocketCookie? = nil,
+        quality: JoinQuality = .exact
+    ) {
+        self.process = process
+        self.processName = processName
+        self.exchange = exchange
+        self.chain = chain
+        self.hop = hop
+        self.role = role
+        self.method = method
+        self.host = host
+        self.route = route
+        self.status = status
+        self.outcome = outcome
+        self.startedAt = startedAt
+        self.duration = duration
+        self.phases = phases
+        self.request = request
+        self.response = response
+        self.cookie = cookie
+        self.quality = quality
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case processName = "process_name"
+        case exchange, chain, hop, role, method, host, route, status, outcome
+        case startedAt = "started_at"
+        case duration = "duration_us"
+        case phases = "phases_us"
+        case request, response, cookie, quality
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            process: try ProcessIdentity(from: decoder),
+            processName: try container.decode(String.self, forKey: .processName),
+            exchange: try container.decode(UInt64.self, forKey: .exchange),
+            chain: try container.decodeIfPresent(UInt64.self, forKey: .chain),
+            hop: try container.decode(UInt16.self, forKey: .hop),
+            role: try container.decode(EndpointRole.self, forKey: .role),
+            method: try container.decode(String.self, forKey: .method),
+            host: try container.decode(String.self, forKey: .host),
+            route: try container.decode(String.self, forKey: .route),
+            status: try container.decodeIfPresent(UInt16.self, forKey: .status),
+            outcome: try container.decodeIfPresent(ExchangeOutcome.self, forKey: .outcome),
+            startedAt: try container.decode(Timestamp.self, forKey: .startedAt),
+            duration: try container.decodeIfPresent(UInt64.self, forKey: .duration),
+            phases: try container.words(forKey: .phases),
+            request: try container.decodeIfPresent(MessageBytes.self, forKey: .request),
+            response: try container.decodeIfPresent(MessageBytes.self, forKey: .response),
+            cookie: try container.decodeIfPresent(SocketCookie.self, forKey: .cookie),
+            quality: try container.decode(JoinQuality.self, forKey: .quality)
+        )
+    }
+}
+
+/// The last exchanges that ended, in the order of their ends, then those that go on.
+public struct ExchangeReport: Sendable, Decodable, Hashable {
+    public var schemaVersion = Snapshot.currentSchemaVersion
+    public var takenAt: Timestamp
+    /// Its name.
+    public var host: String
+    public var exchanges: [ExchangeUsage]
+
+    public init(_ snapshot: Snapshot) {
+        self.takenAt = snapshot.takenAt
+        self.host = snapshot.host.name
+        self.exchanges = snapshot.exchanges ?? []
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
+        case takenAt = "taken_at"
+        case host, exchanges
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+/// The daemon's end of `report.sock`, on real sockets.
+@Suite("The inbox of reports")
+struct ReportInboxTests {
+    /// An inbox at work, and a socket that sends to it.
+    private final class Fixture {
+        let path = FileManager.default.temporaryDirectory.appending(path: "inbox-\(UUID().uuidString.prefix(8))").path
+        let inbox: ReportInbox
+        private let sender: CInt
+        private let thread: Thread
+        private let done = DispatchSemaphore(value: 0)
+
+        init() throws {
+            let inbox = try ReportInbox(bindingAt: self.path)
+            let done = self.done
+            self.inbox = inbox
+            self.sender = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            self.thread = Thread {
+                inbox.run()
+                done.signal()
+            }
+            self.thread.start()
+        }
+
+        deinit {
+            self.inbox.stop()
+            self.done.wait()
+            close(self.sender)
+            unlink(self.path)
+        }
+
+        /// Blocks where the queue is full.
+        func send(_ bytes: [UInt8]) -> Bool {
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: self.path.utf8) }
+            let sent = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    sendto(self.sender, bytes, bytes.count, 0, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+            }
+            return sent == bytes.count
+        }
+
+        /// All that comes until `isEnough`, for ten seconds at most.
+        func take(until isEnough: ([ReceivedReport], UInt64) -> Bool) -> (reports: [ReceivedReport], dropped: UInt64) {
+            var (all, dropped) = ([ReceivedReport](), UInt64(0))
+            for _ in 0..<1_000 {
+                let (reports, lost) = self.inbox.take()
+                all += reports
+                dropped = lost
+                if isEnough(all, dropped) { break }
+                usleep(10_000)
+            }
+            return (all, dropped)
+        }
+    }
+
+    @Test("every datagram comes once, in order, with who sent it and when that process began")
+    func senders() throws {
+        let fixture = try Fixture()
+        for index in 0..<500 { #expect(fixture.send(Array("report \(index)".utf8))) }
+        let own = fixture.take { reports, _ in reports.count >= 500 }.reports
+        #expect(own.map { String(decoding: $0.datagram, as: UTF8.self) } == (0..<500).map { "report \($0)" })
+        #expect(own.allSatisfy { $0.pid == getpid() && $0.startTicks == ProcessDirectory.startTicks(pid: getpid()) })
+
+        let child = Process()
+        child.executableURL = URL(filePath: "/usr/bin/env")
+        child.arguments = [
+            "python3", "-c",
+            "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'from a child', sys.argv[1])",
+            fixture.path,
+        ]
+        try child.run()
+        let pid = child.processIdentifier
+        child.waitUntilExit()
+        let others = fixture.take { reports, _ in !reports.isEmpty }.reports
+        #expect(others.map(\.pid) == [pid])
+        #expect(others.first?.datagram == Array("from a child".utf8))
+    }
+
+    @Test("a datagram that is too long is cut where that shows, an empty one is none the worse")
+    func lengths() throws {
+        let fixture = try Fixture()
+        #expect(fixture.send([UInt8](repeating: 7, count: 60_000)))
+        #expect(fixture.send([]))
+        #expect(fixture.send([UInt8](repeating: 8, count: 49_152)))
+        let reports = fixture.take { reports, _ in reports.count == 3 }.reports
+        #expect(reports.map(\.datagram.count) == [49_153, 0, 49_152])
+    }
+
+    @Test("a flood that nobody takes is bounded, counted, and asks for a round of its own")
+    func flood() throws {
+        let fixture = try Fixture()
+        let bytes = [UInt8](repeating: 1, count: 49_152)
+        for _ in 0..<400 { #expect(fixture.send(bytes)) }
+        var event = pollfd(fd: fixture.inbox.filledDescriptor, events: Int16(POLLIN), revents: 0)
+        #expect(poll(&event, 1, 10_000) == 1)
+        var (reports, dropped) = ([ReceivedReport](), UInt64(0))
+        // Nothing was taken before the last had come: what waits then is what there was room for.
+        #expect(fixture.send(Array("last".utf8)))
+        usleep(300_000)
+        (reports, dropped) = fixture.inbox.take()
+        #expect(reports.reduce(0) { $0 + $1.datagram.count } <= 16 << 20)
+        #expect(reports.count > 300 && dropped > 0)
+        #expect(UInt64(reports.count) + dropped == 401)
+        // And there is room again.
+        #expect(fixture.send(Array("again".utf8)))
+        #expect(fixture.take { reports, _ in !reports.isEmpty }.reports.map(\.datagram) == [Array("again".utf8)])
+    }
+
+    @Test("a path that is taken or too long is an error")
+    func paths() throws {
+        let fixture = try Fixture()
+        #expect(throws: CaptureError.self) { try ReportInbox(bindingAt: fixture.path) }
+        #expect(throws: CaptureError.self) { try ReportInbox(bindingAt: "/tmp/" + String(repeating: "x", count: 200)) }
+    }
+}

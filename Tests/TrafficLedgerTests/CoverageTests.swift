@@ -1,0 +1,62 @@
+import Testing
+import TrafficReport
+
+@testable import TrafficLedger
+
+@Suite("Which bytes of a stream are claimed")
+struct CoverageTests {
+    @Test("no byte is claimed twice, and none is refused that is free: against a set of bytes")
+    func exclusive() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<300 {
+            var coverage = Coverage()
+            var claimed: Set<UInt64> = []
+            for _ in 0..<60 {
+                let from = UInt64.random(in: 0..<500, using: &random)
+                let interval = Report.Interval(from: from, to: from + .random(in: 1...20, using: &random))
+                let bytes = Set(interval.from..<interval.to)
+                let expected: Coverage.Verdict =
+                    claimed.isDisjoint(with: bytes)
+                    ? .accepted : claimed.isSuperset(of: bytes) ? .duplicate : .overlapping
+                #expect(coverage.claim(interval) == expected)
+                if expected == .accepted { claimed.formUnion(bytes) }
+                #expect(coverage.bytes == UInt64(claimed.count))
+            }
+        }
+    }
+
+    @Test("messages that interleave share a stretch, and together have no more bytes than it")
+    func interleaved() {
+        var coverage = Coverage()
+        #expect(coverage.claim(.init(from: 0, to: 100, bytes: 40)) == .accepted)
+        #expect(coverage.claim(.init(from: 10, to: 110, bytes: 50)) == .accepted)
+        // A short one that has its bytes to itself, between the frames of the others.
+        #expect(coverage.claim(.init(from: 20, to: 30)) == .accepted)
+        #expect(coverage.claim(.init(from: 20, to: 30)) == .duplicate)
+        #expect(coverage.claim(.init(from: 0, to: 100, bytes: 11)) == .overlapping)
+        #expect(coverage.claim(.init(from: 0, to: 100, bytes: 10)) == .accepted)
+        #expect(coverage.bytes == 110)
+        #expect(coverage.claim(.init(from: 110, to: 120)) == .accepted)
+    }
+
+    @Test("a stream with a thousand gaps takes little room, and still no byte twice")
+    func gaps() {
+        var coverage = Coverage()
+        for index in 0..<1_000 {
+            #expect(coverage.claim(.init(from: UInt64(index) * 10, to: UInt64(index) * 10 + 1)) == .accepted)
+        }
+        #expect(coverage.bytes == 1_000)
+        // The oldest gaps are given up.
+        #expect(coverage.claim(.init(from: 5, to: 6)) != .accepted)
+        #expect(coverage.claim(.init(from: 9_985, to: 9_986)) == .accepted)
+    }
+
+    @Test("the ends of what a number can be")
+    func extremes() {
+        var coverage = Coverage()
+        #expect(coverage.claim(.init(from: 0, to: .max)) == .accepted)
+        #expect(coverage.claim(.init(from: .max - 1, to: .max)) == .duplicate)
+        #expect(coverage.claim(.init(from: 0, to: .max, bytes: .max - 1)) == .overlapping)
+        #expect(coverage.bytes == .max)
+    }
+}

@@ -1,0 +1,310 @@
+import Testing
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+/// What programs report, against what the kernel counted: made-up events, so that every disagreement can be had.
+@Suite("Reports in the ledger")
+struct ReportTests {
+    /// A server's socket 7 that moved bytes for process 1.
+    private func fixture(sent: UInt64 = 1_000, received: UInt64 = 300, preexisting: Bool = false) -> LedgerFixture {
+        var fixture = LedgerFixture()
+        fixture.move(sent: sent, received: received, preexisting: preexisting)
+        fixture.absorb(.details(LedgerFixture.process(1), .init(name: "web", executable: "/bin/web", uid: 33)))
+        return fixture
+    }
+
+    @Test("what the kernel bears out is joined, explains its bytes once and leaves the rest")
+    func joined() throws {
+        var fixture = self.fixture()
+        fixture.report([
+            .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
+            .outcome(.sample(1, status: 200)),
+        ])
+        let process = try #require(fixture.process(1))
+        #expect(process.explained == 800 && process.unattributed == 500)
+        #expect(fixture.socket(7)?.explained == 800 && fixture.socket(7)?.unattributed == 500)
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        #expect(endpoint.process == ProcessGroup(name: "web", executable: "/bin/web", uid: 33))
+        #expect(endpoint.role == .server && endpoint.host == "api.example" && endpoint.route == "/users/{id}")
+        #expect(endpoint.requests == 1 && endpoint.responses == 1 && endpoint.outcomes == [.ok: 1])
+        #expect(endpoint.received.total == 100 && endpoint.sent.total == 700)
+        #expect(endpoint.sent == MessageBytes(line: 20, header: 30, cookie: 5, body: 650))
+        #expect(endpoint.quality == .exact && endpoint.duration?.count == 1 && endpoint.waste.total == 0)
+        #expect(fixture.snapshot.capture.reports.joined == 2 && fixture.snapshot.capture.reports.rejected == 0)
+    }
+
+    @Test("a claim that comes before the kernel's count waits for it; one that never fits is impossible")
+    func early() {
+        var fixture = self.fixture()
+        fixture.report([
+            .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 1_500)),
+            .outcome(.sample(1, status: 200)),
+        ])
+        #expect(fixture.process(1)?.explained == 100)
+        // Nor does its end overtake it.
+        #expect(fixture.snapshot.endpoints?.first?.outcomes == [:])
+        fixture.move(sent: 1_500, received: 300)
+        fixture.report([])
+        #expect(fixture.process(1)?.explained == 1_600)
+        #expect(fixture.snapshot.endpoints?.first?.outcomes == [.ok: 1])
+        #expect(fixture.snapshot.capture.reports.early == 2)
+
+        fixture.report([.request(.sample(2, from: 200, to: 301, isRequest: true))])
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.process(1)?.explained == 1_600)
+        #expect(fixture.snapshot.capture.reports.impossible == 1)
+        #expect(fixture.snapshot.capture.loss.reportsRejected == 1)
+    }
+
+    @Test("nobody claims another's socket, by whatever it says")
+    func foreign() {
+        var fixture = self.fixture()
+        let other = LedgerFixture.process(2)
+        fixture.absorb(
+            LedgerFixture.socket(8, [LedgerFixture.owner(other, sent: 10)]),
+            .details(other, .init(name: "evil", uid: 9))
+        )
+        for _ in 0..<4 {
+            fixture.report([.response(.sample(1, from: 0, to: 700)), .connection(.init(cookie: 7))], pid: 2)
+        }
+        fixture.report([.response(.sample(1, from: 0, to: 700))], pid: 99)
+        for _ in 0..<3 { fixture.report([]) }
+        let reports = fixture.snapshot.capture.reports
+        #expect(reports.foreign == 8 && reports.unknownProcess == 1 && reports.joined == 0)
+        #expect(fixture.snapshot.endpoints?.isEmpty == true)
+        #expect(fixture.process(1)?.explained == 0 && fixture.process(2)?.explained == 0)
+        // A later process with the pid of the owner is not the owner.
+        fixture.report([.response(.sample(1, from: 0, to: 700))], startTicks: 77)
+        #expect(fixture.snapshot.capture.reports.unknownProcess == 2)
+    }
+
+    @Test("what is claimed twice counts once: the same record, a copy under another name, an overlap")
+    func duplicates() {
+        var fixture = self.fixture()
+        fixture.report([.response(.sample(1, from: 0, to: 400)), .response(.sample(1, from: 0, to: 400))])
+        fixture.report([.response(.sample(2, from: 0, to: 400)), .response(.sample(3, from: 399, to: 500))])
+        fixture.report([.outcome(.sample(1, status: 200)), .outcome(.sample(1, status: 200))])
+        let reports = fixture.snapshot.capture.reports
+        #expect(reports.duplicate == 3 && reports.overlapping == 1 && reports.joined == 1)
+        #expect(fixture.process(1)?.explained == 400)
+        #expect(fixture.snapshot.endpoints?.first?.responses == 1)
+        #expect(fixture.snapshot.endpoints?.first?.outcomes == [.ok: 1])
+    }
+
+    @Test("lengths that are not the interval's are turned down")
+    func contradiction() {
+        var fixture = self.fixture()
+        var message = Report.Message.sample(1, from: 0, to: 400)
+        message.bodyBytes += 1
+        fixture.report([.response(message)])
+        #expect(fixture.snapshot.capture.reports.malformedRecords == 1)
+        #expect(fixture.process(1)?.explained == 0)
+    }
+
+    @Test("a request that nobody answers stays a request")
+    func noResponse() throws {
+        var fixture = self.fixture()
+        fixture.report([.request(.sample(1, from: 0, to: 100, isRequest: true))])
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.sent == MessageBytes())
+        let exchange = try #require(fixture.snapshot.exchanges?.first)
+        #expect(
+            exchange.request != nil && exchange.response == nil && exchange.status == nil && exchange.outcome == nil
+        )
+        #expect(exchange.cookie == SocketCookie(rawValue: 7) && exchange.processName == "web")
+    }
+
+    @Test("of a socket older than the daemon only the rest is explained, and nothing is called exact")
+    func preexisting() {
+        var fixture = self.fixture(preexisting: true)
+        fixture.report([
+            .response(.sample(1, from: 5_000_000, to: 5_000_700)),
+            .response(.sample(2, from: 6_000_000, to: 6_000_700)),
+        ])
+        #expect(fixture.process(1)?.explained == 1_000)
+        #expect(fixture.snapshot.endpoints?.first?.quality == .inferred)
+        #expect(fixture.snapshot.capture.reports.inferred == 2)
+    }
+
+    @Test("what a connection moves beside messages is explained too, cumulative, within what it moved")
+    func beside() {
+        var fixture = self.fixture()
+        var connection = Report.Connection(cookie: 7)
+        connection.sent.tls = 100
+        connection.received.opaque = 50
+        fixture.report([.connection(connection)])
+        connection.sent.tls = 150
+        fixture.report([.connection(connection), .connection(connection)])
+        #expect(fixture.process(1)?.explained == 200)
+        connection.sent.tls = .max
+        for _ in 0..<5 { fixture.report([.connection(connection)]) }
+        #expect((fixture.process(1)?.explained ?? .max) <= 1_050)
+    }
+
+    @Test("a socket that is forgotten can't be claimed any more")
+    func late() {
+        var fixture = self.fixture()
+        fixture.move(sent: 1_000, received: 300, closed: fixture.now)
+        fixture.tick()
+        fixture.tick(after: 60)
+        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        for _ in 0..<3 { fixture.report([]) }
+        #expect(fixture.snapshot.capture.reports.late == 1)
+        #expect(fixture.process(1)?.explained == 0)
+    }
+
+    @Test("bytes that bought nothing, by the way in which they did not")
+    func waste() throws {
+        var fixture = self.fixture(sent: 1_000)
+        for (index, status) in [200, 302, 304, 404, 429, 503, 500].enumerated() {
+            let from = UInt64(index) * 100
+            fixture.report([
+                .response(.sample(UInt64(index + 1), from: from, to: from + 100)),
+                .outcome(.sample(UInt64(index + 1), status: UInt16(status))),
+            ])
+        }
+        var cancelled = Report.Outcome.sample(99, status: 0)
+        cancelled.ending = .cancelled
+        fixture.report([.outcome(cancelled)])
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        #expect(endpoint.waste == .init(failed: 200, throttled: 200, redirected: 100))
+        #expect(endpoint.outcomes == [.ok: 3, .http4xx: 2, .http5xx: 2, .cancelled: 1])
+        #expect(endpoint.failures == 4)
+        #expect(endpoint.content == [.json: 350])
+    }
+
+    @Test("percentiles are those of the durations, to two digits")
+    func durations() throws {
+        var fixture = self.fixture()
+        for index in 1...1_000 {
+            var outcome = Report.Outcome.sample(UInt64(index), status: 200)
+            outcome.duration = UInt64(index) * 1_000_000
+            outcome.phases.wait = UInt32(index)
+            fixture.report([.outcome(outcome)])
+        }
+        fixture.tick()
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        let duration = try #require(endpoint.duration)
+        #expect(duration.count == 1_000)
+        for (value, exact) in [
+            (duration.p50, 500_000), (duration.p90, 900_000), (duration.p99, 990_000), (duration.max, 1_000_000),
+        ] {
+            #expect(abs(Double(value) / Double(exact) - 1) < 0.01)
+        }
+        #expect(endpoint.phases == [.wait: .init(count: 1_000, sum: 500_500, max: 1_000)])
+    }
+
+    @Test("a million paths take the room of two thousand, and add up")
+    func manyPaths() throws {
+        var fixture = self.fixture(sent: 1_000_000)
+        var records: [Report.Record] = []
+        for index in 0..<5_000 {
+            var message = Report.Message.sample(
+                UInt64(index + 1),
+                from: UInt64(index) * 100,
+                to: UInt64(index) * 100 + 100
+            )
+            message.route = "/\(index)" + String(repeating: "é", count: 400)
+            records.append(.response(message))
+        }
+        fixture.report(records)
+        let endpoints = try #require(fixture.snapshot.endpoints)
+        #expect(endpoints.count == 2_001)
+        #expect(endpoints.allSatisfy { $0.route.utf8.count <= 256 })
+        #expect(endpoints.reduce(0) { $0 + $1.sent.total } == 500_000)
+        #expect(endpoints.first { $0.route == EndpointUsage.other }?.responses == 3_000)
+        #expect(fixture.process(1)?.explained == 500_000)
+    }
+
+    @Test("whatever a sender makes of its datagrams, no byte is explained that the kernel did not count")
+    func mutations() {
+        var random = SystemRandomNumberGenerator()
+        var fixture = self.fixture()
+        let whole = datagram([
+            .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
+            .outcome(.sample(1, status: 200)), .connection(.init(cookie: 7)),
+        ])
+        for _ in 0..<2_000 {
+            var reports: [ReceivedReport] = []
+            for _ in 0..<10 {
+                var bytes = whole
+                for _ in 0..<Int.random(in: 1...6, using: &random) {
+                    bytes[.random(in: 0..<bytes.count, using: &random)] = .random(in: 0...255, using: &random)
+                }
+                if Bool.random(using: &random) { bytes.removeLast(.random(in: 0...bytes.count, using: &random)) }
+                reports.append(ReceivedReport(pid: 1, startTicks: 0, datagram: bytes))
+            }
+            fixture.absorb(.reports(reports, dropped: 0))
+        }
+        fixture.tick()
+        #expect((fixture.process(1)?.explained ?? .max) <= 1_300)
+        #expect((fixture.snapshot.endpoints?.count ?? .max) <= 2_002)
+        #expect(fixture.snapshot.capture.reports.datagrams == 20_000)
+    }
+}
+
+extension LedgerFixture {
+    fileprivate mutating func move(sent: UInt64, received: UInt64, preexisting: Bool = false, closed: UInt64? = nil) {
+        let owner = Self.owner(Self.process(1), sent: sent, received: received, name: "web")
+        self.absorb(Self.socket(7, [owner], closed: closed, preexisting: preexisting))
+    }
+
+    /// - Parameter startTicks: Of the fixture's processes 0: they began 5 ns after the boot.
+    fileprivate mutating func report(_ records: [Report.Record], pid: Int32 = 1, startTicks: UInt64? = 0) {
+        let reports = records.isEmpty ? [] : datagrams(records)
+        self.absorb(
+            .reports(reports.map { ReceivedReport(pid: pid, startTicks: startTicks, datagram: $0) }, dropped: 0)
+        )
+        self.tick()
+    }
+}
+
+private func datagrams(_ records: [Report.Record]) -> [[UInt8]] {
+    var (writer, result) = (ReportWriter(), [[UInt8]]())
+    func finish(_ writer: inout ReportWriter) -> [UInt8] {
+        writer.finish(.init()) { bytes in bytes.indices.map { bytes[$0] } }
+    }
+    for record in records where !writer.append(record) {
+        result.append(finish(&writer))
+        _ = writer.append(record)
+    }
+    return result + [finish(&writer)]
+}
+
+private func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }
+
+extension Report.Message {
+    /// Of a server: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
+    fileprivate static func sample(_ exchange: UInt64, from: UInt64, to: UInt64, isRequest: Bool = false) -> Self {
+        var message = Report.Message(exchange: exchange)
+        message.cookie = 7
+        message.interval = .init(from: from, to: to)
+        message.startedAt = 1_000_000_000
+        message.finishedAt = 1_000_000_100
+        (message.lineBytes, message.headerBytes, message.cookieBytes) = (20, 30, 5)
+        message.bodyBytes = to - from - 50
+        message.decodedBodyBytes = message.bodyBytes
+        message.status = isRequest ? 0 : 200
+        message.role = .server
+        message.version = .http1_1
+        message.quality = .exact
+        message.contentClass = .json
+        (message.method, message.host, message.route) = ("GET", "api.example", "/users/{id}")
+        return message
+    }
+}
+
+extension Report.Outcome {
+    fileprivate static func sample(_ exchange: UInt64, status: UInt16) -> Self {
+        var outcome = Report.Outcome(exchange: exchange)
+        outcome.startedAt = 1_000_000_000
+        outcome.duration = 5_000_000
+        outcome.role = .server
+        outcome.status = status
+        outcome.ending = status >= 500 ? .http5xx : status >= 400 ? .http4xx : .ok
+        (outcome.method, outcome.host, outcome.route) = ("GET", "api.example", "/users/{id}")
+        return outcome
+    }
+}
