@@ -54,6 +54,7 @@ struct UnitOptions: ParsableArguments {
 
 extension SortKey: ExpressibleByArgument {}
 extension Grouping: ExpressibleByArgument {}
+extension EndpointSortKey: ExpressibleByArgument {}
 
 /// An interval between snapshots.
 struct Interval: ExpressibleByArgument, CustomStringConvertible {

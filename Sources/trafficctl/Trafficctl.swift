@@ -16,6 +16,7 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl top --once --sort total           one picture of it, as text
               trafficctl processes --filter 'user:www-data rx>1M'
               trafficctl sockets --filter port:443 --sort received --limit 20
+              trafficctl endpoints --sort received         which API eats the traffic
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10 | jq .totals
               trafficctl audit                             that every byte is accounted for, down to the interface
@@ -25,7 +26,10 @@ struct Trafficctl: AsyncParsableCommand {
               0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission
             """,
         version: TrafficVersion.current,
-        subcommands: [Top.self, Processes.self, Sockets.self, Export.self, Watch.self, Audit.self, Doctor.self]
+        subcommands: [
+            Top.self, Processes.self, Sockets.self, Endpoints.self, Exchanges.self, Export.self, Watch.self, Audit.self,
+            Doctor.self,
+        ]
     )
 
     // Also here, so that `trafficctl --runtime-directory X top` works as `trafficctl top --runtime-directory X` does.

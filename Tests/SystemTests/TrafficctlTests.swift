@@ -261,7 +261,10 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("help and version", arguments: ["", "top", "processes", "sockets", "export", "watch", "audit", "doctor"])
+    @Test(
+        "help and version",
+        arguments: ["", "top", "processes", "sockets", "endpoints", "exchanges", "export", "watch", "audit", "doctor"]
+    )
     func help(command: String) throws {
         let result = try self.trafficctl("help", command, environment: ["COLUMNS": "100"])
         #expect(result.status == 0)

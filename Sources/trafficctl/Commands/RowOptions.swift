@@ -66,9 +66,6 @@ struct RowOptions: ParsableArguments {
         if let format = self.format.export {
             return try output.write(ByteBuffer(bytes: snapshot.encoded(as: format, table: csv)))
         }
-        let typeface = TerminalLocale.typeface(ascii: false)
-        guard output.isTerminal else { return try output.write(table(snapshot).tabSeparated(typeface: typeface)) }
-        let frame = table(snapshot).frame(width: output.columns ?? 80, typeface: typeface, units: self.unit.units)
-        try output.write(frame, inColor: self.color.isWanted)
+        try table(snapshot).print(units: self.unit.units, inColor: self.color.isWanted)
     }
 }

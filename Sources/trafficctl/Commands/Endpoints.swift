@@ -1,0 +1,99 @@
+import ArgumentParser
+import NIOCore
+import TrafficExport
+import TrafficModel
+import TrafficView
+
+struct Endpoints: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "A row per API (HTTP host and route), with its messages' bytes.",
+        discussion: """
+            Of programs that link TrafficKit, or speak its format. SENT and RECV are what HTTP counts: lines, headers, bodies and their
+            framing. QUALITY is exact where the kernel's own count of the socket bears every message out.
+
+            EXAMPLES
+              trafficctl endpoints --sort received         which API eats the traffic
+              trafficctl endpoints --sort p90 --limit 10   which is slow
+              trafficctl endpoints --sort wasted           which fails, is throttled or redirects
+              trafficctl endpoints --filter unit:shop.service --format json | jq '.endpoints[] | {route, sent}'
+            """
+    )
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+    @OptionGroup var color: ColorOptions
+    @OptionGroup var unit: UnitOptions
+
+    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
+    var format = RowOptions.Format.table
+
+    @Option(help: "Largest first for amounts, A to Z for names.")
+    var sort = EndpointSortKey.total
+
+    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
+    var limit: Int?
+
+    func validate() throws {
+        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
+    }
+
+    func run() async throws {
+        let answer = try await self.connection.client.get("/v1/endpoints", [("filter", self.filtering.filter)])
+        let snapshot = try Snapshot(json: answer).withEndpoints(sortedBy: self.sort, limit: self.limit)
+        if let format = self.format.export {
+            let bytes = snapshot.encoded(as: format, table: .endpoints)
+            return try StandardStream.output.write(ByteBuffer(bytes: bytes))
+        }
+        let hint = "No program has reported any exchange; trafficctl processes has every program's bytes."
+        try Table.endpoints(snapshot).print(units: self.unit.units, inColor: self.color.isWanted, ifEmpty: hint)
+    }
+}
+
+struct Exchanges: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "The last requests and responses, and those that go on.",
+        discussion: """
+            The newest last. PHASES has a letter for each tenth of the time: d dns, c connect, t tls, s send, w wait, r receive. A connection
+            that is used again has no d, c and t. Times are UTC.
+
+            EXAMPLES
+              trafficctl exchanges --limit 20
+              trafficctl exchanges --filter process:shop --format ndjson | jq 'select(.outcome != "ok")'
+            """
+    )
+
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case table, json, ndjson
+    }
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var filtering: FilterOptions
+    @OptionGroup var color: ColorOptions
+    @OptionGroup var unit: UnitOptions
+
+    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
+    var format = Format.table
+
+    @Option(help: ArgumentHelp("At most so many, the newest.", valueName: "n"))
+    var limit: Int?
+
+    func validate() throws {
+        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
+    }
+
+    func run() async throws {
+        let answer = try await self.connection.client.get("/v1/exchanges", [("filter", self.filtering.filter)])
+        var report = try answer.decoded(as: ExchangeReport.self)
+        report.exchanges = report.exchanges.suffix(self.limit ?? .max)
+        switch self.format {
+        case .json: try StandardStream.output.write(ByteBuffer(bytes: report.json() + [UInt8(ascii: "\n")]))
+        case .ndjson: try StandardStream.output.write(ByteBuffer(bytes: report.ndjson()))
+        case .table:
+            try Table.exchanges(report.exchanges).print(
+                units: self.unit.units,
+                inColor: self.color.isWanted,
+                ifEmpty: "No program has reported any exchange."
+            )
+        }
+    }
+}
