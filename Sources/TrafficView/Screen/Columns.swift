@@ -4,6 +4,8 @@ enum Column: Sendable, Hashable {
     case sentRate, receivedRate, sparkline, sent, received
     /// Both ways in one, where there is no room for two.
     case rate, total
+    /// How much of the payload reports explain, in percent.
+    case coverage
 
     /// What `<` and `>` sort by on this column. The sparkline draws traffic both ways.
     func sortKey(_ measure: Measure) -> SortKey {
@@ -20,12 +22,13 @@ enum Column: Sendable, Hashable {
         case .received: .received
         case .rate: .rate
         case .total: .total
+        case .coverage: .coverage
         }
     }
 
     var isNumber: Bool {
         switch self {
-        case .pid, .sockets, .sentRate, .receivedRate, .sent, .received, .rate, .total: true
+        case .pid, .sockets, .sentRate, .receivedRate, .sent, .received, .rate, .total, .coverage: true
         case .user, .name, .unit, .sparkline: false
         }
     }
@@ -34,7 +37,7 @@ enum Column: Sendable, Hashable {
     var isDescription: Bool {
         switch self {
         case .pid, .user, .name, .unit, .sockets: true
-        case .sentRate, .receivedRate, .sparkline, .sent, .received, .rate, .total: false
+        case .sentRate, .receivedRate, .sparkline, .sent, .received, .rate, .total, .coverage: false
         }
     }
 
@@ -59,6 +62,7 @@ enum Column: Sendable, Hashable {
         case .received: "RECV"
         case .rate: "RATE"
         case .total: "TOTAL"
+        case .coverage: "API%"
         }
     }
 }
@@ -76,7 +80,8 @@ struct ColumnLayout {
     /// Room for a process name of the kernel's 15 bytes beside its marker.
     private static let goodNameWidth = 17
 
-    init(width: Int, grouping: Grouping, measure: Measure, units: Units) {
+    /// - Parameter hasReports: Some program says what its bytes are for.
+    init(width: Int, grouping: Grouping, measure: Measure, units: Units, hasReports: Bool = false) {
         let number = units.width
         let leading: [Column] = measure == .rates ? [.sentRate, .receivedRate] : [.sent, .received]
         let trailing: [Column] = measure == .rates ? [.sent, .received] : [.sentRate, .receivedRate]
@@ -98,6 +103,7 @@ struct ColumnLayout {
         if !take(leading, number) { _ = take([measure == .rates ? .rate : .total], number) }
         grow(.name, to: Self.goodNameWidth)
         if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .remote ? 5 : 7) }
+        if hasReports && grouping != .remote { _ = take([.coverage], 5) }
         if grouping != .remote { _ = take([.sparkline], 8) }
         _ = take([.sockets], 4)
         _ = take(trailing, number)
@@ -112,7 +118,7 @@ struct ColumnLayout {
         grow(.user, to: 12)
         grow(.name, to: .max)
         let order: [Column] =
-            [.pid, .user, .name, .unit, .sockets] + leading + [.sparkline] + trailing + [.rate, .total]
+            [.pid, .user, .name, .unit, .sockets] + leading + [.sparkline] + trailing + [.rate, .total, .coverage]
         self.cells = order.compactMap { column in widths[column].map { Cell(column: column, width: $0) } }
     }
 

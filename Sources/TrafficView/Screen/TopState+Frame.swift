@@ -1,3 +1,5 @@
+import TrafficModel
+
 extension TopState {
     static let leastHeightForPane = 18
 
@@ -61,7 +63,13 @@ extension TopState {
     }
 
     var columns: ColumnLayout {
-        ColumnLayout(width: self.size.width, grouping: self.grouping, measure: self.measure, units: self.units)
+        ColumnLayout(
+            width: self.size.width,
+            grouping: self.grouping,
+            measure: self.measure,
+            units: self.units,
+            hasReports: self.shown?.processes?.contains { $0.explained > 0 } == true
+        )
     }
 
     var sortableColumns: [SortKey] {

@@ -37,12 +37,18 @@ extension TopState {
         case .socket(let index, let owner):
             guard let sockets = snapshot.sockets, sockets.indices.contains(index) else { break }
             self.add(sockets[index], of: owner, row, snapshot, layout, to: &line)
-        case .rest(let hidden):
-            line.add(self.branch(row) + " \(TimeText.grouped(UInt64(hidden))) more sockets, Enter shows them", .dim)
-        case .pending:
-            line.add(self.branch(row) + " reading the sockets\(self.typeface.ellipsis)", .dim)
-        case .noSockets:
+        case .endpoint(let index):
+            guard let endpoints = snapshot.endpoints, endpoints.indices.contains(index) else { break }
+            self.add(endpoints[index], row, snapshot, layout, to: &line)
+        case .rest(let hidden, let kind):
+            let count = TimeText.grouped(UInt64(hidden))
+            line.add(self.branch(row) + " \(count) more \(kind.rawValue), Enter shows them", .dim)
+        case .pending(let kind):
+            line.add(self.branch(row) + " reading the \(kind.rawValue)\(self.typeface.ellipsis)", .dim)
+        case .none(.sockets):
             line.add(self.branch(row) + " no sockets", .dim)
+        case .none(.APIs):
+            line.add(self.branch(row) + " no APIs reported; e shows the sockets", .dim)
         }
         return line.row(selected: isSelected)
     }
@@ -85,6 +91,9 @@ extension TopState {
                 let history = self.timeline.history(of: members)
                 let text = history.sparkline(width: cell.width, typeface: self.typeface)
                 line.add(text, history.isIdle ? .dim : .sparkline, width: cell.width)
+            case .coverage:
+                let percent = Self.percent(usage.explained, of: usage.bytes.payload.total)
+                line.add(percent, plain, width: cell.width, .right)
             default:
                 let share = usage.bytes.payloadSoFar
                 self.addNumber(cell, share, usage.rates, snapshot.totals.rates, isDim: !usage.isRunning, to: &line)
@@ -187,11 +196,53 @@ extension TopState {
         description.add(to: &line, until: layout.descriptionWidth, withTiming: !hasTiming)
         for cell in layout.cells where !cell.column.isDescription {
             line.add(" ")
-            if cell.column == .sparkline {
+            if cell.column == .coverage {
+                let percent = Self.percent(socket.explained, of: socket.bytes.payload.total)
+                line.add(percent, .dim, width: cell.width, .right)
+            } else if cell.column == .sparkline {
                 line.add(description.timing(width: cell.width), isOpen ? .label : .dim, width: cell.width)
             } else {
                 let bytes = share ?? socket.bytes.payloadSoFar
                 self.addNumber(cell, bytes, rates, snapshot.totals.rates, isDim: !isOpen, to: &line)
+            }
+        }
+    }
+
+    /// Rounded down: 100 % is everything. Empty where nothing was reported.
+    private static func percent(_ explained: UInt64, of payload: UInt64) -> String {
+        guard explained > 0, payload > 0 else { return "" }
+        return Units.fixed((Double(min(explained, payload)) / Double(payload) * 100).rounded(.down), decimals: 0) + "%"
+    }
+
+    // MARK: APIs
+
+    private func add(
+        _ endpoint: EndpointUsage,
+        _ row: ListRow,
+        _ snapshot: Snapshot,
+        _ layout: ColumnLayout,
+        to line: inout Line
+    ) {
+        line.add(self.branch(row) + " ", .dim)
+        let counts = "\(TimeText.count(Int(clamping: endpoint.requests))) req"
+        let end = layout.descriptionWidth
+        let room = end - line.columns - counts.utf8.count - 1
+        let arrow = endpoint.role == .client ? self.typeface.outgoing : self.typeface.incoming
+        let name = self.typeface.printable(endpoint.host + endpoint.route, limit: 400)
+        line.add("\(arrow) ", .label)
+        line.add(self.typeface.fitted(name, to: max(0, room - 2)), .plain)
+        if room > 12 { line.add(" " + counts, endpoint.failures > 0 ? .warning : .label) }
+        line.pad(to: end)
+        for cell in layout.cells where !cell.column.isDescription {
+            line.add(" ")
+            switch cell.column {
+            case .sparkline:
+                let time = endpoint.duration.map { "p90 " + TimeText.shortRoundTrip(microseconds: $0.p90) } ?? ""
+                line.add(time, .label, width: cell.width)
+            case .coverage: line.add(endpoint.quality == .exact ? "" : "~", .dim, width: cell.width, .right)
+            default:
+                let bytes = PayloadBytes(sent: endpoint.sent.message, received: endpoint.received.message)
+                self.addNumber(cell, bytes, nil, snapshot.totals.rates, isDim: false, to: &line)
             }
         }
     }

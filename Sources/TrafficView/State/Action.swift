@@ -13,6 +13,8 @@ public enum Action: Sendable, Hashable {
     case reverse
     case group(Int)
     case toggleMeasure, toggleUnits, togglePause, togglePin, toggleDetails
+    /// Open rows show APIs in place of sockets, or sockets again.
+    case toggleEndpoints
     case show(Page)
     /// Leaves the page, the prompt or the details, whichever is uppermost.
     case close

@@ -51,6 +51,7 @@ public enum KeyBindings {
                 KeyBinding(["/"], "/", "filter", .startFilter),
                 KeyBinding(["\\"], "\\", "no filter", .clearFilter),
                 KeyBinding(["g"], "g", "group: unit, user, remote", .group(1)),
+                KeyBinding(["e", "a"], "e a", "open rows: sockets or APIs", .toggleEndpoints),
                 KeyBinding(["t"], "t", "rates or totals", .toggleMeasure),
                 KeyBinding(["b"], "b", "bytes or bits", .toggleUnits),
                 KeyBinding([" "], "Space", "pause; counting goes on", .togglePause),

@@ -3,7 +3,7 @@ import TrafficModel
 /// Turns a snapshot into the lines of the list: groups, orders and expands. Nothing here depends on the screen's size, and
 /// no text is formatted: a process with 10,000 sockets costs one sort.
 struct ListBuilder {
-    /// Sockets shown below one row before the rest is summed up in a line.
+    /// Sockets or APIs shown below one row before the rest is summed up in a line.
     static let socketsShown = 50
 
     var order = RowOrder(.rate)
@@ -11,6 +11,8 @@ struct ListBuilder {
     var expanded: Set<RowID> = []
     /// Rows whose sockets are all shown.
     var unlimited: Set<RowID> = []
+    /// Whether open processes show their service's APIs and not their sockets.
+    var showsEndpoints = false
     /// Stands first, whatever the order.
     var pinned: RowID?
 
@@ -31,8 +33,8 @@ struct ListBuilder {
             rows.append(ListRow(id: row.id, content: .usage(row)))
             guard self.expanded.contains(row.id) else { continue }
             switch row.id {
-            case .process(let identity):
-                self.appendSockets(of: row.id, owner: identity, depth: 1, in: sockets, snapshot, to: &rows)
+            case .process:
+                self.appendInside(of: row, depth: 1, in: sockets, snapshot, to: &rows)
             case .group where self.grouping == .remote:
                 self.appendSockets(of: row.id, owner: nil, depth: 1, in: sockets, snapshot, to: &rows)
             case .group:
@@ -40,8 +42,8 @@ struct ListBuilder {
                 for (position, member) in members.enumerated() {
                     let isLast = position == members.count - 1
                     rows.append(ListRow(id: member.id, depth: 1, isLast: isLast, content: .usage(member)))
-                    guard self.expanded.contains(member.id), case .process(let identity) = member.id else { continue }
-                    self.appendSockets(of: member.id, owner: identity, depth: 2, in: sockets, snapshot, to: &rows)
+                    guard self.expanded.contains(member.id) else { continue }
+                    self.appendInside(of: member, depth: 2, in: sockets, snapshot, to: &rows)
                 }
             default:
                 break
@@ -120,6 +122,56 @@ struct ListBuilder {
         }
     }
 
+    /// What stands below an open process.
+    private func appendInside(
+        of process: UsageRow,
+        depth: Int,
+        in index: SocketIndex,
+        _ snapshot: Snapshot,
+        to rows: inout [ListRow]
+    ) {
+        guard case .process(let identity) = process.id else { return }
+        guard self.showsEndpoints else {
+            return self.appendSockets(of: process.id, owner: identity, depth: depth, in: index, snapshot, to: &rows)
+        }
+        guard let endpoints = snapshot.endpoints, let member = process.members.first, let all = snapshot.processes
+        else {
+            rows.append(.init(id: .note(of: process.id), depth: depth, isLast: true, content: .pending(.APIs)))
+            return
+        }
+        let group = ProcessGroup(all[member].details)
+        let ordered = endpoints.indices.filter { endpoints[$0].process == group }
+            .sorted { self.order.precedes(endpoints[$0], endpoints[$1]) }
+        self.append(ordered, .APIs, of: process.id, depth: depth, to: &rows) { index in
+            let endpoint = endpoints[index]
+            let id = RowID.endpoint(endpoint.role, host: endpoint.host, route: endpoint.route, of: process.id)
+            return (id, .endpoint(index))
+        }
+    }
+
+    /// The first of `indexes`, or all, and how many more there are.
+    private func append(
+        _ indexes: [Int],
+        _ kind: ListRow.RestKind,
+        of parent: RowID,
+        depth: Int,
+        to rows: inout [ListRow],
+        _ row: (Int) -> (RowID, ListRow.Content)
+    ) {
+        if indexes.isEmpty {
+            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .none(kind)))
+        }
+        let shown = self.unlimited.contains(parent) ? indexes.count : min(indexes.count, Self.socketsShown)
+        for (position, index) in indexes.prefix(shown).enumerated() {
+            let (id, content) = row(index)
+            rows.append(ListRow(id: id, depth: depth, isLast: position == indexes.count - 1, content: content))
+        }
+        if shown < indexes.count {
+            let hidden = ListRow.Content.rest(hidden: indexes.count - shown, kind: kind)
+            rows.append(ListRow(id: .rest(of: parent), depth: depth, isLast: true, content: hidden))
+        }
+    }
+
     private func appendSockets(
         of parent: RowID,
         owner: ProcessIdentity?,
@@ -130,27 +182,12 @@ struct ListBuilder {
     ) {
         let demand = owner.map { SocketDemand.of([$0.pid]) } ?? .all
         guard let sockets = snapshot.sockets, snapshot.covers(demand) else {
-            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .pending))
+            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .pending(.sockets)))
             return
         }
         let ordered = index.sockets(below: parent).sorted { self.order.precedes(sockets[$0], sockets[$1]) }
-        if ordered.isEmpty {
-            rows.append(ListRow(id: .note(of: parent), depth: depth, isLast: true, content: .noSockets))
-        }
-        let shown = self.unlimited.contains(parent) ? ordered.count : min(ordered.count, Self.socketsShown)
-        for (position, socket) in ordered.prefix(shown).enumerated() {
-            rows.append(
-                ListRow(
-                    id: .socket(serial: sockets[socket].serial, of: owner),
-                    depth: depth,
-                    isLast: position == ordered.count - 1,
-                    content: .socket(socket, of: owner)
-                )
-            )
-        }
-        if shown < ordered.count {
-            let hidden = ListRow.Content.rest(hidden: ordered.count - shown)
-            rows.append(ListRow(id: .rest(of: parent), depth: depth, isLast: true, content: hidden))
+        self.append(ordered, .sockets, of: parent, depth: depth, to: &rows) { socket in
+            (.socket(serial: sockets[socket].serial, of: owner), .socket(socket, of: owner))
         }
     }
 }

@@ -10,12 +10,14 @@ public enum SortKey: String, Sendable, Hashable, CaseIterable {
     /// Bytes since counting began, both ways together.
     case total
     case sent, received
+    /// Of the payload, the part that reports say the purpose of.
+    case coverage
 
     /// Whether the largest comes first unless reversed: so for amounts, not for names.
     public var isDescending: Bool {
         switch self {
         case .pid, .user, .name, .unit: false
-        case .sockets, .rate, .sentRate, .receivedRate, .total, .sent, .received: true
+        case .sockets, .rate, .sentRate, .receivedRate, .total, .sent, .received, .coverage: true
         }
     }
 
@@ -74,6 +76,7 @@ public struct RowOrder: Sendable, Hashable {
         case .name: ascending = less(left.name, right.name)
         case .unit: ascending = less(left.unit ?? "", right.unit ?? "")
         case .sockets: ascending = less(left.sockets, right.sockets)
+        case .coverage: ascending = less(left.coverage ?? -1, right.coverage ?? -1)
         default: ascending = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates))
         }
         if let ascending { return ascending != self.isDescending }
@@ -84,7 +87,7 @@ public struct RowOrder: Sendable, Hashable {
     /// Sockets have no pid, user or unit of their own; for those keys they stand by remote address.
     func precedes(_ left: SocketUsage, _ right: SocketUsage) -> Bool {
         switch self.key {
-        case .pid, .user, .name, .unit, .sockets: break
+        case .pid, .user, .name, .unit, .sockets, .coverage: break
         default:
             if let less = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates)) {
                 return less != self.isDescending
@@ -93,6 +96,15 @@ public struct RowOrder: Sendable, Hashable {
         if (left.closedAt == nil) != (right.closedAt == nil) { return left.closedAt == nil }
         if let less = less(left.remote.address.description, right.remote.address.description) { return less }
         return (left.remote.port, left.serial) < (right.remote.port, right.serial)
+    }
+
+    /// An API has messages' bytes and no rates; by anything else than received it stands by both ways.
+    func precedes(_ left: EndpointUsage, _ right: EndpointUsage) -> Bool {
+        switch self.key {
+        case .sent, .sentRate: EndpointSortKey.sent.precedes(left, right)
+        case .received, .receivedRate: EndpointSortKey.received.precedes(left, right)
+        default: EndpointSortKey.total.precedes(left, right)
+        }
     }
 
     private func value(_ bytes: ByteCounts, _ rates: PayloadRates) -> Double {

@@ -8,9 +8,11 @@ public indirect enum RowID: Hashable, Sendable {
     case exited
     /// `of` is `nil` where sockets stand under a remote address and not under a process.
     case socket(serial: UInt64, of: ProcessIdentity?)
+    /// An API, under a process of its service.
+    case endpoint(EndpointRole, host: String, route: String, of: RowID)
     /// "… 9,900 more" under `of`.
     case rest(of: RowID)
-    /// What stands under `of` in place of sockets.
+    /// What stands under `of` in place of sockets or APIs.
     case note(of: RowID)
 }
 
@@ -30,7 +32,15 @@ struct UsageRow: Sendable {
     var sockets = 0
     var bytes = ByteCounts()
     var rates = PayloadRates()
+    /// See ``ProcessUsage/explained``.
+    var explained: UInt64 = 0
     var isRunning = true
+
+    /// From 0 to 1; `nil` where nothing was reported.
+    var coverage: Double? {
+        let payload = self.bytes.payload.total
+        return self.explained == 0 || payload == 0 ? nil : min(1, Double(self.explained) / Double(payload))
+    }
 
     /// Adds a process to a group.
     mutating func add(_ process: ProcessUsage, at index: Int) {
@@ -38,6 +48,7 @@ struct UsageRow: Sendable {
         self.processes += 1
         self.sockets += process.socketsOpen
         self.bytes += process.bytes
+        self.explained &+= process.explained
         self.rates = PayloadRates(
             sent: self.rates.sent + process.rates.sent,
             received: self.rates.received + process.rates.received
@@ -59,6 +70,7 @@ extension UsageRow {
             sockets: process.socketsOpen,
             bytes: process.bytes,
             rates: process.rates,
+            explained: process.explained,
             isRunning: process.state == .running
         )
     }
@@ -75,10 +87,17 @@ struct ListRow: Sendable {
         case usage(UsageRow)
         /// Index in the snapshot's list of sockets, and whose share of it the row is about.
         case socket(Int, of: ProcessIdentity?)
-        case rest(hidden: Int)
-        /// The snapshot has no list of sockets yet.
-        case pending
-        case noSockets
+        /// Index in the snapshot's list of APIs.
+        case endpoint(Int)
+        case rest(hidden: Int, kind: RestKind)
+        /// The snapshot has no list of them yet.
+        case pending(RestKind)
+        case none(RestKind)
+    }
+
+    /// What stands below an open row.
+    enum RestKind: String, Sendable, Hashable {
+        case sockets, APIs
     }
 
     var id: RowID

@@ -22,6 +22,10 @@ extension TopState {
             self.measure = self.measure == .rates ? .totals : .rates
             self.order.key = self.order.key.asked(of: self.measure)
             self.rebuild()
+        case .toggleEndpoints:
+            self.showsEndpoints.toggle()
+            self.unlimited = []
+            self.rebuild()
         case .toggleUnits: self.units = self.units == .bytes ? .bits : .bytes
         case .togglePause: self.togglePause()
         case .togglePin: self.togglePin()
@@ -97,7 +101,7 @@ extension TopState {
             }
             self.rebuild()
         case .exited: break
-        case .socket, .note:
+        case .socket, .endpoint, .note:
             if open == nil { self.mode = .page(.details, scroll: 0) }
             if open == false { self.collapseParent(of: row) }
         }

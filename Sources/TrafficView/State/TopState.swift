@@ -37,6 +37,7 @@ public struct TopState: Sendable {
     public internal(set) var units = Units.bytes
     public internal(set) var mode = Mode.list
     public internal(set) var showsDetails = false
+    public internal(set) var showsEndpoints = false
     public internal(set) var filterText = ""
     /// Why the text being typed is no filter; the one before stays in force.
     public internal(set) var filterError: String?
@@ -107,6 +108,7 @@ public struct TopState: Sendable {
             grouping: self.grouping,
             expanded: self.expanded,
             unlimited: self.unlimited,
+            showsEndpoints: self.showsEndpoints,
             pinned: self.pinned
         )
     }
