@@ -13,6 +13,8 @@ let package = Package(
     products: [
         .executable(name: "trafficd", targets: ["trafficd"]),
         .executable(name: "trafficctl", targets: ["trafficctl"]),
+        .library(name: "TrafficKit", targets: ["TrafficKit"]),
+        .library(name: "TrafficKitNIO", targets: ["TrafficKitNIO"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -20,6 +22,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
@@ -141,6 +144,19 @@ let package = Package(
             path: "Tests/trafficcheck",
             swiftSettings: strict
         ),
+        // Servers of ours and witnesses of others, for the tests of TrafficKit's integrations.
+        .target(
+            name: "TrafficKitTestSupport",
+            dependencies: [
+                "TrafficKit", "TrafficKitNIO", "TrafficReport",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            path: "Tests/TrafficKitTestSupport",
+            swiftSettings: strict
+        ),
         .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficLedgerTests",
@@ -189,10 +205,8 @@ let package = Package(
         .testTarget(
             name: "TrafficKitNIOTests",
             dependencies: [
-                "TrafficKit", "TrafficKitNIO", "TrafficReport",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: strict
         ),

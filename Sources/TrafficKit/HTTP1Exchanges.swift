@@ -30,6 +30,8 @@ package struct HTTP1Exchanges {
         var beganPosition: UInt64 = 0
         var opaqueFrom: UInt64?
         var remainder = Report.Connection.Remainder()
+
+        var start: UInt64 { self.scanner.isInMessage ? self.beganPosition : self.scanner.position }
     }
 
     private let role: Report.Role
@@ -62,6 +64,18 @@ package struct HTTP1Exchanges {
         let isClient = role == .client
         self.requests = Direction(scanner: HTTP1Scanner(.request), base: isClient ? sent : received)
         self.responses = Direction(scanner: HTTP1Scanner(.response), base: isClient ? received : sent)
+    }
+
+    /// Where on the stream that was scanned the message begins that has not ended, or the next one will; without what had passed before.
+    package var starts: (sent: UInt64, received: UInt64) {
+        let (requests, responses) = (self.requests.start, self.responses.start)
+        return self.role == .client ? (requests, responses) : (responses, requests)
+    }
+
+    /// What is in no message, so far.
+    package var remainders: (sent: Report.Connection.Remainder, received: Report.Connection.Remainder) {
+        let (requests, responses) = (self.requests.remainder, self.responses.remainder)
+        return self.role == .client ? (requests, responses) : (responses, requests)
     }
 
     /// Bytes that the process has sent.
@@ -118,9 +132,7 @@ package struct HTTP1Exchanges {
             guard let from = self[keyPath: direction].opaqueFrom else { continue }
             self[keyPath: direction].remainder.opaque += self[keyPath: direction].scanner.position - from
         }
-        let (sent, received) =
-            self.role == .client
-            ? (self.requests.remainder, self.responses.remainder) : (self.responses.remainder, self.requests.remainder)
+        let (sent, received) = self.remainders
         guard sent != .init() || received != .init(), self.cookie != 0 else { return }
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role

@@ -6,10 +6,12 @@ import TrafficReport
 import Glibc
 #endif
 
-/// Counts the HTTP/1.x messages of a connection without TLS, in the bytes that pass between the socket and the pipeline.
+/// Counts the HTTP/1.x messages of a connection, in the bytes that pass.
 ///
-/// Belongs at the head of the pipeline, before anything has been sent or received: `channel.pipeline.addHandler(_, position: .first)` in a bootstrap's
-/// initializer. It hands on everything as it is. What is sent counts when the kernel has taken it.
+/// Without TLS it belongs at the head of the pipeline, before anything has been sent or received:
+/// `channel.pipeline.addHandler(_, position: .first)` in a bootstrap's initializer. With TLS it belongs behind the TLS handler, and a
+/// ``TrafficTLSHandler`` at the head: messages are then reported with their bytes of the socket. It hands on everything as it is. What is sent
+/// counts when the kernel has taken it.
 public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -19,43 +21,49 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     /// Which side of the connection this process is.
     public enum Role: Sendable {
         case client, server
+
+        var reported: Report.Role { self == .client ? .client : .server }
     }
 
     private let monitor: TrafficMonitor
     private var exchanges: HTTP1Exchanges
+    /// Of a connection with TLS.
+    private var account: TLSAccount?
+    private let tls: TrafficTLSHandler?
     private var error: (any Error)?
 
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
     ///   - monitor: What it tells. While that is stopped nothing is reported.
-    public init(role: Role, monitor: TrafficMonitor = .shared) {
+    ///   - tls: At the head of the same pipeline, of a connection with TLS.
+    public init(role: Role, monitor: TrafficMonitor = .shared, tls: TrafficTLSHandler? = nil) {
         self.monitor = monitor
         self.exchanges = HTTP1Exchanges(
-            role: role == .client ? .client : .server,
+            role: role.reported,
             makeExchange: { monitor.makeExchange() },
             naming: { host, target in monitor.name(host: host, target: target) }
         )
+        self.account = tls.map { _ in TLSAccount(role: role.reported) }
+        self.tls = tls
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
-        guard let provider = context.channel as? any SocketOptionProvider else { return }
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        // Completes at once: this is the channel's event loop.
-        let cookie: EventLoopFuture<UInt64> = provider.unsafeGetSocketOption(
-            level: .init(rawValue: SOL_SOCKET),
-            name: .init(rawValue: SO_COOKIE)
-        )
-        cookie.whenSuccess { handler.value.exchanges.cookie = $0 }
+        self.exchanges.cookie = SocketFacts(of: context)?.cookie ?? 0
+        self.tls?.plaintext = self
     }
 
     public func handlerRemoved(context: ChannelHandlerContext) {
         self.close()
     }
 
+    // MARK: Bytes
+
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = Self.unwrapInboundIn(data)
-        let monitor = self.monitor
-        self.exchanges.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { monitor.report($0) }
+        self.account?.received(plaintext: UInt64(buffer.readableBytes))
+        var records: [Report.Record] = []
+        self.exchanges.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { records.append($0) }
+        self.report(records)
         context.fireChannelRead(data)
     }
 
@@ -65,20 +73,46 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
         let handler = NIOLoopBound((self, part), eventLoop: context.eventLoop)
         promise.futureResult.whenSuccess {
             let (handler, part) = handler.value
-            handler.taken(part)
+            handler.sent(part)
         }
         context.write(data, promise: promise)
     }
 
-    private func taken(_ part: IOData) {
-        let (time, monitor) = (TrafficClock.nanoseconds(), self.monitor)
+    private func sent(_ part: IOData) {
+        let time = TrafficClock.nanoseconds()
+        var records: [Report.Record] = []
+        self.account?.sent(plaintext: UInt64(part.readableBytes))
         switch part {
         case .byteBuffer(let buffer):
-            self.exchanges.sent(buffer.readableBytesUInt8Span, at: time) { monitor.report($0) }
+            self.exchanges.sent(buffer.readableBytesUInt8Span, at: time) { records.append($0) }
         case .fileRegion(let region):
-            self.exchanges.sentUnseen(UInt64(region.readableBytes), at: time) { monitor.report($0) }
+            self.exchanges.sentUnseen(UInt64(region.readableBytes), at: time) { records.append($0) }
         }
+        self.report(records)
     }
+
+    /// It is on its way to the TLS handler.
+    func received(ciphertext buffer: ByteBuffer) {
+        self.account?.received(ciphertext: buffer.readableBytesUInt8Span)
+    }
+
+    /// The kernel has it, and all writes that are in it are done.
+    func sent(ciphertext buffer: ByteBuffer) {
+        self.account?.sent(ciphertext: buffer.readableBytesUInt8Span)
+        self.report([])
+    }
+
+    private func report(_ records: [Report.Record], isLast: Bool = false) {
+        let monitor = self.monitor
+        guard self.account != nil else {
+            for record in records { monitor.report(record) }
+            return
+        }
+        for record in records { self.account?.take(record) }
+        self.account?.report(of: self.exchanges, isLast: isLast) { monitor.report($0) }
+    }
+
+    // MARK: End
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.error = error
@@ -91,8 +125,10 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     }
 
     private func close() {
-        let monitor = self.monitor
-        self.exchanges.close(self.ending, at: TrafficClock.nanoseconds()) { monitor.report($0) }
+        var records: [Report.Record] = []
+        self.exchanges.close(self.ending, at: TrafficClock.nanoseconds()) { records.append($0) }
+        self.report(records, isLast: true)
+        self.account = nil
     }
 
     /// Of exchanges that have no response.

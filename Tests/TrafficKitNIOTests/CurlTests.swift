@@ -1,22 +1,11 @@
 import Foundation
 import Testing
+import TrafficKitTestSupport
 import TrafficReport
-
-@testable import TrafficKitNIO
 
 /// A server of ours and curl, which counts for itself.
 @Suite("HTTP/1.1 server against curl", .serialized)
 struct CurlTests {
-    /// One transfer, by curl's own counters.
-    struct Transfer {
-        var requestBytes: UInt64
-        var headerBytes: UInt64
-        var bodyBytes: UInt64
-        var uploadBytes: UInt64
-        var status: UInt16
-        var connections: Int
-    }
-
     @Test(
         "requests and responses have the bytes that curl counts",
         arguments: [
@@ -27,7 +16,7 @@ struct CurlTests {
     )
     func transfers(options: [String], path: String) async throws {
         let server = try await InstrumentedServer()
-        let transfer = try #require(try self.curl(options, [server.url + "/" + path]).first)
+        let transfer = try #require(try await Curl.run(options, [server.url + "/" + path]).first)
         try await server.stop()
         let request = try #require(server.records.requests.first)
         let response = try #require(server.records.responses.first)
@@ -59,7 +48,7 @@ struct CurlTests {
         try Data(repeating: 7, count: 3_000_007).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         let transfer = try #require(
-            try self.curl(options + ["-T", file.path], [server.url + "/length/3"]).first
+            try await Curl.run(options + ["-T", file.path], [server.url + "/length/3"]).first
         )
         try await server.stop()
         let request = try #require(server.records.requests.first)
@@ -78,7 +67,7 @@ struct CurlTests {
     func keepAlive() async throws {
         let server = try await InstrumentedServer()
         let paths = (0..<200).map { $0.isMultiple(of: 2) ? "/length/\($0)" : "/chunked/\($0)" }
-        let transfers = try self.curl([], paths.map { server.url + $0 })
+        let transfers = try await Curl.run([], paths.map { server.url + $0 })
         try await server.stop()
         #expect(transfers.map(\.connections).reduce(0, +) == 1)
         let (requests, responses) = (server.records.requests, server.records.responses)
@@ -91,34 +80,5 @@ struct CurlTests {
             #expect(messages.allSatisfy { $0.messageBytes == $0.interval.bytes })
         }
         #expect(Set(requests.map(\.route)) == ["/length/{id}", "/chunked/{id}"])
-    }
-
-    private func curl(_ options: [String], _ urls: [String]) throws -> [Transfer] {
-        let curl = Process()
-        let output = Pipe()
-        curl.executableURL = URL(filePath: "/usr/bin/env")
-        let format =
-            "%{stderr}%{size_request} %{size_header} %{size_download} %{size_upload} %{response_code} %{num_connects}\\n"
-        curl.arguments =
-            ["curl", "--silent", "--output", "/dev/null", "--max-time", "60", "--write-out", format] + options
-            + urls.dropLast().flatMap { [$0, "--output", "/dev/null"] } + urls.suffix(1)
-        curl.standardError = output
-        curl.standardOutput = FileHandle.nullDevice
-        try curl.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        curl.waitUntilExit()
-        try #require(curl.terminationStatus == 0, "\(text)")
-        return text.split(separator: "\n").compactMap { line in
-            let numbers = line.split(separator: " ").compactMap { UInt64($0) }
-            guard numbers.count == 6 else { return nil }
-            return Transfer(
-                requestBytes: numbers[0],
-                headerBytes: numbers[1],
-                bodyBytes: numbers[2],
-                uploadBytes: numbers[3],
-                status: UInt16(numbers[4]),
-                connections: Int(numbers[5])
-            )
-        }
     }
 }

@@ -1,43 +1,27 @@
-import NIOCore
+public import NIOCore
 import NIOHTTP1
 import NIOPosix
+public import NIOSSL
 import Synchronization
 import TrafficKit
 import TrafficKitNIO
-import TrafficReport
-
-/// What is reported in this process.
-final class Records: TrafficObserver {
-    private let all = Mutex<[Report.Record]>([])
-
-    func observe(_ record: Report.Record) { self.all.withLock { $0.append(record) } }
-
-    var requests: [Report.Message] {
-        self.all.withLock { $0.compactMap { if case .request(let it) = $0 { it } else { nil } } }
-    }
-    var responses: [Report.Message] {
-        self.all.withLock { $0.compactMap { if case .response(let it) = $0 { it } else { nil } } }
-    }
-    var outcomes: [Report.Outcome] {
-        self.all.withLock { $0.compactMap { if case .outcome(let it) = $0 { it } else { nil } } }
-    }
-}
 
 /// An HTTP/1.1 server of NIO with our handler at the head of its pipelines.
 ///
 /// `/length/N` answers N bytes with a length, `/chunked/N` the same in chunks, `/status/N` with that status and nothing else.
-final class InstrumentedServer: Sendable {
+public final class InstrumentedServer: Sendable {
     /// The ends of the connections that were accepted.
     private final class Connections: Sendable {
         let ends = Mutex<[EventLoopFuture<Void>]>([])
     }
 
-    let channel: any Channel
-    let records = Records()
+    public let channel: any Channel
+    public let records = Records()
     private let monitor = TrafficMonitor()
     private let connections = Connections()
 
-    init() async throws {
+    public init(tls configuration: TLSConfiguration? = nil) async throws {
+        let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
         self.monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [self.records]))
         let (monitor, connections) = (self.monitor, self.connections)
         self.channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -46,18 +30,22 @@ final class InstrumentedServer: Sendable {
                 connections.ends.withLock { $0.append(channel.closeFuture) }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
+                    let counter = tls.map { _ in TrafficTLSHandler() }
+                    if let counter { try pipeline.addHandler(counter) }
+                    if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
+                    try pipeline.addHandler(TrafficHTTP1Handler(role: .server, monitor: monitor, tls: counter))
                     try pipeline.configureHTTPServerPipeline()
                     try pipeline.addHandler(Responder())
-                    try pipeline.addHandler(TrafficHTTP1Handler(role: .server, monitor: monitor), position: .first)
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
     }
 
-    var url: String { "http://127.0.0.1:\(self.channel.localAddress!.port!)" }
+    public var port: Int { self.channel.localAddress!.port! }
+    public var url: String { "http://127.0.0.1:\(self.port)" }
 
     /// When the clients have closed all connections: a client may have its response before the server knows that it was sent.
-    func stop() async throws {
+    public func stop() async throws {
         for end in self.connections.ends.withLock({ $0 }) { try await end.get() }
         try await self.channel.close()
         self.monitor.stop()
@@ -106,6 +94,10 @@ private final class Responder: ChannelInboundHandler {
                 left -= size
             }
         }
-        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: nil)
+        let isLast = !request.isKeepAlive
+        let written = context.eventLoop.makePromise(of: Void.self)
+        let loopBound = NIOLoopBound(context, eventLoop: context.eventLoop)
+        written.futureResult.whenSuccess { if isLast { loopBound.value.close(promise: nil) } }
+        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: written)
     }
 }

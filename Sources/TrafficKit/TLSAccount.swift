@@ -1,0 +1,150 @@
+package import TrafficReport
+
+/// Both directions of a TLS connection: turns what is reported of its plaintext into what it is on the socket's stream.
+package struct TLSAccount {
+    private struct Direction {
+        var stream: TLSStream
+        /// Whose plaintext has no place yet, oldest first.
+        var waiting: [Report.Record] = []
+        /// Bytes that messages took.
+        var claimed: UInt64 = 0
+
+        init(position: UInt64) {
+            self.stream = TLSStream(position: position)
+        }
+    }
+
+    private var sent: Direction
+    private var received: Direction
+    private let role: Report.Role
+    /// Reported of the connection so far.
+    private var reported: (sent: UInt64, received: UInt64) = (0, 0)
+
+    /// - Parameters:
+    ///   - sent: Bytes of the socket's stream that were sent before.
+    ///   - received: The same of the other direction.
+    package init(role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0) {
+        self.role = role
+        self.sent = Direction(position: sent)
+        self.received = Direction(position: received)
+    }
+
+    /// To be called before the plaintext that was in it is scanned.
+    package mutating func received(ciphertext bytes: Span<UInt8>) {
+        self.received.stream.passed(ciphertext: bytes)
+    }
+
+    package mutating func received(plaintext count: UInt64) {
+        self.received.stream.passed(plaintext: count)
+        self.received.stream.settle()
+    }
+
+    /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
+    package mutating func sent(ciphertext bytes: Span<UInt8>) {
+        self.sent.stream.passed(ciphertext: bytes)
+        self.sent.stream.settle()
+    }
+
+    package mutating func sent(plaintext count: UInt64) {
+        self.sent.stream.passed(plaintext: count)
+    }
+
+    /// Takes over a record about plaintext. It is reported by ``report(_:)``, when its bytes have their place.
+    package mutating func take(_ record: Report.Record) {
+        switch record {
+        case .request, .response: self.take(record, isSent: self.isSent(record))
+        case .outcome(let outcome):
+            // Behind the message that it is the end of.
+            let isWaiting = self.sent.waiting.contains { Self.exchange(of: $0) == outcome.exchange }
+            self.take(record, isSent: isWaiting)
+        case .connection: break
+        }
+    }
+
+    private mutating func take(_ record: Report.Record, isSent: Bool) {
+        if isSent { self.sent.waiting.append(record) } else { self.received.waiting.append(record) }
+    }
+
+    private func isSent(_ record: Report.Record) -> Bool {
+        if case .request = record { self.role == .client } else { self.role == .server }
+    }
+
+    private static func exchange(of record: Report.Record) -> UInt64 {
+        switch record {
+        case .request(let message), .response(let message): message.exchange
+        case .outcome(let outcome): outcome.exchange
+        case .connection: 0
+        }
+    }
+
+    /// Reports what can be, and how much TLS has moved beside messages where that has grown.
+    ///
+    /// - Parameters:
+    ///   - exchanges: What makes the records.
+    ///   - isLast: The connection is over.
+    package mutating func report(of exchanges: HTTP1Exchanges, isLast: Bool = false, _ report: (Report.Record) -> Void) {
+        var hasEnded = isLast
+        for direction in [\TLSAccount.received, \.sent] {
+            guard self[keyPath: direction].stream.isSettled || isLast else { continue }
+            for record in self[keyPath: direction].waiting {
+                if case .outcome = record { hasEnded = true }
+                report(self.placed(record, direction))
+            }
+            self[keyPath: direction].waiting = []
+        }
+        if self.received.stream.isSettled { self.received.stream.forget(before: exchanges.starts.received) }
+        if self.sent.stream.isSettled { self.sent.stream.forget(before: exchanges.starts.sent) }
+        if hasEnded { self.reportConnection(exchanges, isLast, report) }
+    }
+
+    private mutating func placed(
+        _ record: Report.Record,
+        _ direction: WritableKeyPath<TLSAccount, Direction>
+    ) -> Report.Record {
+        switch record {
+        case .request(let message): .request(self.placed(message, direction))
+        case .response(let message): .response(self.placed(message, direction))
+        case .outcome, .connection: record
+        }
+    }
+
+    private mutating func placed(
+        _ message: Report.Message,
+        _ direction: WritableKeyPath<TLSAccount, Direction>
+    ) -> Report.Message {
+        var message = message
+        if let (interval, isExact) = self[keyPath: direction].stream.interval(message.interval) {
+            message.interval = interval
+            message.tlsBytes = interval.bytes - message.messageBytes
+            if !isExact { message.quality = .inferred }
+        } else {
+            // Its ciphertext never passed: nobody knows where it is.
+            (message.interval, message.quality) = (.init(), .inferred)
+        }
+        self[keyPath: direction].claimed += message.interval.bytes
+        return message
+    }
+
+    /// While the connection lasts: records without plaintext. At its end all that no message took, records that carry what the app keeps
+    /// out among it.
+    private mutating func reportConnection(
+        _ exchanges: HTTP1Exchanges,
+        _ isLast: Bool,
+        _ report: (Report.Record) -> Void
+    ) {
+        let bytes = (sent: self.sent.stream.beside, received: self.received.stream.beside)
+        guard exchanges.cookie != 0, isLast || bytes != self.reported else { return }
+        self.reported = bytes
+        var connection = Report.Connection(cookie: exchanges.cookie)
+        connection.role = self.role
+        (connection.sent, connection.received) = exchanges.remainders
+        connection.sent.tls = isLast ? Self.rest(self.sent, connection.sent) : bytes.sent
+        connection.received.tls = isLast ? Self.rest(self.received, connection.received) : bytes.received
+        report(.connection(connection))
+    }
+
+    private static func rest(_ direction: Direction, _ remainder: Report.Connection.Remainder) -> UInt64 {
+        let known = direction.claimed + remainder.framing + remainder.opaque + remainder.excluded
+        return direction.stream.position - min(known, direction.stream.position)
+    }
+}

@@ -1,0 +1,66 @@
+/// Finds the records in one direction of a TLS connection, whatever pieces they come in (RFC 8446 section 5.1, RFC 5246 section 6.2.1).
+///
+/// Of a record it looks at the header alone, which is never encrypted.
+struct TLSRecordScanner {
+    struct Record: Hashable {
+        /// From TLS 1.3 on every encrypted record says that it is application data.
+        static let applicationData: UInt8 = 23
+
+        let type: UInt8
+        /// Where on the socket's stream it begins.
+        let from: UInt64
+        /// With its header.
+        let bytes: UInt64
+    }
+
+    private static let headerBytes = 5
+    /// TLS 1.2 allows more than TLS 1.3 does (RFC 5246 section 6.2.3).
+    private static let longestFragment = 16_384 + 2_048
+
+    /// Bytes of the stream so far.
+    private(set) var position: UInt64
+    /// What passes are no records: from here on every piece is taken for one.
+    private(set) var isLost = false
+    private var header: [UInt8] = []
+    private var from: UInt64
+    /// Bytes of the record that are yet to come.
+    private var left = 0
+
+    /// - Parameter position: Bytes that had passed before; a record begins there.
+    init(position: UInt64) {
+        self.position = position
+        self.from = position
+    }
+
+    /// - Parameter emit: Gets the records that are complete.
+    mutating func scan(_ bytes: Span<UInt8>, _ emit: (Record) -> Void) {
+        let end = self.position + UInt64(bytes.count)
+        var index = 0
+        while index < bytes.count, !self.isLost {
+            if self.left > 0 {
+                let count = min(self.left, bytes.count - index)
+                self.left -= count
+                self.position += UInt64(count)
+                index += count
+            } else {
+                self.header.append(bytes[index])
+                self.position += 1
+                index += 1
+                guard self.header.count == Self.headerBytes else { continue }
+                self.left = Int(self.header[3]) << 8 | Int(self.header[4])
+                self.isLost =
+                    !(20...24).contains(self.header[0]) || self.header[1] != 3 || self.left > Self.longestFragment
+            }
+            if self.left == 0, self.header.count == Self.headerBytes, !self.isLost {
+                emit(Record(type: self.header[0], from: self.from, bytes: self.position - self.from))
+                self.header = []
+                self.from = self.position
+            }
+        }
+        guard self.isLost else { return }
+        self.position = end
+        guard end > self.from else { return }
+        emit(Record(type: Record.applicationData, from: self.from, bytes: end - self.from))
+        self.from = end
+    }
+}

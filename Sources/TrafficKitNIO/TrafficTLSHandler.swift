@@ -1,0 +1,38 @@
+public import NIOCore
+import TrafficKit
+import TrafficReport
+
+/// Counts what a TLS connection moves between the socket and its TLS handler, for the ``TrafficHTTP1Handler`` behind that.
+///
+/// Belongs at the head of the pipeline, before anything has been sent or received. It reads the headers of TLS records, which are not encrypted, and
+/// nothing else, so it fits any TLS handler that hands on at once what it can decrypt, in one piece or several, and encrypts what it is to flush
+/// in one write. It hands on everything as it is. What is sent counts when the kernel has taken it.
+public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    public typealias InboundIn = ByteBuffer
+    public typealias InboundOut = ByteBuffer
+    public typealias OutboundIn = IOData
+    public typealias OutboundOut = IOData
+
+    /// The one on the plaintext side; it keeps us.
+    weak var plaintext: TrafficHTTP1Handler?
+
+    public init() {}
+
+    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        self.plaintext?.received(ciphertext: Self.unwrapInboundIn(data))
+        context.fireChannelRead(data)
+    }
+
+    public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard case .byteBuffer(let buffer) = Self.unwrapOutboundIn(data) else {
+            return context.write(data, promise: promise)  // no TLS handler of today writes files
+        }
+        let promise = promise ?? context.eventLoop.makePromise()
+        let handler = NIOLoopBound((self, buffer), eventLoop: context.eventLoop)
+        promise.futureResult.whenSuccess {
+            let (handler, buffer) = handler.value
+            handler.plaintext?.sent(ciphertext: buffer)
+        }
+        context.write(data, promise: promise)
+    }
+}

@@ -1,0 +1,158 @@
+import Testing
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("Places of plaintext in TLS records")
+struct TLSStreamTests {
+    /// Some records and what is known of them.
+    struct Flight {
+        var bytes: [UInt8] = []
+        var plain: UInt64 = 0
+
+        mutating func add(_ plain: Int, overhead: Int = 22, type: UInt8 = 23) {
+            let length = plain + overhead - 5
+            self.bytes += [type, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)]
+            self.bytes += repeatElement(0, count: length)
+            self.plain += type == 23 ? UInt64(plain) : 0
+        }
+
+        /// A record that is encrypted like data and has none.
+        mutating func addTicket(_ count: Int, overhead: Int = 22) {
+            let plain = self.plain
+            self.add(count, overhead: overhead)
+            self.plain = plain
+        }
+    }
+
+    private static func pass(_ flight: Flight, _ stream: inout TLSStream) {
+        stream.passed(ciphertext: flight.bytes.span)
+        stream.passed(plaintext: flight.plain)
+        stream.settle()
+    }
+
+    private static func interval(_ stream: TLSStream, _ from: UInt64, _ to: UInt64) -> [UInt64]? {
+        stream.interval(.init(from: from, to: to)).map { [$0.interval.from, $0.interval.to, $0.interval.bytes] }
+    }
+
+    @Test("a message that ends within a record ends there; the record's overhead is the first one's")
+    func shared() {
+        var stream = TLSStream(position: 1_000)
+        var flight = Flight()
+        flight.add(100)
+        flight.add(50)
+        Self.pass(flight, &stream)
+        #expect(Self.interval(stream, 0, 30) == [1_000, 1_052, 52])
+        #expect(Self.interval(stream, 30, 100) == [1_052, 1_122, 70])
+        #expect(Self.interval(stream, 30, 101) == [1_052, 1_145, 93])
+        #expect(Self.interval(stream, 100, 150) == [1_122, 1_194, 72])
+        #expect(Self.interval(stream, 100, 151) == nil)
+        #expect(stream.position == 1_194 && stream.beside == 1_000)
+    }
+
+    @Test(
+        "records without plaintext are told from data: before, between and after it",
+        arguments: [0, 1, 2, 3], [22, 29, 21]
+    )
+    func tickets(at place: Int, overhead: Int) {
+        var stream = TLSStream()
+        var flight = Flight()
+        for index in 0..<3 {
+            if index == place { flight.addTicket(233, overhead: overhead) }
+            flight.add(100 + index, overhead: overhead)
+        }
+        if place == 3 { flight.addTicket(233, overhead: overhead) }
+        Self.pass(flight, &stream)
+        let ticket = UInt64(233 + overhead)
+        let all = stream.interval(.init(from: 0, to: 303))
+        #expect(stream.beside == ticket && all?.isExact == true)
+        #expect(all?.interval.bytes == 303 + 3 * UInt64(overhead))
+        let isWithin = place == 1 || place == 2
+        #expect((all?.interval.to ?? 0) - (all?.interval.from ?? 0) == 303 + 3 * UInt64(overhead) + (isWithin ? ticket : 0))
+    }
+
+    @Test("a handshake that ends in the flight of the first data")
+    func handshake() {
+        var stream = TLSStream()
+        var flight = Flight()
+        flight.add(512, overhead: 5, type: 22)
+        flight.add(1, overhead: 5, type: 20)
+        flight.addTicket(52)
+        flight.add(300)
+        Self.pass(flight, &stream)
+        #expect(stream.beside == 517 + 6 + 74)
+        #expect(Self.interval(stream, 0, 300) == [597, 919, 322])
+    }
+
+    @Test("one record is exact with any cipher; several of CBC count as one")
+    func blockCipher() {
+        var stream = TLSStream()
+        var flight = Flight()
+        flight.add(100, overhead: 69)
+        Self.pass(flight, &stream)
+        #expect(Self.interval(stream, 0, 60) == [0, 129, 129])
+        stream.forget(before: 100)
+        flight = Flight()
+        flight.add(10, overhead: 63)
+        flight.add(20, overhead: 69)
+        Self.pass(flight, &stream)
+        #expect(stream.interval(.init(from: 100, to: 130)).map { $0.isExact } == true)
+        #expect(Self.interval(stream, 100, 130) == [169, 331, 162])
+        #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
+    }
+
+    @Test("what is no TLS has its place, too, and never traps")
+    func garbage() {
+        var stream = TLSStream()
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<2_000 {
+            let bytes = (0..<Int.random(in: 1...50)).map { _ in UInt8.random(in: 0...30, using: &random) }
+            stream.passed(ciphertext: bytes.span)
+            if Bool.random() { stream.passed(plaintext: .random(in: 0...60)) }
+            stream.settle()
+            if stream.isSettled { stream.forget(before: 0) }
+        }
+        #expect(stream.beside <= stream.position)
+    }
+
+    /// Both sides of what a connection does, made up: messages in writes, writes in records, tickets between them.
+    @Test("whatever messages, records and flights, intervals are disjoint and add up", arguments: [22, 29, 21])
+    func anything(overhead: Int) throws {
+        for _ in 0..<200 {
+            let base = UInt64.random(in: 0...5_000)
+            var stream = TLSStream(position: base)
+            let messages = (0..<40).map { _ in UInt64.random(in: 1...9_000) }
+            var (message, begins, plain, claimed) = (0, UInt64(0), UInt64(0), UInt64(0))
+            var (last, beside) = (base, base)
+            let total = messages.reduce(0, +)
+            while plain < total {
+                var flight = Flight()
+                let ticket = Int.random(in: 0...8)
+                for index in 0..<Int.random(in: 1...4) where plain + flight.plain < total {
+                    if index == ticket {
+                        flight.addTicket(61, overhead: overhead)
+                        beside += 61 + UInt64(overhead)
+                    }
+                    flight.add(Int(min(UInt64.random(in: 1...5_000), total - plain - flight.plain)), overhead: overhead)
+                }
+                Self.pass(flight, &stream)
+                #expect(stream.isSettled)
+                plain += flight.plain
+                while message < messages.count, begins + messages[message] <= plain {
+                    let (interval, isExact) = try #require(
+                        stream.interval(.init(from: begins, to: begins + messages[message]))
+                    )
+                    #expect(isExact && interval.from >= last && interval.bytes >= messages[message])
+                    last = interval.to
+                    claimed += interval.bytes
+                    begins += messages[message]
+                    message += 1
+                }
+                stream.forget(before: begins)
+            }
+            #expect(message == messages.count)
+            #expect(stream.beside == beside)
+            #expect(claimed + stream.beside == stream.position)
+        }
+    }
+}
