@@ -221,7 +221,9 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "GroundTruth", "TrafficExport", "TrafficModel", "trafficd", "trafficctl", "trafficgen",
+                "GroundTruth", "TrafficExport", "TrafficKitTestSupport", "TrafficModel", "TrafficReport", "trafficd",
+                "trafficctl",
+                "trafficgen", .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             exclude: ["Help"],
             swiftSettings: strict

@@ -82,7 +82,8 @@ package struct TLSAccount {
     /// - Parameters:
     ///   - exchanges: What makes the records.
     ///   - isLast: The connection is over.
-    package mutating func report(of exchanges: HTTP1Exchanges, isLast: Bool = false, _ report: (Report.Record) -> Void) {
+    package mutating func report(of exchanges: HTTP1Exchanges, isLast: Bool = false, _ report: (Report.Record) -> Void)
+    {
         var hasEnded = isLast
         for direction in [\TLSAccount.received, \.sent] {
             guard self[keyPath: direction].stream.isSettled || isLast else { continue }

@@ -40,7 +40,8 @@ package struct TLSStream {
 
     /// What a record adds to its plaintext, header and tag of 16 bytes among it: TLS 1.3 a type, TLS 1.2 with GCM or CCM a nonce, with
     /// ChaCha20-Poly1305 nothing (RFC 8446 section 5.2, RFC 5288 section 3, RFC 7905 section 2).
-    private static let overheads: [UInt64] = [22, 29, 21]
+    private static let overheads: [UInt64] = [overhead13, 29, 21]
+    private static let overhead13: UInt64 = 22
 
     private var scanner: TLSRecordScanner
     /// Records whose plaintext is not known.
@@ -128,23 +129,23 @@ package struct TLSStream {
         }
         let candidates = (self.overhead.map { [$0] } ?? []) + Self.overheads
         let fitting = candidates.filter { overhead in records.allSatisfy { $0.bytes >= overhead } }
-        for mayBeEmpty in [false, true] {
-            for overhead in fitting {
-                let plain = records.map { $0.bytes - overhead }
-                let all = plain.reduce(0, +)
-                guard all >= self.waiting, mayBeEmpty || all == self.waiting else { continue }
-                guard let empty = Self.run(of: all - self.waiting, in: plain) else { continue }
-                self.overhead = overhead
-                return (overhead, empty)
-            }
+        let all = records.reduce(0) { $0 + $1.bytes }
+        if let overhead = fitting.first(where: { all - $0 * UInt64(records.count) == self.waiting }) {
+            self.overhead = overhead
+            return (overhead, 0..<0)
         }
-        return nil
+        // Before TLS 1.3 what has no plaintext says so.
+        guard fitting.first == Self.overhead13 else { return nil }
+        let plain = records.map { $0.bytes - Self.overhead13 }
+        let sum = plain.reduce(0, +)
+        guard sum > self.waiting, let empty = Self.run(of: sum - self.waiting, in: plain) else { return nil }
+        self.overhead = Self.overhead13
+        return (Self.overhead13, empty)
     }
 
     /// The first neighbours that add up to this.
     private static func run(of sum: UInt64, in numbers: [UInt64]) -> Range<Int>? {
         var (start, total) = (0, UInt64(0))
-        if sum == 0 { return 0..<0 }
         for (index, number) in numbers.enumerated() {
             total += number
             while total > sum {

@@ -120,6 +120,7 @@ public final class DaemonDirectories {
 
     public var runtime: URL { self.root.appending(path: "run") }
     public var controlSocket: URL { self.runtime.appending(path: "control.sock") }
+    public var reportSocket: URL { self.runtime.appending(path: "report.sock") }
 
     public var arguments: [String] {
         ["--runtime-directory", self.runtime.path]

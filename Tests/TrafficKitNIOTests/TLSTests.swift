@@ -77,7 +77,10 @@ struct TLSTests {
         #expect(responses.allSatisfy { $0.tlsBytes > 0 && $0.tlsBytes.isMultiple(of: cipher.overhead) })
     }
 
-    @Test("an upload, in chunks or not, and a large download", arguments: [Cipher.all[0], Cipher.all[2], Cipher.all[4]])
+    @Test(
+        "an upload, in chunks or not, and a large download",
+        arguments: [Cipher.all[0], Cipher.all[2], Cipher.all[4]]
+    )
     func large(cipher: Cipher) async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "upload-\(UUID().uuidString)")
         try Data(repeating: 7, count: 2_000_003).write(to: file)

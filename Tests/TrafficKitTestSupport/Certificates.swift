@@ -21,7 +21,10 @@ public struct Certificates: Sendable {
         let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         try await Tool.run(
             "openssl",
-            ["req", "-x509", "-days", "2", "-subj", "/CN=trafficd test", "-keyout", path("ca.key"), "-out", path("ca.pem")]
+            [
+                "req", "-x509", "-days", "2", "-subj", "/CN=trafficd test", "-keyout", path("ca.key"), "-out",
+                path("ca.pem"),
+            ]
                 + curve
         )
         try await Tool.run(

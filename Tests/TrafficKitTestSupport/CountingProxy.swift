@@ -104,7 +104,9 @@ public final class CountingProxy: Sendable {
             let isCut = count(UInt64(size))
             var sent = 0
             while sent < size {
-                let result = buffer[sent..<size].withUnsafeBytes { send(to, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+                let result = buffer[sent..<size].withUnsafeBytes {
+                    send(to, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
                 guard result > 0 else { break }
                 sent += result
             }

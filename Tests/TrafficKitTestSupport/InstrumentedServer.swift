@@ -20,9 +20,13 @@ public final class InstrumentedServer: Sendable {
     private let monitor = TrafficMonitor()
     private let connections = Connections()
 
-    public init(tls configuration: TLSConfiguration? = nil) async throws {
+    /// - Parameter reportSocket: The daemon's; nowhere without one.
+    public init(
+        tls configuration: TLSConfiguration? = nil,
+        reportingTo reportSocket: String = "/nowhere/report.sock"
+    ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
-        self.monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [self.records]))
+        self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
         let (monitor, connections) = (self.monitor, self.connections)
         self.channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

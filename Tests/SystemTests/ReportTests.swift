@@ -1,0 +1,265 @@
+import Foundation
+import GroundTruth
+import NIOSSL
+import Testing
+import TrafficKitTestSupport
+import TrafficModel
+import TrafficReport
+
+extension SystemTests {
+    /// A server of this process that reports, the daemon, and curl, which counts for itself.
+    @Suite(.tags(.peer), .needsBPF, .needs("curl", "openssl"))
+    struct ReportTests {
+        /// What a daemon says once it has settled `requests` exchanges of this process.
+        private func settled(_ daemon: Daemon, requests: Int) async throws -> Snapshot {
+            let deadline = ContinuousClock.now + .seconds(20)
+            while true {
+                let snapshot = try await daemon.snapshot()
+                let ended = snapshot.endpoints?.reduce(0) { $0 + $1.outcomes.values.reduce(0, +) } ?? 0
+                if ended >= requests || ContinuousClock.now > deadline { return snapshot }
+            }
+        }
+
+        private func expectAllExplained(_ snapshot: Snapshot, _ server: InstrumentedServer, connections: Int) {
+            let cookies = Set(server.records.requests.map(\.cookie))
+            let sockets = snapshot.sockets?.filter { cookies.contains($0.cookie.rawValue) } ?? []
+            #expect(cookies.count == connections && sockets.count == connections)
+            for socket in sockets {
+                #expect(socket.explained == socket.bytes.payload.total && socket.unattributed == 0)
+                #expect(socket.bytes.payload.total > 0)
+            }
+        }
+
+        @Test(
+            "every byte of every socket is explained, and an API's bytes are curl's",
+            arguments: [nil, "1.2", "1.3"] as [String?]
+        )
+        func explained(tls: String?) async throws {
+            try await withDaemon { daemon in
+                var options: [String] = []
+                var configuration: TLSConfiguration?
+                if let tls {
+                    let files = try await Certificates.local
+                    configuration = try .makeServerConfiguration(
+                        certificateChain: NIOSSLCertificate.fromPEMFile(files.certificate).map { .certificate($0) },
+                        privateKey: .privateKey(NIOSSLPrivateKey(file: files.key, format: .pem))
+                    )
+                    options = ["--cacert", files.authority, "--http1.1", "--tlsv\(tls)", "--tls-max", tls]
+                }
+                let server = try await InstrumentedServer(
+                    tls: configuration,
+                    reportingTo: daemon.directories.reportSocket.path
+                )
+                let url = tls == nil ? server.url : "https://localhost:\(server.port)"
+                let upload = daemon.directories.root.appending(path: "upload")
+                try Data(repeating: 7, count: 1_000_003).write(to: upload)
+                var transfers = try await Curl.run(
+                    options,
+                    (0..<100).map { "\(url)/\($0.isMultiple(of: 2) ? "length" : "chunked")/\($0 * 131)?q=\($0)" }
+                )
+                transfers += try await Curl.run(options + ["-T", upload.path], ["\(url)/length/5"])
+                transfers += try await Curl.run(
+                    options + ["-T", upload.path, "-H", "Transfer-Encoding: chunked"],
+                    ["\(url)/length/6"]
+                )
+                transfers += try await Curl.run(
+                    options,
+                    ["\(url)/status/503", "\(url)/status/404", "\(url)/status/302"]
+                )
+                try await server.stop()
+
+                let snapshot = try await self.settled(daemon, requests: transfers.count)
+                self.expectAllExplained(snapshot, server, connections: 4)
+                let reports = snapshot.capture.reports
+                #expect(reports.joined == UInt64(2 * transfers.count) && reports.inferred == 0 && reports.rejected == 0)
+
+                let endpoints = try #require(snapshot.endpoints)
+                #expect(endpoints.allSatisfy { $0.role == .server && $0.quality == .exact })
+                #expect(Set(endpoints.map(\.host)) == [tls == nil ? "127.0.0.1" : "localhost"])
+                #expect(Set(endpoints.map(\.route)) == ["/length/{id}", "/chunked/{id}", "/status/{id}"])
+                let sent = endpoints.reduce(into: MessageBytes()) { $0 += $1.sent }
+                let received = endpoints.reduce(into: MessageBytes()) { $0 += $1.received }
+                #expect(received.line + received.header == transfers.reduce(0) { $0 + $1.requestBytes })
+                // curl counts the framing of what it uploads.
+                #expect(received.body + received.framing == transfers.reduce(0) { $0 + $1.uploadBytes })
+                #expect(sent.line + sent.header == transfers.reduce(0) { $0 + $1.headerBytes })
+                #expect(sent.body == transfers.reduce(0) { $0 + $1.bodyBytes })
+                #expect((sent.tls > 0) == (tls != nil))
+                let statuses = try #require(endpoints.first { $0.route == "/status/{id}" })
+                #expect(statuses.outcomes == [.http5xx: 1, .http4xx: 1, .ok: 1])
+                #expect(statuses.waste.throttled > 0 && statuses.waste.failed > 0 && statuses.waste.redirected > 0)
+                #expect(statuses.duration?.count == 3)
+            }
+        }
+
+        @Test("the commands say the same: which API, and what the last requests were")
+        func commands() async throws {
+            try await withDaemon { daemon in
+                let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                let transfers = try await Curl.run([], (0..<10).map { "\(server.url)/length/\($0)000" })
+                try await server.stop()
+                _ = try await self.settled(daemon, requests: 10)
+                func trafficctl(_ arguments: String...) async throws -> String {
+                    let result = try await Program.run(
+                        Machine.programs.client,
+                        arguments + ["--runtime-directory", daemon.directories.runtime.path]
+                    )
+                    #expect(result.code == 0 && result.error.isEmpty)
+                    return String(decoding: result.output, as: UTF8.self)
+                }
+                let rows = try await trafficctl("endpoints", "--sort", "received").split(separator: "\n")
+                    .map { $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init) }
+                let column = { (name: String) in rows[0].firstIndex(of: name) ?? 0 }
+                #expect(rows.count == 2)
+                #expect(rows[1][column("route")] == "/length/{id}" && rows[1][column("requests")] == "10")
+                let received = transfers.reduce(0) { $0 + $1.requestBytes }
+                #expect(rows[1][column("received_bytes")] == String(received))
+
+                let lines = try await trafficctl("exchanges", "--format", "ndjson", "--limit", "4").split(
+                    separator: "\n"
+                )
+                #expect(lines.count == 4)
+                #expect(lines.allSatisfy { $0.contains(#""outcome":"ok""#) && $0.contains(#""status":200"#) })
+                let process = try await daemon.snapshot().processes?.first { $0.identity.pid == getpid() }
+                let (explained, payload) = (process?.explained ?? 0, process?.bytes.payload.total ?? 0)
+                #expect(explained == received + transfers.reduce(0) { $0 + $1.headerBytes + $1.bodyBytes })
+                // Other tests of this process may have moved a few bytes meanwhile.
+                let top = try await trafficctl("top", "--once")
+                #expect(top.contains("API%") && top.contains("\(explained * 100 / max(1, payload))%"), "\(top)")
+            }
+        }
+
+        @Test("secrets of queries, cookies, credentials and bodies are in nothing that the daemon gets or says")
+        func secrets() async throws {
+            let directories = try DaemonDirectories()
+            let recording = directories.root.appending(path: "events.ndjson")
+            let secret = "s3cr3t-\(UUID().uuidString)"
+            var documents: [Data] = []
+            try await withDaemon(
+                directories: directories,
+                arguments: ["--record-events", recording.path, "--log-level", "trace"]
+            ) { daemon in
+                let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                _ = try await Curl.run(
+                    ["-H", "Cookie: id=\(secret)", "-H", "Authorization: Bearer \(secret)", "-d", "pin=\(secret)"],
+                    ["\(server.url)/length/1?token=\(secret)"]
+                )
+                try await server.stop()
+                _ = try await self.settled(daemon, requests: 1)
+                for path in ["/v1/snapshot", "/v1/endpoints", "/v1/exchanges", "/v1/doctor"] {
+                    documents.append(try await daemon.get(path).output)
+                }
+                documents.append(Data(daemon.program.errorText.utf8))
+            }
+            struct Event: Decodable {
+                struct Reports: Decodable { var _0: [ReceivedReport] }
+                var reports: Reports?
+            }
+            let events = try String(contentsOf: recording, encoding: .utf8).split(separator: "\n")
+            let datagrams = try events.compactMap { try JSONDecoder().decode(Event.self, from: Data($0.utf8)).reports }
+                .flatMap(\._0).map { Data($0.datagram) }
+            #expect(!datagrams.isEmpty)
+            for document in documents + datagrams { #expect(document.range(of: Data(secret.utf8)) == nil) }
+            // The length of the query is counted all the same: these are its bytes, not its text.
+            #expect(documents[1].range(of: Data("/length/{id}".utf8)) != nil)
+        }
+
+        @Test("who claims a socket of another process is turned down and counted", .needs("python3"))
+        func foreign() async throws {
+            try await withDaemon { daemon in
+                let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                _ = try await Curl.run([], ["\(server.url)/length/100"])
+                let request = try await #require(self.firstRequest(of: server))
+                var forged = request
+                (forged.exchange, forged.host) = (4_711, "evil.example")
+                var writer = ReportWriter()
+                _ = writer.append(.request(forged))
+                let hex = writer.finish(.init()) { bytes in
+                    bytes.indices.map { String(format: "%02x", bytes[$0]) }.joined()
+                }
+                // It has a socket of its own, so that the kernel knows it.
+                let script = """
+                    import socket, sys, time
+                    own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+                    own.sendall(b"GET /length/1 HTTP/1.1\\r\\nHost: h\\r\\n\\r\\n")
+                    own.recv(100)
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(bytes.fromhex(sys.argv[2]), sys.argv[3])
+                    time.sleep(3)
+                    """
+                let python = try await Program.run(
+                    try #require(Machine.path(of: "python3")),
+                    ["-c", script, "\(server.port)", hex, daemon.directories.reportSocket.path]
+                )
+                #expect(python.code == 0, "\(python.error)")
+                try await server.stop()
+                let snapshot = try await self.settled(daemon, requests: 2)
+                #expect(snapshot.capture.reports.foreign == 1 && snapshot.capture.loss.reportsRejected == 1)
+                #expect(snapshot.endpoints?.contains { $0.host == "evil.example" } == false)
+                self.expectAllExplained(snapshot, server, connections: 2)
+            }
+        }
+
+        private func firstRequest(of server: InstrumentedServer) async throws -> Report.Message? {
+            for _ in 0..<500 where server.records.requests.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            return server.records.requests.first
+        }
+
+        @Test("a daemon that hangs or is gone is nothing to the app, and one that comes back explains what comes then")
+        func absent() async throws {
+            let directories = try DaemonDirectories()
+            let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
+            let transfers = try await Curl.run([], ["\(server.url)/length/1"])
+            try await withDaemon(directories: directories) { daemon in
+                daemon.program.signal(SIGSTOP)
+                // More than a Unix socket queues.
+                let stopped = try await Curl.run([], (0..<3_000).map { "\(server.url)/length/\($0 % 10)" })
+                #expect(stopped.count == 3_000 && stopped.allSatisfy { $0.status == 200 })
+                daemon.program.signal(SIGCONT)
+                let snapshot = try await daemon.snapshot()
+                #expect(snapshot.capture.reports.rejected == 0)
+            }
+            let gone = try await Curl.run([], (0..<10).map { "\(server.url)/length/\($0)" })
+            #expect(transfers.count + gone.count == 11)
+            try await withDaemon(directories: directories) { daemon in
+                // The sender looks for the daemon again within a second.
+                try await Task.sleep(for: .milliseconds(1_500))
+                _ = try await Curl.run([], ["\(server.url)/chunked/1234"])
+                let snapshot = try await self.settled(daemon, requests: 1)
+                #expect(snapshot.endpoints?.first { $0.route == "/chunked/{id}" }?.requests == 1)
+            }
+            try await server.stop()
+        }
+
+        @Test("of a connection that is older than the daemon only what it counted is explained, and called inferred")
+        func restarted() async throws {
+            let directories = try DaemonDirectories()
+            let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
+            let script = """
+                import http.client, sys
+                connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+                for line in sys.stdin:
+                    connection.request("GET", "/length/1000")
+                    print(len(connection.getresponse().read()), flush=True)
+                """
+            let python = try Program(try #require(Machine.path(of: "python3")), ["-c", script, "\(server.port)"])
+            try python.writeLine("go")
+            #expect(try await python.line() == Data("1000".utf8))
+            let before = try await self.firstRequest(of: server)
+            try await withDaemon(directories: directories) { daemon in
+                try await Task.sleep(for: .milliseconds(1_500))
+                try python.writeLine("go")
+                #expect(try await python.line() == Data("1000".utf8))
+                let snapshot = try await self.settled(daemon, requests: 1)
+                let socket = try #require(snapshot.sockets?.first { $0.cookie.rawValue == before?.cookie })
+                #expect(
+                    socket.preexisting && socket.unattributed == 0 && socket.explained == socket.bytes.payload.total
+                )
+                #expect(snapshot.endpoints?.map(\.quality) == [.inferred])
+                #expect(snapshot.capture.reports.inferred == 2 && snapshot.capture.reports.rejected == 0)
+            }
+            python.signal(SIGTERM)
+            _ = try await python.exit()
+            try await server.stop()
+        }
+    }
+}
