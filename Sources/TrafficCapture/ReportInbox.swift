@@ -75,6 +75,8 @@ public final class ReportInbox: Sendable {
 
     /// Works until ``stop()``. Blocks its thread.
     public func run() {
+        // Of this thread alone: the queue is short, and taking a datagram out is short work.
+        setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, -10)
         var starts = StartTimes()
         var buffer = [UInt8](repeating: 0, count: Self.largestDatagram)
         var events = [

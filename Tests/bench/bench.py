@@ -234,6 +234,40 @@ class Bench:
         verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
         self.row(f"5,000 connections/s for {seconds} s", verdict, f"(bound 0) {columns[4]}".strip())
 
+    def snapshot(self, directory: str, view: str = "snapshot") -> dict:
+        command = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", f"/v1/{view}"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    def reports(self) -> None:
+        """Exchanges that a library reports, 100,000 a second."""
+        seconds = self.seconds(10)
+        for paths, what in ((500, "500 paths"), (1_000_000, "every path another")):
+            count = 100_000 * seconds
+            with self.daemon() as (process, directory):
+                before = resident_mib(process.pid)
+                sender = [sys.executable, str(pathlib.Path(__file__).with_name("reports.py"))]
+                command = [*sender, f"{directory}/report.sock", str(count), "100000", str(paths)]
+                with self.child(*command, output=subprocess.PIPE) as child:
+                    while not self.snapshot(directory)["totals"]["payload_sent_bytes"] >= 300 * count:
+                        time.sleep(0.5)
+                    # The datagrams are made after that, and take a while.
+                    start = cpu_seconds(process.pid)
+                    elapsed, full = child.stdout.readline().split()
+                    for _ in range(20):
+                        time.sleep(0.5)
+                        counters = self.snapshot(directory)["capture"]["reports"]
+                        if counters["records"] >= 3 * (count - int(full)):
+                            break
+                    processor = (cpu_seconds(process.pid) - start) / float(elapsed)
+                    lost = 2 * count - counters["joined"]
+                    rows = len(self.snapshot(directory, "endpoints")["endpoints"])
+                rate = count / float(elapsed)
+                self.row(
+                    f"reports, {what}",
+                    f"{rate:,.0f} exchanges/s for {seconds} s, {lost} of {2 * count:,} messages lost, {processor:.0%} of a core",
+                    f"(bound 100,000/s, 0, 100 %) {rows} rows, {before:.0f} to {resident_mib(process.pid):.0f} MiB",
+                )
+
     def report(self, rung: str) -> None:
         widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
         processors = os.cpu_count()
@@ -285,7 +319,7 @@ def requests_per_second(url: str, seconds: int) -> float:
 
 
 def main() -> None:
-    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets")
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports")
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")

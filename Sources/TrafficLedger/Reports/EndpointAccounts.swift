@@ -2,10 +2,16 @@ import TrafficModel
 
 /// All APIs of all services, within bounds: what exceeds them adds up under `_other`.
 struct EndpointAccounts {
+    /// A service, found once for all records of a datagram.
+    struct Group {
+        fileprivate var index: Int
+    }
+
     private let limitPerGroup: Int
     private let limit: Int
-    private var groups: [ProcessGroup: [EndpointName: EndpointAccount]] = [:]
-    private var count = 0
+    private var groups: [ProcessGroup: Int] = [:]
+    private var names: [(group: ProcessGroup, endpoints: [EndpointName: Int])] = []
+    private var accounts: [EndpointAccount] = []
 
     /// - Parameters:
     ///   - limitPerGroup: APIs of one service.
@@ -15,25 +21,36 @@ struct EndpointAccounts {
         self.limit = limit
     }
 
+    /// A service that is new where there is no room any more has no row of its own.
+    mutating func group(_ group: ProcessGroup) -> Group {
+        if let index = self.groups[group] { return Group(index: index) }
+        let group = self.accounts.count < self.limit ? group : .other
+        if let index = self.groups[group] { return Group(index: index) }
+        self.groups[group] = self.names.count
+        self.names.append((group, [:]))
+        return Group(index: self.names.count - 1)
+    }
+
     /// The one place where messages and outcomes become part of an API's totals.
-    mutating func change(_ group: ProcessGroup, _ name: EndpointName, _ change: (inout EndpointAccount) -> Void) {
-        var (group, name) = (group, name)
-        if self.groups[group]?[name] == nil {
-            // A service that is new where there is no room any more has no row of its own.
-            if self.groups[group] == nil && self.count >= self.limit { group = .other }
-            let isFull = self.groups[group, default: [:]].count >= self.limitPerGroup || self.count >= self.limit
-            if isFull { name = name.other }
-            if self.groups[group]?[name] == nil { self.count += 1 }
+    mutating func change(_ group: Group, _ name: EndpointName, _ change: (inout EndpointAccount) -> Void) {
+        if let index = self.names[group.index].endpoints[name] { return change(&self.accounts[index]) }
+        let isFull =
+            self.names[group.index].endpoints.count >= self.limitPerGroup || self.accounts.count >= self.limit
+        let name = isFull ? name.other : name
+        let index = self.names[group.index].endpoints[name] ?? self.accounts.count
+        if index == self.accounts.count {
+            self.names[group.index].endpoints[name] = index
+            self.accounts.append(EndpointAccount(self.names[group.index].group, name))
         }
-        change(&self.groups[group, default: [:]][name, default: EndpointAccount(group, name)])
+        change(&self.accounts[index])
     }
 
     mutating func summarize() {
-        self.groups.forEachInPlace { $0.forEachInPlace { $0.summarize() } }
+        for index in self.accounts.indices { self.accounts[index].summarize() }
     }
 
     var usages: [EndpointUsage] {
-        self.groups.values.flatMap { $0.values.map(\.usage) }.sorted { $0.order < $1.order }
+        self.accounts.map(\.usage).sorted { $0.order < $1.order }
     }
 }
 

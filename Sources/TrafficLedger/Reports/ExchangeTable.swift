@@ -9,12 +9,17 @@ struct ExchangeTable {
         var exchange: UInt64
     }
 
+    private struct Entry {
+        var usage: ExchangeUsage
+        var phases = Report.Phases()
+    }
+
     private let openLimit: Int
     private let recentLimit: Int
-    private var open: [Key: ExchangeUsage] = [:]
+    private var open: [Key: Entry] = [:]
     /// Oldest first; has keys of ended ones, too.
     private var openOrder: Deque<Key> = []
-    private var recent: Deque<ExchangeUsage> = []
+    private var recent: Deque<Entry> = []
     private var recentKeys: Set<Key> = []
 
     init(openLimit: Int = 8_192, recentLimit: Int = 1_000) {
@@ -25,8 +30,8 @@ struct ExchangeTable {
     /// Whether this kind of record of this exchange has been here.
     func has(_ message: Report.Message, isRequest: Bool, of process: ProcessIdentity) -> Bool {
         let key = Key(process: process, exchange: message.exchange)
-        guard let known = self.open[key] else { return self.recentKeys.contains(key) }
-        return (isRequest ? known.request : known.response) != nil
+        guard let index = self.open.index(forKey: key) else { return self.recentKeys.contains(key) }
+        return isRequest ? self.open.values[index].usage.request != nil : self.open.values[index].usage.response != nil
     }
 
     func has(_ outcome: Report.Outcome, of process: ProcessIdentity) -> Bool {
@@ -36,19 +41,17 @@ struct ExchangeTable {
     mutating func add(
         _ message: Report.Message,
         isRequest: Bool,
-        of process: ProcessIdentity,
-        named name: String,
+        of sender: ReportSender,
         startedAt: Timestamp,
         quality: JoinQuality
     ) {
-        let key = Key(process: process, exchange: message.exchange)
-        var usage =
-            self.open[key]
-            ?? self.begin(
-                key,
-                ExchangeUsage(
-                    process: process,
-                    processName: name,
+        let key = Key(process: sender.identity, exchange: message.exchange)
+        if self.open.index(forKey: key) == nil {
+            self.makeRoom(for: key)
+            self.open[key] = Entry(
+                usage: ExchangeUsage(
+                    process: sender.identity,
+                    processName: sender.name,
                     exchange: message.exchange,
                     role: EndpointRole(message.role),
                     method: message.method,
@@ -57,65 +60,76 @@ struct ExchangeTable {
                     startedAt: startedAt
                 )
             )
-        usage.startedAt = min(usage.startedAt, startedAt)
-        usage.chain = message.chain == 0 ? usage.chain : message.chain
-        usage.hop = message.hop
-        usage.cookie = message.cookie == 0 ? usage.cookie : SocketCookie(rawValue: message.cookie)
-        usage.quality = max(usage.quality, quality)
-        if isRequest {
-            usage.request = MessageBytes(message)
-        } else {
-            usage.response = MessageBytes(message)
-            usage.status = message.status
         }
-        self.open[key] = usage
+        self.open[key]?.usage.add(message, isRequest: isRequest, startedAt: startedAt, quality: quality)
     }
 
     /// - Returns: Bytes of the exchange's messages.
-    mutating func end(
-        _ outcome: Report.Outcome,
-        of process: ProcessIdentity,
-        named name: String,
-        startedAt: Timestamp
-    ) -> UInt64 {
-        let key = Key(process: process, exchange: outcome.exchange)
-        var usage =
+    mutating func end(_ outcome: Report.Outcome, of sender: ReportSender, startedAt: Timestamp) -> UInt64 {
+        let key = Key(process: sender.identity, exchange: outcome.exchange)
+        var entry =
             self.open.removeValue(forKey: key)
-            ?? ExchangeUsage(
-                process: process,
-                processName: name,
-                exchange: outcome.exchange,
-                role: EndpointRole(outcome.role),
-                method: outcome.method,
-                host: outcome.host,
-                route: outcome.route,
-                startedAt: startedAt
+            ?? Entry(
+                usage: ExchangeUsage(
+                    process: sender.identity,
+                    processName: sender.name,
+                    exchange: outcome.exchange,
+                    role: EndpointRole(outcome.role),
+                    method: outcome.method,
+                    host: outcome.host,
+                    route: outcome.route,
+                    startedAt: startedAt
+                )
             )
-        usage.startedAt = min(usage.startedAt, startedAt)
-        usage.outcome = ExchangeOutcome(outcome.ending)
-        usage.status = outcome.status == 0 ? usage.status : outcome.status
-        usage.duration = outcome.duration / 1_000
-        usage.phases = outcome.phases.named.mapValues { UInt64($0) }
-        self.recent.append(usage)
+        entry.usage.startedAt = min(entry.usage.startedAt, startedAt)
+        entry.usage.outcome = ExchangeOutcome(outcome.ending)
+        if outcome.status != 0 { entry.usage.status = outcome.status }
+        entry.usage.duration = outcome.duration / 1_000
+        entry.phases = outcome.phases
+        let bytes = (entry.usage.request?.message ?? 0) &+ (entry.usage.response?.message ?? 0)
+        self.recent.append(entry)
         self.recentKeys.insert(key)
         if self.recent.count > self.recentLimit {
-            let oldest = self.recent.removeFirst()
+            let oldest = self.recent.removeFirst().usage
             self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange))
         }
-        return (usage.request?.message ?? 0) &+ (usage.response?.message ?? 0)
+        return bytes
     }
 
-    private mutating func begin(_ key: Key, _ usage: ExchangeUsage) -> ExchangeUsage {
+    private mutating func makeRoom(for key: Key) {
         self.openOrder.append(key)
         while self.open.count >= self.openLimit || self.openOrder.count > 2 * self.openLimit {
             self.open[self.openOrder.removeFirst()] = nil
         }
-        return usage
     }
 
     /// The newest last: those that ended, in the order of their ends, then those that go on.
     var snapshot: [ExchangeUsage] {
-        Array(self.recent)
-            + self.open.values.sorted { ($0.startedAt, $0.exchange) < ($1.startedAt, $1.exchange) }
+        self.recent.map { entry in
+            var usage = entry.usage
+            usage.phases = entry.phases.named
+            return usage
+        } + self.open.values.map(\.usage).sorted { ($0.startedAt, $0.exchange) < ($1.startedAt, $1.exchange) }
+    }
+}
+
+extension ExchangeUsage {
+    fileprivate mutating func add(
+        _ message: Report.Message,
+        isRequest: Bool,
+        startedAt: Timestamp,
+        quality: JoinQuality
+    ) {
+        self.startedAt = min(self.startedAt, startedAt)
+        if message.chain != 0 { self.chain = message.chain }
+        self.hop = message.hop
+        if message.cookie != 0 { self.cookie = SocketCookie(rawValue: message.cookie) }
+        self.quality = max(self.quality, quality)
+        if isRequest {
+            self.request = MessageBytes(message)
+        } else {
+            self.response = MessageBytes(message)
+            self.status = message.status
+        }
     }
 }

@@ -74,14 +74,14 @@ extension JoinQuality {
 
 extension Report.Phases {
     /// Microseconds of those that there were.
-    var named: [ExchangePhase: UInt32] {
-        var phases: [ExchangePhase: UInt32] = [:]
-        phases[.dns] = self.dns
-        phases[.connect] = self.connect
-        phases[.tls] = self.tls
-        phases[.send] = self.send
-        phases[.wait] = self.wait
-        phases[.receive] = self.receive
+    var named: [ExchangePhase: UInt64] {
+        var phases: [ExchangePhase: UInt64] = [:]
+        phases[.dns] = self.dns.map(UInt64.init)
+        phases[.connect] = self.connect.map(UInt64.init)
+        phases[.tls] = self.tls.map(UInt64.init)
+        phases[.send] = self.send.map(UInt64.init)
+        phases[.wait] = self.wait.map(UInt64.init)
+        phases[.receive] = self.receive.map(UInt64.init)
         return phases
     }
 }

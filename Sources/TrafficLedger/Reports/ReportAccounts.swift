@@ -54,18 +54,34 @@ struct ReportAccounts {
         self.waiting = []
         self.waitingExchanges = []
         for entry in waiting {
-            self.settle(entry.record, from: entry.sender, rounds: entry.rounds + 1, round, &processes)
+            let sender = self.sender(entry.sender, in: processes)
+            self.settle(entry.record, from: sender, rounds: entry.rounds + 1, round, &processes)
         }
         for report in reports {
             self.counters.datagrams += 1
-            guard let sender = round.process(of: report) else {
+            guard let identity = round.process(of: report) else {
                 self.counters.unknownProcess += 1
                 continue
             }
-            self.read(report.datagram, from: sender) { accounts, record in
+            let sender = self.sender(identity, in: processes)
+            self.read(report.datagram, from: identity) { accounts, record in
                 accounts.settle(record, from: sender, rounds: 0, round, &processes)
             }
         }
+    }
+
+    /// What of a process the records of a datagram are settled with.
+    private mutating func sender(
+        _ identity: ProcessIdentity,
+        in processes: [ProcessIdentity: ProcessAccount]
+    ) -> ReportSender {
+        guard let process = processes[identity] else { return ReportSender(identity: identity) }
+        return ReportSender(
+            identity: identity,
+            name: process.details.name,
+            isResolved: process.isResolved,
+            group: self.endpoints.group(ProcessGroup(process.details))
+        )
     }
 
     private mutating func read(
@@ -107,7 +123,7 @@ struct ReportAccounts {
 
     private mutating func settle(
         _ record: Report.Record,
-        from sender: ProcessIdentity,
+        from sender: ReportSender,
         rounds: Int,
         _ round: ReportRound,
         _ processes: inout [ProcessIdentity: ProcessAccount]
@@ -120,43 +136,42 @@ struct ReportAccounts {
             self.counters[keyPath: reason] += 1
         } else {
             if rounds == 0 { self.counters.early += 1 }
-            self.waiting.append(Waiting(record: record, sender: sender, rounds: rounds))
+            self.waiting.append(Waiting(record: record, sender: sender.identity, rounds: rounds))
             if let exchange = record.exchange {
-                self.waitingExchanges.insert(.init(process: sender, exchange: exchange))
+                self.waitingExchanges.insert(.init(process: sender.identity, exchange: exchange))
             }
         }
     }
 
     private mutating func settle(
         _ record: Report.Record,
-        from sender: ProcessIdentity,
+        from sender: ReportSender,
         isLast: Bool,
         _ round: ReportRound,
         _ processes: inout [ProcessIdentity: ProcessAccount]
     ) -> Verdict {
-        guard let process = processes[sender], process.isResolved || isLast else { return .waits(\.unknownProcess) }
-        if let exchange = record.exchange, !isLast,
-            self.waitingExchanges.contains(.init(process: sender, exchange: exchange))
+        guard let group = sender.group, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
+        if !isLast, !self.waitingExchanges.isEmpty, let exchange = record.exchange,
+            self.waitingExchanges.contains(.init(process: sender.identity, exchange: exchange))
         {
             return .waits(\.late)
         }
-        let details = process.details
         switch record {
         case .request(let message):
-            return self.settle(message, isRequest: true, from: sender, details, isLast: isLast, round, &processes)
+            return self.settle(message, isRequest: true, from: sender, group, round, &processes)
         case .response(let message):
-            return self.settle(message, isRequest: false, from: sender, details, isLast: isLast, round, &processes)
+            return self.settle(message, isRequest: false, from: sender, group, round, &processes)
         case .outcome(let outcome):
-            self.end(outcome, of: sender, details, round)
+            self.end(outcome, of: sender, group, round)
             return .settled
         case .connection(let connection):
-            guard let (serial, socket) = round.socket(connection.cookie) else { return .waits(\.late) }
-            guard socket.owners.contains(sender) else { return .waits(\.foreign) }
-            let payload = socket.bytes.payload
+            guard let socket = round.socket(connection.cookie) else { return .waits(\.late) }
+            guard socket.owners.contains(sender.identity) else { return .waits(\.foreign) }
+            let payload = socket.payload
             let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
             if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-            let growth = self.claims[serial, default: SocketClaims()].claim(connection, of: payload)
-            processes[sender]?.explain(growth.total)
+            let growth = self.claims[socket.serial, default: SocketClaims()].claim(connection, of: payload)
+            processes[sender.identity]?.explain(growth.total)
             return .settled
         }
     }
@@ -164,13 +179,12 @@ struct ReportAccounts {
     private mutating func settle(
         _ message: Report.Message,
         isRequest: Bool,
-        from sender: ProcessIdentity,
-        _ details: ProcessDetails,
-        isLast: Bool,
+        from sender: ReportSender,
+        _ group: EndpointAccounts.Group,
         _ round: ReportRound,
         _ processes: inout [ProcessIdentity: ProcessAccount]
     ) -> Verdict {
-        if self.exchanges.has(message, isRequest: isRequest, of: sender) {
+        if self.exchanges.has(message, isRequest: isRequest, of: sender.identity) {
             self.counters.duplicate += 1
             return .settled
         }
@@ -181,16 +195,16 @@ struct ReportAccounts {
                 self.counters.malformedRecords += 1
                 return .settled
             }
-            guard let (serial, socket) = round.socket(message.cookie) else { return .waits(\.late) }
-            guard socket.owners.contains(sender) else { return .waits(\.foreign) }
-            let payload = socket.bytes.payload
+            guard let socket = round.socket(message.cookie) else { return .waits(\.late) }
+            guard socket.owners.contains(sender.identity) else { return .waits(\.foreign) }
+            let payload = socket.payload
             let isSent = isRequest == (message.role != .server)
             // Of a connection older than the daemon only the rest was counted, and positions say nothing about that.
-            let isFromBirth = !socket.observation.preexisting
+            let isFromBirth = !socket.preexisting
             if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
                 return .waits(\.impossible)
             }
-            let (verdict, growth) = self.claims[serial, default: SocketClaims()]
+            let (verdict, growth) = self.claims[socket.serial, default: SocketClaims()]
                 .claim(message.interval, isSent: isSent, of: payload)
             switch verdict {
             case .accepted: break
@@ -201,7 +215,7 @@ struct ReportAccounts {
                 self.counters.overlapping += 1
                 return .settled
             }
-            processes[sender]?.explain(growth.total)
+            processes[sender.identity]?.explain(growth.total)
             wire = socket.wire(of: message.interval.bytes)
             if !isFromBirth { quality = max(quality, .inferred) }
         } else {
@@ -212,12 +226,11 @@ struct ReportAccounts {
             message,
             isRequest: isRequest,
             of: sender,
-            named: details.name,
             startedAt: round.wall(message.startedAt),
             quality: quality
         )
-        let name = EndpointName(role: EndpointRole(message.role), host: message.host, route: message.route)
-        self.endpoints.change(ProcessGroup(details), name) {
+        let name = EndpointName(message.role, host: message.host, route: message.route)
+        self.endpoints.change(group, name) {
             $0.add(message, isRequest: isRequest, wire: wire, quality: quality)
         }
         return .settled
@@ -225,22 +238,17 @@ struct ReportAccounts {
 
     private mutating func end(
         _ outcome: Report.Outcome,
-        of sender: ProcessIdentity,
-        _ details: ProcessDetails,
+        of sender: ReportSender,
+        _ group: EndpointAccounts.Group,
         _ round: ReportRound
     ) {
-        guard !self.exchanges.has(outcome, of: sender) else {
+        guard !self.exchanges.has(outcome, of: sender.identity) else {
             self.counters.duplicate += 1
             return
         }
-        let bytes = self.exchanges.end(
-            outcome,
-            of: sender,
-            named: details.name,
-            startedAt: round.wall(outcome.startedAt)
-        )
-        let name = EndpointName(role: EndpointRole(outcome.role), host: outcome.host, route: outcome.route)
-        self.endpoints.change(ProcessGroup(details), name) { $0.add(outcome, bytes: bytes) }
+        let bytes = self.exchanges.end(outcome, of: sender, startedAt: round.wall(outcome.startedAt))
+        let name = EndpointName(outcome.role, host: outcome.host, route: outcome.route)
+        self.endpoints.change(group, name) { $0.add(outcome, bytes: bytes) }
     }
 
     /// Percentiles are taken once a tick.
@@ -259,45 +267,6 @@ struct ReportAccounts {
     var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
 }
 
-/// What the kernel's counts were after a round of observations, for looking up what a report speaks of.
-struct ReportRound {
-    private let sockets: [UInt64: SocketAccount]
-    /// By cookie. `nil`: several sockets have it (MPTCP), so that it names none.
-    private var serials: [UInt64: UInt64?] = [:]
-    private var identities: [Int32: [ProcessIdentity]] = [:]
-    /// Wall clock at `CLOCK_BOOTTIME` 0.
-    private let bootedAt: Int64
-
-    init(sockets: [UInt64: SocketAccount], processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
-        self.sockets = sockets
-        self.bootedAt = bootedAt
-        self.serials.reserveCapacity(sockets.count)
-        for (serial, socket) in sockets {
-            let cookie = socket.observation.cookie.rawValue
-            self.serials[cookie] = self.serials[cookie] == nil ? .some(serial) : .some(nil)
-        }
-        for process in processes { self.identities[process.pid, default: []].append(process) }
-    }
-
-    /// The process that sent a report: of several that had its pid the one that had begun then, or the last one.
-    func process(of report: ReceivedReport) -> ProcessIdentity? {
-        let candidates = self.identities[report.pid] ?? []
-        guard let ticks = report.startTicks else {
-            return candidates.max { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
-        }
-        return candidates.first { $0.startBoottimeNanoseconds / ReceivedReport.nanosecondsPerTick == ticks }
-    }
-
-    func socket(_ cookie: UInt64) -> (serial: UInt64, account: SocketAccount)? {
-        guard let serial = self.serials[cookie] ?? nil, let account = self.sockets[serial] else { return nil }
-        return (serial, account)
-    }
-
-    func wall(_ boottime: UInt64) -> Timestamp {
-        Timestamp(nanosecondsSinceEpoch: self.bootedAt &+ Int64(clamping: boottime))
-    }
-}
-
 extension Report.Record {
     fileprivate var exchange: UInt64? {
         switch self {
@@ -305,16 +274,5 @@ extension Report.Record {
         case .outcome(let outcome): outcome.exchange
         case .connection: nil
         }
-    }
-}
-
-extension SocketAccount {
-    /// What of the wire bytes so far is that of so much payload.
-    fileprivate func wire(of payload: UInt64) -> UInt64 {
-        let bytes = self.bytes
-        let wire = (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
-        let whole = bytes.payload.total
-        guard whole > 0 else { return 0 }
-        return UInt64(Double(wire) * (Double(min(payload, whole)) / Double(whole)))
     }
 }
