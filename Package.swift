@@ -15,6 +15,7 @@ let package = Package(
         .executable(name: "trafficctl", targets: ["trafficctl"]),
         .library(name: "TrafficKit", targets: ["TrafficKit"]),
         .library(name: "TrafficKitNIO", targets: ["TrafficKitNIO"]),
+        .library(name: "TrafficKitAsyncHTTPClient", targets: ["TrafficKitAsyncHTTPClient"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -95,6 +96,18 @@ let package = Package(
         .target(
             name: "TrafficKitNIO",
             dependencies: ["TrafficKit", "TrafficReport", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TrafficKitAsyncHTTPClient",
+            dependencies: [
+                "TrafficKit", "TrafficKitNIO", "TrafficReport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
             swiftSettings: strict
         ),
 
@@ -206,6 +219,17 @@ let package = Package(
             name: "TrafficKitNIOTests",
             dependencies: [
                 "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficKitAsyncHTTPClientTests",
+            dependencies: [
+                "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport", "TrafficReport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: strict

@@ -19,8 +19,9 @@ struct TLSRecordScanner {
 
     /// Bytes of the stream so far.
     private(set) var position: UInt64
-    /// What passes are no records: from here on every piece is taken for one.
-    private(set) var isLost = false
+    /// This piece does not go on with a record: all of it is taken for one. The next may begin a record anew, as where the first bytes that
+    /// are seen are the rest of one.
+    private var isLost = false
     private var header: [UInt8] = []
     private var from: UInt64
     /// Bytes of the record that are yet to come.
@@ -35,6 +36,7 @@ struct TLSRecordScanner {
     /// - Parameter emit: Gets the records that are complete.
     mutating func scan(_ bytes: Span<UInt8>, _ emit: (Record) -> Void) {
         let end = self.position + UInt64(bytes.count)
+        if self.isLost { (self.isLost, self.header, self.left) = (false, [], 0) }
         var index = 0
         while index < bytes.count, !self.isLost {
             if self.left > 0 {

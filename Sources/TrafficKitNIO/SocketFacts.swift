@@ -5,20 +5,59 @@ import Glibc
 #endif
 
 /// What the kernel says of a channel's socket.
-struct SocketFacts {
-    /// `SO_COOKIE`.
-    let cookie: UInt64
+struct SocketFacts: Hashable {
+    /// `SO_COOKIE`; 0: unknown.
+    private(set) var cookie: UInt64 = 0
+    /// Bytes that the process gave it; retransmissions are none.
+    private(set) var sentBytes: UInt64 = 0
+    /// Bytes that the process took from it.
+    private(set) var receivedBytes: UInt64 = 0
 
-    /// - Returns: `nil` where the channel has no socket, as in tests of pipelines, or it is closed.
-    init?(of context: ChannelHandlerContext) {
-        let cookie = try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+    init() {}
+
+    /// All are 0 where the channel has no socket, as in tests of pipelines, or it is closed; the bytes where it is none of TCP, or not
+    /// connected yet.
+    init(of context: ChannelHandlerContext) {
+        let isActive = context.channel.isActive
+        let facts = try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable(
             of: NIOBSDSocket.Handle.self
-        ) { socket in
-            var cookie: UInt64 = 0
-            var length = socklen_t(MemoryLayout<UInt64>.size)
-            return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0
+        ) { SocketFacts(of: $0, isConnected: isActive) }
+        self = (facts ?? nil) ?? SocketFacts()
+    }
+
+    init(of socket: CInt, isConnected: Bool) {
+        var length = socklen_t(MemoryLayout<UInt64>.size)
+        if getsockopt(socket, SOL_SOCKET, SO_COOKIE, &self.cookie, &length) != 0 { self.cookie = 0 }
+        guard isConnected else { return }
+        // What arrives between the two calls would be missing: again, until nothing did.
+        for _ in 0..<100 {
+            var unread: CInt = 0
+            guard let before = Self.info(socket), ioctl(socket, UInt(FIONREAD), &unread) == 0,
+                let after = Self.info(socket)
+            else { return }
+            self.sentBytes = after[Self.sent] &- after[Self.retransmitted] &+ after[Self.notSent] & 0xffff_ffff
+            // The other side's end is counted as a byte.
+            let hasEnded = Self.ended.contains(UInt8(truncatingIfNeeded: after[0].littleEndian))
+            self.receivedBytes = after[Self.received] &- UInt64(unread) &- (hasEnded ? 1 : 0)
+            if before[Self.received] == after[Self.received] { return }
         }
-        guard let cookie else { return nil }
-        self.cookie = cookie
+    }
+
+    // MARK: TCP_INFO
+
+    /// Words of `struct tcp_info` (include/uapi/linux/tcp.h), which Glibc has without its newer fields.
+    private typealias Info = InlineArray<28, UInt64>
+    private static let received = 128 / 8
+    /// In the first half of its word.
+    private static let notSent = 144 / 8
+    private static let sent = 200 / 8
+    private static let retransmitted = 208 / 8
+    /// States, in its first byte, in which a FIN was received: `TCP_TIME_WAIT`, `TCP_CLOSE_WAIT`, `TCP_LAST_ACK`, `TCP_CLOSING`.
+    private static let ended: Set<UInt8> = [6, 8, 9, 11]
+
+    private static func info(_ socket: CInt) -> Info? {
+        var info = Info(repeating: 0)
+        var length = socklen_t(MemoryLayout<Info>.size)
+        return getsockopt(socket, CInt(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 ? info : nil
     }
 }

@@ -8,10 +8,10 @@ import Glibc
 
 /// Counts the HTTP/1.x messages of a connection, in the bytes that pass.
 ///
-/// Without TLS it belongs at the head of the pipeline, before anything has been sent or received:
-/// `channel.pipeline.addHandler(_, position: .first)` in a bootstrap's initializer. With TLS it belongs behind the TLS handler, and a
-/// ``TrafficTLSHandler`` at the head: messages are then reported with their bytes of the socket. It hands on everything as it is. What is sent
-/// counts when the kernel has taken it.
+/// Without TLS it belongs at the head of the pipeline; with TLS behind the TLS handler, and a ``TrafficTLSHandler`` at the head: messages
+/// are then reported with their bytes of the socket. `channel.pipeline.syncOperations.addTrafficHandlers(role:)` puts them there: in a
+/// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
+/// as it is. What is sent counts when the kernel has taken it.
 public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -25,6 +25,7 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
         var reported: Report.Role { self == .client ? .client : .server }
     }
 
+    private let role: Role
     private let monitor: TrafficMonitor
     private var exchanges: HTTP1Exchanges
     /// Of a connection with TLS.
@@ -38,17 +39,33 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     ///   - tls: At the head of the same pipeline, of a connection with TLS.
     public init(role: Role, monitor: TrafficMonitor = .shared, tls: TrafficTLSHandler? = nil) {
         self.monitor = monitor
-        self.exchanges = HTTP1Exchanges(
+        self.role = role
+        self.tls = tls
+        (self.exchanges, self.account) = Self.begin(role, monitor, tls, SocketFacts())
+    }
+
+    private static func begin(
+        _ role: Role,
+        _ monitor: TrafficMonitor,
+        _ tls: TrafficTLSHandler?,
+        _ socket: SocketFacts
+    ) -> (HTTP1Exchanges, TLSAccount?) {
+        let exchanges = HTTP1Exchanges(
             role: role.reported,
+            cookie: socket.cookie,
+            // With TLS these are positions in the plaintext, which begins here.
+            sent: tls == nil ? socket.sentBytes : 0,
+            received: tls == nil ? socket.receivedBytes : 0,
             makeExchange: { monitor.makeExchange() },
             naming: { host, target in monitor.name(host: host, target: target) }
         )
-        self.account = tls.map { _ in TLSAccount(role: role.reported) }
-        self.tls = tls
+        let account = TLSAccount(role: role.reported, sent: socket.sentBytes, received: socket.receivedBytes)
+        return (exchanges, tls == nil ? nil : account)
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
-        self.exchanges.cookie = SocketFacts(of: context)?.cookie ?? 0
+        let socket = SocketFacts(of: context)
+        (self.exchanges, self.account) = Self.begin(self.role, self.monitor, self.tls, socket)
         self.tls?.plaintext = self
     }
 

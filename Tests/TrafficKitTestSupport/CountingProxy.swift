@@ -29,19 +29,30 @@ public final class CountingProxy: Sendable {
     private let queue = DispatchQueue(label: "counting proxy", attributes: .concurrent)
 
     public init(to target: Int, cutAfter cut: UInt64? = nil) throws {
-        self.listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        (self.listener, self.port) = try Self.listen()
         (self.target, self.cut) = (UInt16(target), cut)
+        Thread.detachNewThread { self.accept() }
+    }
+
+    /// A port of loopback that nobody listens on.
+    public static func freePort() throws -> Int {
+        let (listener, port) = try Self.listen()
+        close(listener)
+        return port
+    }
+
+    private static func listen() throws -> (listener: Int32, port: Int) {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = Self.loopback(0)
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let listener = self.listener
         let result = withUnsafeMutablePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
+                bind(listener, $0, length) == 0 && Glibc.listen(listener, 64) == 0
+                    && getsockname(listener, $0, &length) == 0
             }
         }
         guard result else { throw Failure(call: "bind", code: errno) }
-        self.port = Int(UInt16(bigEndian: address.sin_port))
-        Thread.detachNewThread { self.accept() }
+        return (listener, Int(UInt16(bigEndian: address.sin_port)))
     }
 
     /// Of each connection, in the order in which they came, once all are over.

@@ -1,7 +1,8 @@
 public import Foundation
+import Glibc
 
 /// A program of the system, run to its end.
-public struct Tool {
+public struct Tool: Sendable {
     public struct Failure: Error, CustomStringConvertible {
         public let description: String
     }
@@ -34,20 +35,32 @@ public struct Tool {
         // Files: no pipe can be full, or be read by nobody.
         let files = (0..<3).map { _ in folder.appending(path: "tool-\(UUID().uuidString)") }
         defer { for file in files { try? FileManager.default.removeItem(at: file) } }
-        try (input ?? Data()).write(to: files[0])
-        for file in files.dropFirst() { try Data().write(to: file) }
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = [name] + arguments
-        process.standardInput = try FileHandle(forReadingFrom: files[0])
-        process.standardOutput = try FileHandle(forWritingTo: files[1])
-        process.standardError = try FileHandle(forWritingTo: files[2])
-        try process.run()
-        process.waitUntilExit()
+        for file in files { try (file == files[0] ? input ?? Data() : Data()).write(to: file) }
+        let status = try Self.spawn([name] + arguments, files.map(\.path))
         return Tool(
-            status: process.terminationStatus,
+            status: status,
             output: String(decoding: try Data(contentsOf: files[1]), as: UTF8.self),
             error: String(decoding: try Data(contentsOf: files[2]), as: UTF8.self)
         )
+    }
+
+    /// Foundation's `Process` waits for the end of all who inherit its descriptors, daemons among them.
+    private static func spawn(_ words: [String], _ files: [String]) throws -> Int32 {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        for (index, file) in files.enumerated() {
+            posix_spawn_file_actions_addopen(&actions, Int32(index), file, index == 0 ? O_RDONLY : O_WRONLY, 0)
+        }
+        // What other tests have open is not for a daemon; those that are not open do no harm.
+        for descriptor: Int32 in 3..<1_024 { posix_spawn_file_actions_addclose(&actions, descriptor) }
+        let arguments = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var pid: pid_t = 0
+        let result = posix_spawnp(&pid, words[0], &actions, nil, arguments, environ)
+        guard result == 0 else { throw Failure(description: "\(words[0]): \(String(cString: strerror(result)))") }
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0 && errno == EINTR {}
+        return status & 0x7f == 0 ? status >> 8 & 0xff : -(status & 0x7f)
     }
 }

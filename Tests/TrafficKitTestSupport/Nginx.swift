@@ -1,0 +1,110 @@
+import Foundation
+
+/// nginx with its own counters: `/file` has 300,000 bytes, `/text` comes in chunks if gzip is accepted, `/to/…` redirects to `/file`, uploads
+/// to `/put/…` are kept. Plain on `port`, TLS 1.2 and 1.3 on `tlsPort`.
+public final class Nginx: Sendable {
+    /// A line of its log: plaintext bytes of a request and its response.
+    public struct Entry: Hashable, Sendable {
+        public var requestBytes: UInt64
+        public var responseBytes: UInt64
+        public var bodyBytes: UInt64
+        public var status: UInt16
+        public var target: String
+    }
+
+    /// Half of it is left when it is compressed.
+    public static let text = (0..<10_000).map { "\($0 * 2_654_435_761 % 1_000_007) " }.joined()
+
+    public let port: Int
+    public let tlsPort: Int
+    private let folder: URL
+
+    public init() async throws {
+        let certificates = try await Certificates.local
+        self.folder = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
+        for name in ["root/put", "tmp"] {
+            try FileManager.default.createDirectory(
+                at: self.folder.appending(path: name),
+                withIntermediateDirectories: true
+            )
+        }
+        // Whoever the workers run as.
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: self.folder.path)
+        try Data(repeating: 7, count: 300_000).write(to: self.folder.appending(path: "root/file"))
+        try Data(Self.text.utf8).write(to: self.folder.appending(path: "root/text"))
+        var ports = (0, 0)
+        for attempt in 0... {
+            // Free now; another may be faster.
+            ports = (try CountingProxy.freePort(), try CountingProxy.freePort())
+            let text = Self.configuration(self.folder.path, ports, certificates)
+            try Data(text.utf8).write(to: self.folder.appending(path: "nginx.conf"))
+            // It comes back when it listens.
+            let tool = try await Self.nginx(self.folder, [], mayFail: attempt < 4)
+            if tool.status == 0 { break }
+        }
+        (self.port, self.tlsPort) = ports
+    }
+
+    private static func nginx(_ folder: URL, _ arguments: [String], mayFail: Bool) async throws -> Tool {
+        let path = ["PATH=\(ProcessInfo.processInfo.environment["PATH"] ?? ""):/usr/sbin"]
+        return try await Tool.run(
+            "env",
+            path + ["nginx", "-p", folder.path, "-e", "error.log", "-c", "nginx.conf"] + arguments,
+            mayFail: mayFail
+        )
+    }
+
+    /// Its log, without what is still at work.
+    public func log() throws -> [Entry] {
+        let text = String(decoding: try Data(contentsOf: self.folder.appending(path: "access.log")), as: UTF8.self)
+        return text.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count == 5, let request = UInt64(words[0]), let response = UInt64(words[1]),
+                let body = UInt64(words[2]), let status = UInt16(words[3])
+            else { return nil }
+            return Entry(
+                requestBytes: request,
+                responseBytes: response,
+                bodyBytes: body,
+                status: status,
+                target: String(words[4])
+            )
+        }
+    }
+
+    public func stop() async throws {
+        _ = try await Self.nginx(self.folder, ["-s", "stop"], mayFail: true)
+        // It may be removing files of its own.
+        try? FileManager.default.removeItem(at: self.folder)
+    }
+
+    private static func configuration(_ folder: String, _ ports: (Int, Int), _ certificates: Certificates) -> String {
+        """
+        \(getuid() == 0 ? "user root;" : "")
+        worker_processes 1;
+        pid nginx.pid;
+        events { worker_connections 256; }
+        http {
+            log_format counts '$request_length $bytes_sent $body_bytes_sent $status $request_uri';
+            access_log access.log counts;
+            keepalive_requests 10000;
+            absolute_redirect off;
+            client_max_body_size 100m;
+            client_body_temp_path tmp/1; proxy_temp_path tmp/2; fastcgi_temp_path tmp/3; uwsgi_temp_path tmp/4;
+            scgi_temp_path tmp/5;
+            server {
+                listen 127.0.0.1:\(ports.0);
+                listen 127.0.0.1:\(ports.1) ssl;
+                ssl_certificate \(certificates.certificate);
+                ssl_certificate_key \(certificates.key);
+                ssl_protocols TLSv1.2 TLSv1.3;
+                root root;
+                location / { }
+                location /text { gzip on; gzip_types *; }
+                location /to/ { return 302 /file; }
+                location /put/ { dav_methods PUT; }
+            }
+        }
+        """
+    }
+}
