@@ -10,16 +10,20 @@ extension ChannelPipeline.SynchronousOperations {
     ///   - role: Whether requests go out or come in here.
     ///   - monitor: What is told.
     ///   - tls: The TLS handler of this pipeline, if the connection has TLS.
+    ///   - routes: What a server's router calls the requests of this connection.
     public func addTrafficHandlers(
         role: TrafficHTTP1Handler.Role,
         monitor: TrafficMonitor = .shared,
-        behind tls: (any ChannelHandler)? = nil
+        behind tls: (any ChannelHandler)? = nil,
+        routes: TrafficRoutes? = nil
     ) throws {
         guard let tls else {
-            return try self.addHandler(TrafficHTTP1Handler(role: role, monitor: monitor), position: .first)
+            let handler = TrafficHTTP1Handler(role: role, monitor: monitor, routes: routes)
+            return try self.addHandler(handler, position: .first)
         }
         let counter = TrafficTLSHandler()
+        let handler = TrafficHTTP1Handler(role: role, monitor: monitor, tls: counter, routes: routes)
         try self.addHandler(counter, position: .first)
-        try self.addHandler(TrafficHTTP1Handler(role: role, monitor: monitor, tls: counter), position: .after(tls))
+        try self.addHandler(handler, position: .after(tls))
     }
 }

@@ -31,23 +31,32 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     /// Of a connection with TLS.
     private var account: TLSAccount?
     private let tls: TrafficTLSHandler?
+    private var routed: RoutedRecords?
     private var error: (any Error)?
 
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
     ///   - monitor: What it tells. While that is stopped nothing is reported.
     ///   - tls: At the head of the same pipeline, of a connection with TLS.
-    public init(role: Role, monitor: TrafficMonitor = .shared, tls: TrafficTLSHandler? = nil) {
+    ///   - routes: What a server's router calls the requests of this connection.
+    public init(
+        role: Role,
+        monitor: TrafficMonitor = .shared,
+        tls: TrafficTLSHandler? = nil,
+        routes: TrafficRoutes? = nil
+    ) {
         self.monitor = monitor
         self.role = role
         self.tls = tls
-        (self.exchanges, self.account) = Self.begin(role, monitor, tls, SocketFacts())
+        self.routed = routes.map { RoutedRecords($0) }
+        (self.exchanges, self.account) = Self.begin(role, monitor, tls, routes, SocketFacts())
     }
 
     private static func begin(
         _ role: Role,
         _ monitor: TrafficMonitor,
         _ tls: TrafficTLSHandler?,
+        _ routes: TrafficRoutes?,
         _ socket: SocketFacts
     ) -> (HTTP1Exchanges, TLSAccount?) {
         let exchanges = HTTP1Exchanges(
@@ -56,7 +65,11 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
             // With TLS these are positions in the plaintext, which begins here.
             sent: tls == nil ? socket.sentBytes : 0,
             received: tls == nil ? socket.receivedBytes : 0,
-            makeExchange: { monitor.makeExchange() },
+            makeExchange: {
+                let exchange = monitor.makeExchange()
+                routes?.began(exchange: exchange)
+                return exchange
+            },
             naming: { host, target in monitor.name(host: host, target: target) }
         )
         let account = TLSAccount(role: role.reported, sent: socket.sentBytes, received: socket.receivedBytes)
@@ -65,7 +78,7 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
 
     public func handlerAdded(context: ChannelHandlerContext) {
         let socket = SocketFacts(of: context)
-        (self.exchanges, self.account) = Self.begin(self.role, self.monitor, self.tls, socket)
+        (self.exchanges, self.account) = Self.begin(self.role, self.monitor, self.tls, self.routed?.routes, socket)
         self.tls?.plaintext = self
     }
 
@@ -120,13 +133,19 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     }
 
     private func report(_ records: [Report.Record], isLast: Bool = false) {
+        var placed = records
+        if self.account != nil {
+            placed = []
+            for record in records { self.account?.take(record) }
+            self.account?.report(of: self.exchanges, isLast: isLast) { placed.append($0) }
+        }
         let monitor = self.monitor
-        guard self.account != nil else {
-            for record in records { monitor.report(record) }
+        guard self.routed != nil else {
+            for record in placed { monitor.report(record) }
             return
         }
-        for record in records { self.account?.take(record) }
-        self.account?.report(of: self.exchanges, isLast: isLast) { monitor.report($0) }
+        self.routed?.release { monitor.report($0) }
+        for record in placed { self.routed?.pass(record) { monitor.report($0) } }
     }
 
     // MARK: End

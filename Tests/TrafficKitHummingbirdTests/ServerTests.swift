@@ -1,0 +1,167 @@
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+import Logging
+import NIOCore
+import NIOSSL
+import Testing
+import TrafficKit
+import TrafficKitHummingbird
+import TrafficKitTestSupport
+import TrafficReport
+
+/// An application of Hummingbird and curl, with a proxy between them that counts the socket's bytes.
+@Suite("Hummingbird against curl")
+struct ServerTests {
+    struct Run {
+        var records: Records
+        var bytes: [CountingProxy.Bytes]
+    }
+
+    private static func router() -> Router<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: TrafficMiddleware())
+        router.get("/users/:id") { _, context in "user \(context.parameters.get("id") ?? "")" }
+        router.get("/private/:id") { _, _ in "private" }
+        router.get("/size/:count") { _, context -> ByteBuffer in
+            ByteBuffer(repeating: 7, count: context.parameters.get("count", as: Int.self) ?? 0)
+        }
+        // In chunks, as it comes.
+        router.put("/echo/:name") { request, _ in Response(status: .ok, body: .init(asyncSequence: request.body)) }
+        router.get("/broken") { _, _ -> String in throw HTTPError(.internalServerError) }
+        return router
+    }
+
+    private static func server(_ monitor: TrafficMonitor, isTLS: Bool) async throws -> HTTPServerBuilder {
+        guard isTLS else { return .http1(reportingTo: monitor) }
+        let certificates = try await Certificates.local
+        let configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.certificate).map { .certificate($0) },
+            privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.key, format: .pem))
+        )
+        return try .tls(.http1(reportingTo: monitor), tlsConfiguration: configuration)
+    }
+
+    private func run(isTLS: Bool, _ body: (CountingProxy) async throws -> Void) async throws -> Run {
+        let monitor = TrafficMonitor()
+        let records = Records()
+        let filter = TrafficFilter(exclude: [.init(path: "/private")])
+        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let application = Application(
+            router: Self.router(),
+            server: try await Self.server(monitor, isTLS: isTLS),
+            configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { port.yield($0.localAddress?.port ?? 0) },
+            logger: logger
+        )
+        let bytes = try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await application.run() }
+            let proxy = try CountingProxy(to: try #require(await ports.first { _ in true }))
+            try await body(proxy)
+            let bytes = await proxy.stop()
+            group.cancelAll()
+            try await group.waitForAll()
+            return bytes
+        }
+        return Run(records: records, bytes: bytes)
+    }
+
+    private func curl(
+        _ proxy: CountingProxy,
+        isTLS: Bool,
+        _ options: [String],
+        _ paths: [String]
+    ) async throws
+        -> [Curl.Transfer]
+    {
+        let authority = try await Certificates.local.authority
+        let base = "\(isTLS ? "https" : "http")://localhost:\(proxy.port)"
+        return try await Curl.run(["--http1.1", "--cacert", authority] + options, paths.map { base + $0 })
+    }
+
+    private func expectEveryByte(_ run: Run) {
+        let explained = run.records.bytes(role: .server)
+        #expect(explained.toServer == run.bytes.reduce(0) { $0 + $1.toServer })
+        #expect(explained.toClient == run.bytes.reduce(0) { $0 + $1.toClient })
+        for message in run.records.requests + run.records.responses {
+            #expect(message.interval.bytes == message.messageBytes + message.tlsBytes && message.quality == .exact)
+        }
+    }
+
+    @Test("90 exchanges on one connection have the router's paths", arguments: [false, true])
+    func routes(isTLS: Bool) async throws {
+        var transfers: [Curl.Transfer] = []
+        let run = try await self.run(isTLS: isTLS) { proxy in
+            let paths = (0..<90).map { ["/users/\($0)?q=secret", "/size/\($0 * 1_000)", "/nothing/\($0)"][$0 % 3] }
+            transfers = try await self.curl(proxy, isTLS: isTLS, [], paths)
+        }
+        #expect(run.bytes.count == 1)
+        self.expectEveryByte(run)
+        let routes = (0..<90).map { ["/users/{id}", "/size/{count}", "/nothing/{id}"][$0 % 3] }
+        #expect(run.records.requests.map(\.route) == routes)
+        #expect(run.records.responses.map(\.route) == routes)
+        #expect(run.records.outcomes.map(\.route) == routes)
+        #expect(run.records.outcomes.map(\.ending) == (0..<90).map { $0 % 3 == 2 ? .http4xx : .ok })
+        #expect(run.records.requests.map(\.messageBytes) == transfers.map(\.requestBytes))
+        #expect(run.records.responses.map(\.bodyBytes) == transfers.map(\.bodyBytes))
+        #expect(
+            run.records.responses.map { UInt64($0.lineBytes) + UInt64($0.headerBytes) } == transfers.map(\.headerBytes)
+        )
+    }
+
+    @Test("uploads that come back in chunks, an error, and what the app keeps out", arguments: [false, true])
+    func bodies(isTLS: Bool) async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "upload-\(UUID().uuidString)")
+        try Data(repeating: 7, count: 500_009).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        var transfers: [Curl.Transfer] = []
+        let run = try await self.run(isTLS: isTLS) { proxy in
+            transfers = try await self.curl(proxy, isTLS: isTLS, ["-H", "Expect:", "-T", file.path], ["/echo/one"])
+            let chunked = ["-H", "Expect:", "-H", "Transfer-Encoding: chunked", "-T", file.path]
+            transfers += try await self.curl(proxy, isTLS: isTLS, chunked, ["/echo/two"])
+            _ = try await self.curl(proxy, isTLS: isTLS, [], ["/private/1", "/broken", "/private/2", "/users/1"])
+        }
+        self.expectEveryByte(run)
+        #expect(run.bytes.count == 3)
+        #expect(run.records.requests.map(\.route) == ["/echo/{name}", "/echo/{name}", "/broken", "/users/{id}"])
+        #expect(run.records.outcomes.map(\.ending) == [.ok, .ok, .http5xx, .ok])
+        let (requests, responses) = (run.records.requests.prefix(2), run.records.responses.prefix(2))
+        #expect(requests.map { $0.bodyBytes + $0.framingBytes } == transfers.map(\.uploadBytes))
+        #expect(requests.map(\.bodyBytes) == [500_009, 500_009] && responses.map(\.bodyBytes) == [500_009, 500_009])
+        #expect(responses.allSatisfy { $0.framingBytes > 0 })
+        let excluded = run.records.connections.values.map(\.received.excluded).reduce(0, +)
+        #expect(excluded > 100)
+    }
+
+    @Test("100 pipelined requests have their own routes", arguments: [false, true])
+    func pipelined(isTLS: Bool) async throws {
+        let requests = (0..<100).map { index in
+            "GET \(["/users/\(index)", "/none/\(index)", "/private/\(index)", "/broken"][index % 4]) HTTP/1.1\r\nHost: h\r\n"
+                + (index == 99 ? "Connection: close\r\n\r\n" : "\r\n")
+        }
+        let run = try await self.run(isTLS: isTLS) { proxy in
+            let input = Data(requests.joined().utf8)
+            if isTLS {
+                let arguments = [
+                    "s_client", "-quiet", "-connect", "127.0.0.1:\(proxy.port)", "-servername", "localhost",
+                ]
+                try await Tool.run("openssl", arguments, input: input)
+            } else {
+                try await Tool.run(
+                    "bash",
+                    ["-c", "exec 3<>/dev/tcp/127.0.0.1/\(proxy.port); cat >&3; cat <&3"],
+                    input: input
+                )
+            }
+        }
+        self.expectEveryByte(run)
+        let routes = (0..<100).filter { $0 % 4 != 2 }.map { ["/users/{id}", "/none/{id}", "", "/broken"][$0 % 4] }
+        #expect(run.records.requests.map(\.route) == routes)
+        #expect(run.records.responses.map(\.route) == routes)
+        #expect(Set(run.records.responses.map(\.status)) == [200, 404, 500])
+    }
+}
