@@ -103,6 +103,17 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
     }
 
+    @Test("the rest of a record that began before is no plaintext, and what follows is in step again")
+    func restOfRecord() {
+        var stream = TLSStream(position: 1_000)
+        stream.passed(ciphertext: [UInt8](repeating: 0xaa, count: 100).span)
+        var flight = Flight()
+        flight.add(50)
+        Self.pass(flight, &stream)
+        #expect(Self.interval(stream, 0, 50) == [1_100, 1_172, 72])
+        #expect(stream.beside == 1_100 && stream.position == 1_172)
+    }
+
     @Test("what is no TLS has its place, too, and never traps")
     func garbage() {
         var stream = TLSStream()

@@ -1,0 +1,77 @@
+import Glibc
+import Testing
+
+@testable import TrafficKitNIO
+
+@Suite("What the kernel says of a socket's streams")
+struct SocketFactsTests {
+    /// Two ends of a TCP connection on loopback.
+    private static func connection() throws -> (client: Int32, server: Int32) {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        defer { close(listener) }
+        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, length) == 0 && listen(listener, 1) == 0 && getsockname(listener, $0, &length) == 0
+                    && connect(client, $0, length) == 0
+            }
+        }
+        try #require(result)
+        return (client, accept(listener, nil, nil))
+    }
+
+    private static func read(_ socket: Int32, _ count: Int) {
+        var buffer = [UInt8](repeating: 0, count: count)
+        recv(socket, &buffer, count, Int32(MSG_WAITALL))
+    }
+
+    @Test("bytes that were sent, and those that were read of what arrived; an end is none")
+    func bytes() throws {
+        let (client, server) = try Self.connection()
+        defer { for socket in [client, server] { close(socket) } }
+        let none = SocketFacts(of: client, isConnected: true)
+        #expect(none.cookie != 0 && none.sentBytes == 0 && none.receivedBytes == 0)
+        #expect(write(client, [UInt8](repeating: 1, count: 1_000), 1_000) == 1_000)
+        #expect(SocketFacts(of: client, isConnected: true).sentBytes == 1_000)
+        Self.read(server, 300)
+        #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 300)
+        Self.read(server, 700)
+        #expect(write(client, [2], 1) == 1)
+        shutdown(client, Int32(SHUT_WR))
+        Self.read(server, 2)  // until the end
+        let facts = SocketFacts(of: server, isConnected: true)
+        #expect(facts.receivedBytes == 1_001 && facts.sentBytes == 0)
+        #expect(facts.cookie != none.cookie)
+        #expect(SocketFacts(of: client, isConnected: true).sentBytes == 1_001)
+    }
+
+    @Test("what the other side has no room for was sent all the same")
+    func full() throws {
+        let (client, server) = try Self.connection()
+        defer { for socket in [client, server] { close(socket) } }
+        let flags = fcntl(client, F_GETFL)
+        try #require(fcntl(client, F_SETFL, flags | O_NONBLOCK) == 0)
+        let piece = [UInt8](repeating: 1, count: 65_536)
+        var taken = 0
+        while true {
+            let size = write(client, piece, piece.count)
+            guard size > 0 else { break }
+            taken += size
+        }
+        #expect(taken > 0 && SocketFacts(of: client, isConnected: true).sentBytes == UInt64(taken))
+        #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 0)
+    }
+
+    @Test("what is no TCP socket has no bytes, and what is no socket no cookie")
+    func others() {
+        let datagrams = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        defer { close(datagrams) }
+        let facts = SocketFacts(of: datagrams, isConnected: true)
+        #expect(facts.cookie != 0 && facts.sentBytes == 0 && facts.receivedBytes == 0)
+        #expect(SocketFacts(of: -1, isConnected: true) == SocketFacts())
+    }
+}
