@@ -6,6 +6,9 @@ public struct Certificates: Sendable {
     public let certificate: String
     public let key: String
 
+    private static let folder = FileManager.default.temporaryDirectory.appending(
+        path: "trafficd-ca-\(UUID().uuidString)"
+    )
     private static let made = Task { try await Certificates() }
 
     /// Made once.
@@ -14,7 +17,8 @@ public struct Certificates: Sendable {
     }
 
     private init() async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "trafficd-ca-\(getpid())")
+        let folder = Self.folder
+        atexit { try? FileManager.default.removeItem(at: Certificates.folder) }
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let path = { (name: String) in folder.appending(path: name).path }
         (self.authority, self.certificate, self.key) = (path("ca.pem"), path("leaf.pem"), path("leaf.key"))
