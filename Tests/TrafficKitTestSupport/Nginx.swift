@@ -74,8 +74,10 @@ public final class Nginx: Sendable {
 
     public func stop() async throws {
         _ = try await Self.nginx(self.folder, ["-s", "stop"], mayFail: true)
-        // It may be removing files of its own.
-        try? FileManager.default.removeItem(at: self.folder)
+        // It may be removing its own files as we do: then once more.
+        for _ in 0..<3 where FileManager.default.fileExists(atPath: self.folder.path) {
+            try? FileManager.default.removeItem(at: self.folder)
+        }
     }
 
     private static func configuration(_ folder: String, _ ports: (Int, Int), _ certificates: Certificates) -> String {
