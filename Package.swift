@@ -148,6 +148,21 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // A server and a client that use the library, to try it with. Not installed.
+        .executableTarget(
+            name: "trafficexample",
+            dependencies: [
+                "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitHummingbird",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+
         // Makes known traffic and prints what its calls returned: the ground truth of the accuracy tests.
         .executableTarget(
             name: "trafficgen",
@@ -272,7 +287,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "GroundTruth", "TrafficExport", "TrafficKitTestSupport", "TrafficModel", "TrafficReport", "trafficd",
-                "trafficctl",
+                "trafficctl", "trafficexample",
                 "trafficgen", .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             exclude: ["Help"],

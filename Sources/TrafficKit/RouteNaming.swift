@@ -103,12 +103,15 @@ enum SegmentNaming {
 
     static func name(of segment: Substring) -> String {
         if self.isIdentifier(segment) { return self.place }
-        // A hash in the name of a file: main.3f2a9c1b.js.
+        // In the name of a file: main.3f2a9c1b.js, invoice-20261.pdf, 4711.png. Versions (1.0) stay.
         guard segment.contains(".") else { return String(segment) }
         let parts = segment.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.map { self.isHash($0, least: 8) || self.isUUID($0) ? self.place : String($0) }.joined(
-            separator: "."
-        )
+        let isFile = parts.last?.utf8.allSatisfy(\.isLetter) == true
+        return parts.enumerated().map { index, part in
+            let isNumber = isFile && index == parts.count - 2 && part.utf8.count >= 3 && self.isNumber(part)
+            let isPlace = isNumber || self.isHash(part, least: 8) || self.isUUID(part) || self.isNumbered(part)
+            return isPlace ? self.place : String(part)
+        }.joined(separator: ".")
     }
 
     private static func isIdentifier(_ segment: Substring) -> Bool {

@@ -261,5 +261,105 @@ extension SystemTests {
             _ = try await python.exit()
             try await server.stop()
         }
+
+        /// The example's server and client.
+        private func shop(_ daemon: Daemon, seconds: Int, _ body: (Program) async throws -> Void) async throws {
+            let example = Machine.programs.directory.appending(path: "trafficexample")
+            let port = String(try freePort())
+            let socket = ["--port", port, "--report-socket", daemon.directories.reportSocket.path]
+            let server = try Program(example, ["serve"] + socket)
+            let client = try Program(example, ["buy", "--seconds", "\(seconds)", "--rate", "20"] + socket)
+            try await body(client)
+            server.signal(SIGTERM)
+            _ = try await server.exit()
+        }
+
+        @Test("Hummingbird and AsyncHTTPClient: both ends of every API have the same bytes, all of them exact")
+        func example() async throws {
+            try await withDaemon { daemon in
+                try await self.shop(daemon, seconds: 3) { client in
+                    #expect(try await client.exit() == 0, "\(client.errorText)")
+                    let endpoints = try #require(try await self.settledShop(daemon).endpoints)
+                    let client = endpoints.filter { $0.role == .client }.sorted { $0.sent.total < $1.sent.total }
+                    let server = endpoints.filter { $0.role == .server }.sorted {
+                        $0.received.total < $1.received.total
+                    }
+                    #expect(endpoints.allSatisfy { $0.quality == .exact })
+                    #expect(client.count > 6 && client.count == server.count)
+                    for (one, other) in zip(client, server) {
+                        #expect(one.sent == other.received && one.received == other.sent)
+                        #expect(one.requests == other.requests && one.responses == other.responses)
+                    }
+                    #expect(server.contains { $0.route == "/images/{name}" })
+                    #expect(client.contains { $0.route == "/images/{id}.png" })
+                    #expect(server.first { $0.route == "/recommendations" }?.waste.throttled ?? 0 > 0)
+                    #expect(client.first { $0.route == "/cart" }?.waste.redirected ?? 0 > 0)
+                    #expect(server.first { $0.route == "/checkout" }?.duration?.p50 ?? 0 >= 80_000)
+                }
+                let snapshot = try await daemon.snapshot()
+                let explained = (snapshot.processes ?? []).filter { $0.explained > 0 }
+                #expect(explained.count == 2)
+                for process in explained {
+                    #expect(process.details.name == "trafficexample")
+                    #expect(process.unattributed == 0 && process.explained == process.bytes.payload.total)
+                }
+                #expect(snapshot.capture.reports.inferred == 0 && snapshot.capture.reports.rejected == 0)
+            }
+        }
+
+        /// Once both ends have told of as many exchanges.
+        private func settledShop(_ daemon: Daemon) async throws -> Snapshot {
+            let deadline = ContinuousClock.now + .seconds(20)
+            while true {
+                let snapshot = try await daemon.snapshot()
+                let ended = [EndpointRole.client, .server].map { role in
+                    (snapshot.endpoints ?? []).filter { $0.role == role }
+                        .reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
+                }
+                if ended[0] > 0 && ended[0] == ended[1] || ContinuousClock.now > deadline { return snapshot }
+            }
+        }
+
+        @Test(
+            "a program that is killed between request and response leaves a request, and no response",
+            .needs("python3")
+        )
+        func killed() async throws {
+            let script = """
+                import socket
+                with socket.create_server(("127.0.0.1", 0)) as server:
+                    print(server.getsockname()[1], flush=True)
+                    connection, _ = server.accept()
+                    request = b""
+                    while not request.endswith(b"\\r\\n\\r\\n"):
+                        request += connection.recv(4096)
+                    print("asked", flush=True)
+                    connection.recv(4096)
+                """
+            try await withDaemon { daemon in
+                let listener = try Program(try #require(Machine.path(of: "python3")), ["-c", script])
+                let port = String(decoding: try #require(try await listener.line()), as: UTF8.self)
+                let client = try Program(
+                    Machine.programs.directory.appending(path: "trafficexample"),
+                    ["buy", "--port", port, "--report-socket", daemon.directories.reportSocket.path]
+                )
+                #expect(try await listener.line() == Data("asked".utf8))
+                // Records wait for a tenth of a second before they are sent.
+                var snapshot = try await daemon.snapshot()
+                for _ in 0..<100 where snapshot.endpoints?.isEmpty != false { snapshot = try await daemon.snapshot() }
+                client.signal(SIGKILL)
+                _ = try? await client.exit()
+                snapshot = try await daemon.snapshot()
+                let endpoint = try #require(snapshot.endpoints?.first)
+                #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.outcomes == [:])
+                #expect(endpoint.received == MessageBytes() && endpoint.sent.message > 0)
+                let answer = try await daemon.get("/v1/exchanges")
+                let exchanges = try JSONDecoder().decode(ExchangeReport.self, from: answer.output).exchanges
+                let exchange = try #require(exchanges.first)
+                #expect(exchange.request?.message == endpoint.sent.message && exchange.response == nil)
+                let process = try #require(snapshot.processes?.first { $0.explained > 0 })
+                #expect(process.explained == process.bytes.payload.total)
+            }
+        }
     }
 }

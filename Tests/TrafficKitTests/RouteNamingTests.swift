@@ -17,6 +17,8 @@ struct RouteNamingTests {
             ("/blob/da39a3ee5e6b4b0d3255bfef95601890afd80709", "/blob/{id}"),
             ("/blob/deadbeefdeadbeef", "/blob/deadbeefdeadbeef"),
             ("/static/main.3f2a9c1b.js", "/static/main.{id}.js"), ("/static/jquery.min.js", "/static/jquery.min.js"),
+            ("/images/thing-1001.png", "/images/{id}.png"), ("/images/4711.png", "/images/{id}.png"),
+            ("/lib/jquery-3.7.1.js", "/lib/jquery-3.7.1.js"), ("/v1.12.100/x", "/v1.12.100/x"),
             ("/t/eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9", "/t/{id}"), ("/u/01ARZ3NDEKTSV4RRFFQ69G5FAV", "/u/{id}"),
             ("/blog/how-to-configure-http2-on-a-small-server", "/blog/how-to-configure-http2-on-a-small-server"),
             ("/blog/AnIntroductionToSwiftConcurrency", "/blog/AnIntroductionToSwiftConcurrency"),
