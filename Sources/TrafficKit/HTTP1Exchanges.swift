@@ -143,9 +143,11 @@ package struct HTTP1Exchanges {
     // MARK: Requests
 
     private mutating func scanRequests(_ bytes: Span<UInt8>, _ time: UInt64, _ report: (Report.Record) -> Void) {
-        var events: [HTTP1Scanner.Event] = []
-        self.requests.scanner.scan(bytes) { events.append($0) }
-        for event in events { self.request(event, time, report) }
+        // Out of self for the time: what it tells changes the rest.
+        var scanner = HTTP1Scanner(.request)
+        swap(&scanner, &self.requests.scanner)
+        scanner.scan(bytes) { self.request($0, time, report) }
+        swap(&scanner, &self.requests.scanner)
     }
 
     private mutating func request(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (Report.Record) -> Void) {
@@ -198,9 +200,10 @@ package struct HTTP1Exchanges {
     // MARK: Responses
 
     private mutating func scanResponses(_ bytes: Span<UInt8>, _ time: UInt64, _ report: (Report.Record) -> Void) {
-        var events: [HTTP1Scanner.Event] = []
-        self.responses.scanner.scan(bytes) { events.append($0) }
-        for event in events { self.response(event, time, report) }
+        var scanner = HTTP1Scanner(.response)
+        swap(&scanner, &self.responses.scanner)
+        scanner.scan(bytes) { self.response($0, time, report) }
+        swap(&scanner, &self.responses.scanner)
     }
 
     private mutating func response(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (Report.Record) -> Void) {

@@ -41,12 +41,56 @@ enum HTTP1Body: Hashable {
     }
 }
 
+/// Fields that matter for a message's bytes and its name (RFC 9110 section 5.1: in any case).
+enum HTTP1Field: Hashable {
+    case host, contentLength, transferEncoding, contentEncoding, contentType
+    case cookie
+    case other
+
+    /// Its value is needed, and not its length alone.
+    var isWanted: Bool { self != .cookie && self != .other }
+
+    /// Compared as bytes: a string for every field would be most of the work.
+    init(name: [UInt8]) {
+        func isName(_ word: StaticString) -> Bool {
+            word.utf8CodeUnitCount == name.count && word.withUTF8Buffer { bytes in
+                bytes.indices.allSatisfy { bytes[$0] == name[$0] | (name[$0] >= 0x41 && name[$0] <= 0x5a ? 0x20 : 0) }
+            }
+        }
+        self =
+            switch name.count {
+            case 4 where isName("host"): .host
+            case 6 where isName("cookie"): .cookie
+            case 10 where isName("set-cookie"): .cookie
+            case 12 where isName("content-type"): .contentType
+            case 14 where isName("content-length"): .contentLength
+            case 16 where isName("content-encoding"): .contentEncoding
+            case 17 where isName("transfer-encoding"): .transferEncoding
+            default: .other
+            }
+    }
+}
+
+/// A connection's media types are nearly always the same.
+struct LastMediaType {
+    private var bytes: [UInt8] = []
+    private var last = Report.ContentClass.unknown
+
+    mutating func contentClass(of mediaType: ArraySlice<UInt8>) -> Report.ContentClass {
+        if !self.bytes.elementsEqual(mediaType) || self.bytes.isEmpty {
+            self.bytes = Array(mediaType)
+            self.last = Report.ContentClass(mediaType: String(decoding: mediaType, as: UTF8.self))
+        }
+        return self.last
+    }
+}
+
 extension HTTP1Head {
     /// - Parameter value: Without white space at its ends.
-    mutating func take(field name: String, value: String) {
-        switch name {
-        case "host": self.host = value
-        case "content-length":
+    mutating func take(_ field: HTTP1Field, value: String) {
+        switch field {
+        case .host: self.host = value
+        case .contentLength:
             // A list of equal lengths is one (RFC 9110 section 8.6).
             let lengths = value.split(separator: ",").map { UInt64($0.trimmed) }
             guard let first = lengths.first ?? nil, lengths.allSatisfy({ $0 == first }),
@@ -56,21 +100,15 @@ extension HTTP1Head {
                 return
             }
             self.contentLength = first
-        case "transfer-encoding":
+        case .transferEncoding:
             let codings = value.lowercased().split(separator: ",").map(\.trimmed)
             if self.isChunked { self.isAmbiguous = true }  // applied twice
             self.isChunked = codings.last == "chunked"
-        case "content-encoding": self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
-        case "content-type": self.contentClass = Report.ContentClass(mediaType: value)
-        default: break
+        case .contentEncoding: self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
+        case .contentType: self.contentClass = Report.ContentClass(mediaType: value)
+        case .cookie, .other: break
         }
     }
-
-    /// Fields whose values are needed.
-    static let wanted: Set<String> = [
-        "host", "content-length", "transfer-encoding", "content-encoding", "content-type",
-    ]
-    static let cookies: Set<String> = ["cookie", "set-cookie"]
 }
 
 extension Report.ContentClass {

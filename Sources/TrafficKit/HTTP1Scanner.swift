@@ -53,9 +53,12 @@ package struct HTTP1Scanner {
     package private(set) var position: UInt64 = 0
     private var lengths = Lengths()
     private var head = HTTP1Head()
+    /// Of a line, a field's name or its value, where that is needed. Keeps its memory.
     private var text: [UInt8] = []
-    private var fieldName = ""
+    /// `nil` between two fields.
+    private var field: HTTP1Field?
     private var fieldLength: UInt64 = 0
+    private var mediaTypes = LastMediaType()
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
     /// Methods of requests that wait for their response, oldest first.
@@ -97,11 +100,30 @@ package struct HTTP1Scanner {
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
+            case .line:
+                let end = bytes.firstLineFeed(from: index)
+                self.lengths.line += UInt64(end - index)
+                self.keep(bytes.extracting(index..<end), Self.longestLine)
+                self.position += UInt64(end - index)
+                index = end
+                if index < bytes.count { self.take(&index, bytes, emit) }
+            case .fieldValue:
+                let end = bytes.firstLineFeed(from: index)
+                self.lengths.header += UInt64(end - index)
+                self.fieldLength += UInt64(end - index)
+                if self.field?.isWanted == true { self.keep(bytes.extracting(index..<end), Self.longestValue) }
+                self.position += UInt64(end - index)
+                index = end
+                if index < bytes.count { self.take(&index, bytes, emit) }
             default:
-                self.step(bytes[index], emit)
-                index += 1
+                self.take(&index, bytes, emit)
             }
         }
+    }
+
+    private mutating func take(_ index: inout Int, _ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+        self.step(bytes[index], emit)
+        index += 1
     }
 
     /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
@@ -150,12 +172,12 @@ package struct HTTP1Scanner {
                 self.lengths.framing += 1  // RFC 9112 section 2.2
             } else {
                 self.lengths.line += 1
-                self.text = [byte]
+                self.begin(byte)
                 self.state = .line
             }
         case .line:
             self.lengths.line += 1
-            if isLineEnd { self.endLine(emit) } else { self.keep(byte, Self.longestLine) }
+            if isLineEnd { self.endLine(emit) }  // the others are taken together
         case .fieldStart:
             self.lengths.header += 1
             if isLineEnd {
@@ -163,22 +185,22 @@ package struct HTTP1Scanner {
                 self.endHead(emit)
             } else if byte == UInt8(ascii: "\r") {
                 break  // of the blank line
-            } else if (byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")) && !self.fieldName.isEmpty {
+            } else if (byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")) && self.field != nil {
                 self.fieldLength += 1  // goes on (RFC 9112 section 5.2)
                 self.keep(byte, Self.longestValue)
                 self.state = .fieldValue
             } else {
                 self.endField()
                 self.fieldLength = 1
-                self.text = [byte]
+                self.begin(byte)
                 self.state = .fieldName
             }
         case .fieldName:
             self.lengths.header += 1
             self.fieldLength += 1
             if byte == UInt8(ascii: ":") {
-                self.fieldName = String(decoding: self.text, as: UTF8.self).lowercased()
-                self.text = []
+                self.field = HTTP1Field(name: self.text)
+                self.text.removeAll(keepingCapacity: true)
                 self.state = .fieldValue
             } else if isLineEnd {
                 self.refuse(emit)
@@ -188,7 +210,7 @@ package struct HTTP1Scanner {
         case .fieldValue:
             self.lengths.header += 1
             self.fieldLength += 1
-            if isLineEnd { self.state = .fieldStart } else { self.keep(byte, Self.longestValue) }
+            if isLineEnd { self.state = .fieldStart }  // the others are taken together
         case .chunkSize, .chunkExtension:
             self.lengths.framing += 1
             self.stepChunkLine(byte, emit)
@@ -212,25 +234,43 @@ package struct HTTP1Scanner {
         }
     }
 
+    private mutating func begin(_ byte: UInt8) {
+        self.text.removeAll(keepingCapacity: true)
+        self.text.append(byte)
+    }
+
     private mutating func keep(_ byte: UInt8, _ limit: Int) {
         if self.text.count < limit { self.text.append(byte) }
+    }
+
+    private mutating func keep(_ bytes: Span<UInt8>, _ limit: Int) {
+        let count = min(bytes.count, limit - self.text.count)
+        guard count > 0 else { return }
+        self.text.reserveCapacity(self.text.count + count)
+        for index in 0..<count { self.text.append(bytes[index]) }
     }
 
     // MARK: Head
 
     private mutating func endLine(_ emit: (Event) -> Void) {
-        let words = String(decoding: self.text, as: UTF8.self).trimmedLineEnd.split(separator: " ", maxSplits: 2)
         self.head = HTTP1Head()
-        self.fieldName = ""
-        self.fieldLength = 0
+        (self.field, self.fieldLength) = (nil, 0)
+        if self.text.last == UInt8(ascii: "\r") { self.text.removeLast() }
+        let space = UInt8(ascii: " ")
+        guard let first = self.text.firstIndex(of: space) else { return self.refuse(emit) }
+        let rest = self.text[first...].drop { $0 == space }
+        let second = rest.firstIndex(of: space) ?? rest.endIndex
         switch self.kind {
         case .request:
-            guard words.count == 3, let version = Report.HTTPVersion(http1: words[2]) else { return self.refuse(emit) }
-            (self.head.method, self.head.target) = (String(words[0]), String(words[1]))
+            let last = self.text[second...].drop { $0 == space }
+            guard let version = Report.HTTPVersion(http1: last), second > rest.startIndex else { return self.refuse(emit) }
+            self.head.method = String(decoding: self.text[..<first], as: UTF8.self)
+            self.head.target = String(decoding: rest[..<second], as: UTF8.self)
             self.head.version = version
         case .response:
-            guard words.count >= 2, let version = Report.HTTPVersion(http1: words[0]), words[1].utf8.count == 3,
-                let status = UInt16(words[1])
+            let digits = rest[..<second]
+            guard let version = Report.HTTPVersion(http1: self.text[..<first]), digits.count == 3,
+                let status = UInt16(decimal: digits)
             else { return self.refuse(emit) }
             self.head.status = status
             self.head.version = version
@@ -239,13 +279,19 @@ package struct HTTP1Scanner {
     }
 
     private mutating func endField() {
-        defer { (self.fieldName, self.fieldLength) = ("", 0) }
-        guard !self.fieldName.isEmpty else { return }
-        if HTTP1Head.cookies.contains(self.fieldName) {
-            self.lengths.cookie += self.fieldLength
-        } else if HTTP1Head.wanted.contains(self.fieldName) {
-            let value = String(decoding: self.text, as: UTF8.self).trimmedLineEnd.trimmed
-            self.head.take(field: self.fieldName, value: value)
+        defer { (self.field, self.fieldLength) = (nil, 0) }
+        switch self.field {
+        case nil, .other: break
+        case .cookie: self.lengths.cookie += self.fieldLength
+        case .contentLength where self.head.contentLength == nil && !self.head.isAmbiguous:
+            // Nearly always just digits.
+            if let length = UInt64(decimal: self.text.trimmed) {
+                self.head.contentLength = length
+            } else {
+                self.head.take(.contentLength, value: String(decoding: self.text.trimmed, as: UTF8.self))
+            }
+        case .contentType: self.head.contentClass = self.mediaTypes.contentClass(of: self.text.trimmed)
+        case let field?: self.head.take(field, value: String(decoding: self.text.trimmed, as: UTF8.self))
         }
     }
 
@@ -303,7 +349,7 @@ package struct HTTP1Scanner {
     private mutating func end(isComplete: Bool, _ emit: (Event) -> Void) {
         emit(.ended(self.lengths, at: self.position, isComplete: isComplete))
         self.lengths = Lengths()
-        self.text = []
+        self.text.removeAll(keepingCapacity: true)
         self.state = .idle
     }
 
@@ -320,17 +366,48 @@ package struct HTTP1Scanner {
 }
 
 extension Report.HTTPVersion {
-    fileprivate init?(http1 text: Substring) {
-        switch text {
-        case "HTTP/1.1": self = .http1_1
-        case "HTTP/1.0": self = .http1_0
+    fileprivate init?(http1 text: ArraySlice<UInt8>) {
+        guard text.count == 8, text.starts(with: "HTTP/1.".utf8) else { return nil }
+        switch text.last {
+        case UInt8(ascii: "1"): self = .http1_1
+        case UInt8(ascii: "0"): self = .http1_0
         default: return nil
         }
     }
 }
 
-extension String {
-    fileprivate var trimmedLineEnd: Substring { self.hasSuffix("\r") ? self.dropLast() : self[...] }
+extension Span<UInt8> {
+    /// - Returns: The end, where there is none.
+    fileprivate func firstLineFeed(from start: Int) -> Int {
+        var index = start
+        while index < self.count, self[index] != UInt8(ascii: "\n") { index += 1 }
+        return index
+    }
+}
+
+extension FixedWidthInteger {
+    /// - Returns: `nil` for anything but digits, and for what is too large.
+    fileprivate init?(decimal digits: ArraySlice<UInt8>) {
+        guard !digits.isEmpty else { return nil }
+        self = 0
+        for byte in digits {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+            let (product, isOver) = self.multipliedReportingOverflow(by: 10)
+            let (sum, isFar) = product.addingReportingOverflow(Self(byte - UInt8(ascii: "0")))
+            if isOver || isFar { return nil }
+            self = sum
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Without white space and the line's end at the ends.
+    fileprivate var trimmed: ArraySlice<UInt8> {
+        let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r") }
+        var slice = self[...].drop(while: isSpace)
+        while let last = slice.last, isSpace(last) { slice.removeLast() }
+        return slice
+    }
 }
 
 extension UInt8 {

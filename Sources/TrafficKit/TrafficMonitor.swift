@@ -100,6 +100,7 @@ public final class TrafficMonitor: Sendable {
 enum HostNaming {
     /// Of `Host` or an authority (RFC 3986 section 3.2): without user and port, in lower case.
     static func host(of authority: String) -> String {
+        if authority.utf8.allSatisfy(Self.isPlain) { return authority }
         var host = Substring(authority)
         if let at = host.lastIndex(of: "@") { host = host[host.index(after: at)...] }
         if host.hasPrefix("[") {
@@ -108,5 +109,15 @@ enum HostNaming {
             host = host[..<colon]
         }
         return host.lowercased()
+    }
+
+    /// Nothing to leave out or to change.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
+            UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
     }
 }

@@ -91,9 +91,9 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = Self.unwrapInboundIn(data)
         self.account?.received(plaintext: UInt64(buffer.readableBytes))
-        var records: [Report.Record] = []
-        self.exchanges.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { records.append($0) }
-        self.report(records)
+        self.reporting { exchanges, report in
+            exchanges.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds(), report)
+        }
         context.fireChannelRead(data)
     }
 
@@ -110,15 +110,22 @@ public final class TrafficHTTP1Handler: ChannelDuplexHandler, RemovableChannelHa
 
     private func sent(_ part: IOData) {
         let time = TrafficClock.nanoseconds()
-        var records: [Report.Record] = []
         self.account?.sent(plaintext: UInt64(part.readableBytes))
-        switch part {
-        case .byteBuffer(let buffer):
-            self.exchanges.sent(buffer.readableBytesUInt8Span, at: time) { records.append($0) }
-        case .fileRegion(let region):
-            self.exchanges.sentUnseen(UInt64(region.readableBytes), at: time) { records.append($0) }
+        self.reporting { exchanges, report in
+            switch part {
+            case .byteBuffer(let buffer): exchanges.sent(buffer.readableBytesUInt8Span, at: time, report)
+            case .fileRegion(let region): exchanges.sentUnseen(UInt64(region.readableBytes), at: time, report)
+            }
         }
-        self.report(records)
+    }
+
+    /// Reports what `body` makes of bytes: at once where nothing has to be added to it.
+    private func reporting(_ body: (inout HTTP1Exchanges, (Report.Record) -> Void) -> Void) {
+        let monitor = self.monitor
+        guard self.account != nil || self.routed != nil else { return body(&self.exchanges) { monitor.report($0) } }
+        var records: [Report.Record] = []
+        body(&self.exchanges) { records.append($0) }
+        if self.account != nil || !records.isEmpty { self.report(records) }
     }
 
     /// It is on its way to the TLS handler.

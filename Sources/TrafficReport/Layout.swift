@@ -43,11 +43,8 @@ struct ByteWriter {
     }
 
     mutating func write<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number) {
-        var rest = number
-        for _ in 0..<Number.bitWidth / 8 {
-            self.bytes.append(UInt8(truncatingIfNeeded: rest))
-            rest = rest >> 8
-        }
+        // One by one they would be most of what a record costs.
+        withUnsafeBytes(of: number.littleEndian) { self.bytes.append(contentsOf: $0) }
     }
 
     mutating func write(contentsOf bytes: some Sequence<UInt8>) {
@@ -89,9 +86,8 @@ struct ByteReader {
         let length = Number.bitWidth / 8
         defer { self.offset += length }
         guard self.offset + length <= bytes.count else { return 0 }
-        var number: Number = 0
-        for index in (0..<length).reversed() { number = number << 8 | Number(bytes[self.offset + index]) }
-        return number
+        let offset = self.offset
+        return Number(littleEndian: bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) })
     }
 
     /// - Returns: `nil` where it does not fit. What is no UTF-8 is replaced.

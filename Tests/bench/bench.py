@@ -268,6 +268,34 @@ class Bench:
                     f"(bound 100,000/s, 0, 100 %) {rows} rows, {before:.0f} to {resident_mib(process.pid):.0f} MiB",
                 )
 
+    def library(self) -> None:
+        """What reporting costs a server: the same server with it and without, in turns."""
+        seconds = self.seconds(10)
+        rates = {False: [], True: []}
+        costs = {False: [], True: []}
+        with self.daemon() as (_, directory):
+            for _ in range(self.runs):
+                for reports in (False, True):
+                    port = free_port()
+                    options = ["--report-socket", f"{directory}/report.sock"] if reports else ["--silent"]
+                    with self.child(self.program("trafficexample"), "serve", "--port", str(port), *options) as server:
+                        wait_for_port(port)
+                        url = f"http://127.0.0.1:{port}/orders/1"
+                        requests_per_second(url, 1)  # warm
+                        before = cpu_seconds(server.pid)
+                        rate = requests_per_second(url, seconds)
+                        rates[reports].append(rate)
+                        costs[reports].append((cpu_seconds(server.pid) - before) / (rate * seconds))
+            counters = self.snapshot(directory)["capture"]["reports"]
+        ratio = statistics.median(one / other for one, other in zip(rates[True], rates[False]))
+        extra = statistics.median(one - other for one, other in zip(costs[True], costs[False]))
+        base = statistics.median(costs[False])
+        self.row(
+            "library in a server, wrk, 64 connections",
+            f"x{ratio:.3f} of {statistics.median(rates[False]):,.0f} requests/s, {extra * 1e6:+.1f} us each beside {base * 1e6:.1f}",
+            f"(bound x0.97, 3 us) {counters['joined']:,} messages joined, {counters['dropped_by_senders']:,} records dropped",
+        )
+
     def report(self, rung: str) -> None:
         widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
         processors = os.cpu_count()
@@ -319,7 +347,7 @@ def requests_per_second(url: str, seconds: int) -> float:
 
 
 def main() -> None:
-    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports")
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library")
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
