@@ -53,9 +53,12 @@ enum HTTP1Field: Hashable {
     /// Compared as bytes: a string for every field would be most of the work.
     init(name: [UInt8]) {
         func isName(_ word: StaticString) -> Bool {
-            word.utf8CodeUnitCount == name.count && word.withUTF8Buffer { bytes in
-                bytes.indices.allSatisfy { bytes[$0] == name[$0] | (name[$0] >= 0x41 && name[$0] <= 0x5a ? 0x20 : 0) }
-            }
+            word.utf8CodeUnitCount == name.count
+                && word.withUTF8Buffer { bytes in
+                    bytes.indices.allSatisfy {
+                        bytes[$0] == name[$0] | (name[$0] >= 0x41 && name[$0] <= 0x5a ? 0x20 : 0)
+                    }
+                }
         }
         self =
             switch name.count {

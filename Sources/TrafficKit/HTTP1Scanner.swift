@@ -263,7 +263,9 @@ package struct HTTP1Scanner {
         switch self.kind {
         case .request:
             let last = self.text[second...].drop { $0 == space }
-            guard let version = Report.HTTPVersion(http1: last), second > rest.startIndex else { return self.refuse(emit) }
+            guard let version = Report.HTTPVersion(http1: last), second > rest.startIndex else {
+                return self.refuse(emit)
+            }
             self.head.method = String(decoding: self.text[..<first], as: UTF8.self)
             self.head.target = String(decoding: rest[..<second], as: UTF8.self)
             self.head.version = version
@@ -403,7 +405,9 @@ extension FixedWidthInteger {
 extension [UInt8] {
     /// Without white space and the line's end at the ends.
     fileprivate var trimmed: ArraySlice<UInt8> {
-        let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r") }
+        let isSpace = { (byte: UInt8) in
+            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
+        }
         var slice = self[...].drop(while: isSpace)
         while let last = slice.last, isSpace(last) { slice.removeLast() }
         return slice

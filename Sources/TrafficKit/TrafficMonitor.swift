@@ -35,9 +35,15 @@ public final class TrafficMonitor: Sendable {
         }
     }
 
-    private struct Running: Sendable {
+    private final class Running: Sendable {
         let configuration: Configuration
         let sender: ReportSender
+        let names = NameCache()
+
+        init(_ configuration: Configuration) {
+            self.configuration = configuration
+            self.sender = ReportSender(path: configuration.socketPath)
+        }
     }
 
     /// For a whole process, which is one app as a rule.
@@ -55,7 +61,7 @@ public final class TrafficMonitor: Sendable {
     public func start(_ configuration: Configuration = Configuration()) -> Bool {
         self.running.withLock { running in
             guard running == nil else { return false }
-            running = Running(configuration: configuration, sender: ReportSender(path: configuration.socketPath))
+            running = Running(configuration)
             return true
         }
     }
@@ -84,8 +90,20 @@ public final class TrafficMonitor: Sendable {
     ///   - template: The app's own route.
     /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
     public func name(host: String, target: String, template: String? = nil) -> (host: String, route: String)? {
-        guard let configuration = self.running.withLock({ $0?.configuration }) else { return nil }
-        let host = HostNaming.host(of: host)
+        guard let running = self.running.withLock({ $0 }) else { return nil }
+        guard template == nil else { return Self.name(host, target, template, running.configuration) }
+        return running.names.name(host: host, target: target) {
+            Self.name(host, target, nil, running.configuration)
+        }
+    }
+
+    private static func name(
+        _ authority: String,
+        _ target: String,
+        _ template: String?,
+        _ configuration: Configuration
+    ) -> (host: String, route: String)? {
+        let host = HostNaming.host(of: authority)
         guard configuration.filter.admits(host: host, path: target) else { return nil }
         return (host, configuration.naming.route(of: target, template: template))
     }
@@ -94,6 +112,37 @@ public final class TrafficMonitor: Sendable {
         guard let running = self.running.withLock({ $0 }) else { return }
         for observer in running.configuration.observers { observer.observe(record) }
         running.sender.send(record)
+    }
+}
+
+/// The names of the targets that come again and again: working one out takes longer than all the rest of an exchange.
+///
+/// It keeps no query and nothing long, and forgets everything when it is full.
+private final class NameCache: Sendable {
+    private struct Key: Hashable {
+        var host: String
+        var target: String
+    }
+
+    private static let limit = 512
+    private static let longestTarget = 128
+
+    private let names = Mutex<[Key: (host: String, route: String)?]>([:])
+
+    func name(
+        host: String,
+        target: String,
+        _ work: () -> (host: String, route: String)?
+    ) -> (host: String, route: String)? {
+        guard target.utf8.count <= Self.longestTarget, !target.utf8.contains(UInt8(ascii: "?")) else { return work() }
+        let key = Key(host: host, target: target)
+        if let known = self.names.withLock({ $0[key] }) { return known }
+        let name = work()
+        self.names.withLock { names in
+            if names.count >= Self.limit { names.removeAll(keepingCapacity: true) }
+            names[key] = .some(name)
+        }
+        return name
     }
 }
 

@@ -111,6 +111,26 @@ struct TrafficMonitorTests {
         #expect(sequences.count > ReportSender.backlog)
     }
 
+    @Test("a name is the same the thousandth time, and when more came than are remembered")
+    func repeatedNames() {
+        let monitor = TrafficMonitor()
+        let filter = TrafficFilter(exclude: [.init(path: "/private")])
+        monitor.start(.init(socketPath: "/nowhere", filter: filter))
+        let name = { (host: String, target: String, template: String?) in
+            monitor.name(host: host, target: target, template: template).map { $0.host + $0.route }
+        }
+        for round in 0..<3 {
+            for index in 0..<700 {
+                #expect(name("h:80", "/users/\(index)", nil) == "h/users/{id}")
+                #expect(name("h:80", "/private/\(index)", nil) == nil)
+                #expect(name("h", "/a?\(index)", nil) == "h/a")
+                #expect(name("h", "/users/\(index)", "/t\(round)") == "h/t\(round)")
+            }
+        }
+        monitor.stop()
+        #expect(name("h:80", "/users/1", nil) == nil)
+    }
+
     @Test("a daemon that comes, goes and comes again gets what is reported while it is there")
     func restartedDaemon() async throws {
         let clock = Mutex<UInt64>(5_000_000_000)
