@@ -48,6 +48,38 @@ struct RuntimeDirectoryTests {
         #expect(!FileManager.default.fileExists(atPath: socket))
     }
 
+    @Test("The socket for reports is anyone's to write to, a dead daemon's is removed, and both go with the daemon")
+    func reportSocket() throws {
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        func bindReports(at path: String) throws {
+            let descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue), 0)
+            defer { close(descriptor) }
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
+            let result = unsafe withUnsafeBytes(of: &address) { bytes in
+                unsafe bind(
+                    descriptor,
+                    bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
+                    socklen_t(MemoryLayout<sockaddr_un>.size)
+                )
+            }
+            try #require(result == 0)
+        }
+        var directory: RuntimeDirectory? = try RuntimeDirectory(taking: self.path)
+        try bindReports(at: try #require(directory).reportBindingPath)
+        try directory?.publishReportSocket()
+        let mode = try FileManager.default.attributesOfItem(atPath: self.path + "/report.sock")[.posixPermissions]
+        #expect(mode as? Int == 0o666)
+        directory = nil
+        let next = try RuntimeDirectory(taking: self.path)
+        #expect(!FileManager.default.fileExists(atPath: next.reportSocketPath))
+        try bindReports(at: next.reportBindingPath)
+        try next.publishReportSocket()
+        next.removeSocket()
+        #expect(!FileManager.default.fileExists(atPath: next.reportSocketPath))
+    }
+
     @Test("A file that is no socket is not removed")
     func foreignFile() throws {
         try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)

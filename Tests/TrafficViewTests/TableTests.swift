@@ -29,6 +29,53 @@ struct TableTests {
         #expect(lines.allSatisfy { $0.split(separator: "\t", omittingEmptySubsequences: false).count == 10 })
     }
 
+    @Test("APIs: columns go as it gets narrow, host, route and bytes stay", arguments: [160, 80])
+    func endpoints(width: Int) throws {
+        let snapshot = try Fixture.snapshotWithEndpoints().withEndpoints(sortedBy: .received, limit: 5)
+        let frame = Table.endpoints(snapshot).frame(width: width, typeface: Fixture.unicode, units: .bytes)
+        FrameTests.check(frame, width: width, height: .max, typeface: Fixture.unicode)
+        try FrameTests.compare(frame.plainText, with: "table-endpoints-\(width)")
+    }
+
+    @Test(
+        "APIs are sorted as asked, equal ones by name",
+        arguments: [
+            (EndpointSortKey.total, "/images/{name}"), (.sent, "/images/{name}"), (.received, "/orders/{id}"),
+            (.requests, "/orders/{id}"), (.failures, "/login"), (.wasted, "/login"),
+            (.host, "/v2/charges/{id}/captures"),
+            (.route, "/"), (.p90, "/v2/charges/{id}/captures"), (.process, "/v2/charges/{id}/captures"),
+        ]
+    )
+    func endpointOrder(key: EndpointSortKey, first: String) throws {
+        let sorted = try Fixture.snapshotWithEndpoints().withEndpoints(sortedBy: key).endpoints
+        let printable = sorted?.first { !$0.route.contains("\u{1b}") }
+        #expect(sorted?.count == 6 && printable?.route == first)
+    }
+
+    @Test("exchanges: those that ended and those that go on", arguments: [160, 80])
+    func exchanges(width: Int) throws {
+        let exchanges = [
+            try Fixture.exchange(1, status: 200, outcome: .ok), try Fixture.exchange(2, status: 503, outcome: .http5xx),
+            try Fixture.exchange(3, status: 200, outcome: nil), try Fixture.exchange(4, status: nil, outcome: nil),
+        ]
+        let table = Table.exchanges(exchanges)
+        let frame = table.frame(width: width, typeface: Fixture.unicode, units: .bytes)
+        FrameTests.check(frame, width: width, height: .max, typeface: Fixture.unicode)
+        try FrameTests.compare(frame.plainText, with: "table-exchanges-\(width)")
+        #expect(table.rows.map { $0[8] } == [.text("ok"), .text("http_5xx"), .text("receiving"), .text("waiting")])
+    }
+
+    @Test("ten letters for the phases, each a tenth of the time")
+    func phaseBar() {
+        #expect(PhaseBar.text([:]) == "")
+        #expect(PhaseBar.text([.wait: 0]) == "")
+        #expect(PhaseBar.text([.wait: 1]) == "wwwwwwwwww")
+        #expect(PhaseBar.text([.dns: 10, .connect: 10, .tls: 20, .send: 10, .wait: 30, .receive: 20]) == "dcttswwwrr")
+        #expect(PhaseBar.text([.send: 1, .wait: 1, .receive: 1]) == "sssswwwrrr")
+        #expect(PhaseBar.text([.wait: .max, .receive: .max]) == "wwwwwrrrrr")
+        #expect(PhaseBar.text([.connect: 1, .wait: 1_000_000]) == "wwwwwwwwww")
+    }
+
     @Test("sockets have a column of classes where there are classes")
     func classes() throws {
         let snapshot = try Fixture.snapshotWithClasses().withSockets(sortedBy: RowOrder(.total))

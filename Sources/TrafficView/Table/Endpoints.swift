@@ -84,11 +84,11 @@ extension Table {
             columns: [
                 Column("STARTED", "started_at", rank: 4), Column("PID", "pid", rank: 3),
                 Column("PROCESS", "process_name", cutTo: 8, rank: 5), Column("ROLE", "role", rank: 1),
-                Column("METHOD", "method", cutTo: 4, rank: 8), Column("HOST", "host", cutTo: 10),
-                Column("ROUTE", "route", cutTo: 12), Column("STATUS", "status"),
-                Column("OUTCOME", "outcome", rank: 7), Column("TIME", "duration_us"),
-                Column("PHASES", "phases", rank: 6), Column("SENT", "sent_bytes", rank: 9),
-                Column("RECV", "received_bytes", rank: 10), Column("HOP", "hop", rank: 0),
+                Column("METHOD", "method", cutTo: 4, rank: 7), Column("HOST", "host", cutTo: 10),
+                Column("ROUTE", "route", cutTo: 12), Column("STATUS", "status", rank: 6),
+                Column("OUTCOME", "outcome"), Column("TIME", "duration_us"),
+                Column("PHASES", "phases", rank: 10), Column("SENT", "sent_bytes", rank: 8),
+                Column("RECV", "received_bytes", rank: 9), Column("HOP", "hop", rank: 0),
                 Column("QUALITY", "quality", rank: 2),
             ],
             rows: exchanges.map { exchange in
