@@ -6,7 +6,8 @@ package enum Viewer: Sendable, Hashable {
     case administrator
     /// Any other local user, by the credentials of its connection: what belongs to its own processes.
     case user(UInt32)
-    /// Someone on the TCP listener, who has no credentials: all processes without their command lines, and no sockets.
+    /// Someone on the TCP listener, who has no credentials: all processes without their command lines, their APIs, no sockets and no
+    /// exchanges.
     ///
     /// That is what the metrics, which this listener is for, say anyway, and no more than any user of the host can read in `/proc`.
     /// Command lines carry passwords, and who talks to whom is nobody's business that only has the port number.

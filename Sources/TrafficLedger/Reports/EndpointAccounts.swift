@@ -24,7 +24,7 @@ struct EndpointAccounts {
     /// A service that is new where there is no room any more has no row of its own.
     mutating func group(_ group: ProcessGroup) -> Group {
         if let index = self.groups[group] { return Group(index: index) }
-        let group = self.accounts.count < self.limit ? group : .other
+        let group = max(self.accounts.count, self.names.count) < self.limit ? group : .other
         if let index = self.groups[group] { return Group(index: index) }
         self.groups[group] = self.names.count
         self.names.append((group, [:]))

@@ -10,6 +10,8 @@ struct ReportAccounts {
     /// Rounds.
     private static let patience = 3
     private static let waitingLimit = 4_096
+    /// Records between two datagrams of one sender.
+    private static let mostDropped: UInt32 = 1 << 20
 
     private struct Waiting {
         var record: Report.Record
@@ -97,9 +99,10 @@ struct ReportAccounts {
             self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
             self.counters.skippedRecords += UInt64(contents.skippedRecords)
             self.counters.malformedRecords += UInt64(contents.malformedRecords)
-            // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process.
+            // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process; one that is far
+            // larger, nobody's.
             let growth = contents.header.droppedRecords &- self.droppedBySender[sender, default: 0]
-            if growth > 0 && growth < UInt32.max / 2 {
+            if growth > 0 && growth <= Self.mostDropped {
                 self.counters.droppedBySenders += UInt64(growth)
                 self.droppedBySender[sender] = contents.header.droppedRecords
             }
