@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import TrafficKitNIO
+@testable import TrafficKit
 
 @Suite("What the kernel says of a socket's streams")
 struct SocketFactsTests {

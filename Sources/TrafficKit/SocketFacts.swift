@@ -1,31 +1,18 @@
-import NIOCore
-
-#if canImport(Glibc)
 import Glibc
-#endif
 
-/// What the kernel says of a channel's socket.
-struct SocketFacts: Hashable {
+/// What the kernel says of a socket of this process.
+package struct SocketFacts: Hashable, Sendable {
     /// `SO_COOKIE`; 0: unknown.
-    private(set) var cookie: UInt64 = 0
+    package private(set) var cookie: UInt64 = 0
     /// Bytes that the process gave it; retransmissions are none.
-    private(set) var sentBytes: UInt64 = 0
+    package private(set) var sentBytes: UInt64 = 0
     /// Bytes that the process took from it.
-    private(set) var receivedBytes: UInt64 = 0
+    package private(set) var receivedBytes: UInt64 = 0
 
-    init() {}
+    package init() {}
 
-    /// All are 0 where the channel has no socket, as in tests of pipelines, or it is closed; the bytes where it is none of TCP, or not
-    /// connected yet.
-    init(of context: ChannelHandlerContext) {
-        let isActive = context.channel.isActive
-        let facts = try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable(
-            of: NIOBSDSocket.Handle.self
-        ) { SocketFacts(of: $0, isConnected: isActive) }
-        self = (facts ?? nil) ?? SocketFacts()
-    }
-
-    init(of socket: CInt, isConnected: Bool) {
+    /// All are 0 where it is no socket; the bytes where it is none of TCP, or not connected.
+    package init(of socket: CInt, isConnected: Bool) {
         var length = socklen_t(MemoryLayout<UInt64>.size)
         if getsockopt(socket, SOL_SOCKET, SO_COOKIE, &self.cookie, &length) != 0 { self.cookie = 0 }
         guard isConnected else { return }
