@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "TrafficKitNIO", targets: ["TrafficKitNIO"]),
         .library(name: "TrafficKitAsyncHTTPClient", targets: ["TrafficKitAsyncHTTPClient"]),
         .library(name: "TrafficKitHummingbird", targets: ["TrafficKitHummingbird"]),
+        .library(name: "TrafficKitURLSession", targets: ["TrafficKitURLSession"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -123,6 +124,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "TrafficKitURLSession", dependencies: ["TrafficKit", "TrafficReport"], swiftSettings: strict),
 
         .executableTarget(
             name: "trafficd",
@@ -276,6 +278,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "TrafficKitTests", dependencies: ["TrafficKit", "TrafficReport"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficKitURLSessionTests",
+            dependencies: ["TrafficKit", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficReport"],
+            swiftSettings: strict
+        ),
         // The comparisons themselves, on made-up numbers: they would be worth nothing if they let a wrong count pass.
         .testTarget(
             name: "GroundTruthTests",

@@ -1,0 +1,38 @@
+import Foundation
+import FoundationNetworking
+import TrafficReport
+
+extension Report.Ending {
+    init(status: Int) {
+        self =
+            switch status {
+            case 400..<500: .http4xx
+            case 500...: .http5xx
+            default: .ok
+            }
+    }
+
+    /// - Parameter hasResponse: The head of a response has come.
+    init(_ error: any Error, hasResponse: Bool) {
+        guard let error = error as? URLError else {
+            self = .unknown
+            return
+        }
+        switch error.code {
+        case .cannotConnectToHost: self = .refused
+        case .cannotFindHost, .dnsLookupFailed: self = .dns
+        case .timedOut: self = .timeout
+        case .cancelled: self = .cancelled
+        case .badServerResponse: self = .truncated  // closed without a word
+        case .networkConnectionLost: self = .reset
+        case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate: self = .tls
+        // All that libcurl knows better.
+        case .unknown where hasResponse: self = .truncated
+        case .unknown where error.localizedDescription.contains("SSL"): self = .tls
+        default: self = .unknown
+        }
+    }
+
+    /// No request was sent: there was no connection to send it on.
+    var isBeforeRequest: Bool { self == .refused || self == .dns || self == .tls || self == .unknown }
+}

@@ -1,0 +1,170 @@
+import Foundation
+import FoundationNetworking
+import TrafficKit
+import TrafficReport
+
+/// What is known of a response.
+struct HopResponse {
+    let response: HTTPURLResponse
+    /// Of its body, decoded. `nil`: a redirect's, which URLSession keeps to itself.
+    let deliveredBytes: UInt64?
+    let isComplete: Bool
+    let startedAt: UInt64
+    let finishedAt: UInt64
+}
+
+extension Hop {
+    /// The request and its response, in the bytes of the socket where these are known.
+    ///
+    /// URLSession shows neither lines nor fields as they are on the wire. Of plain HTTP the sum is counted and the body known. What is left of a
+    /// request is its line, which libcurl makes of the URL, and its fields; where a path has dots the line is in `headerBytes`, too. What is
+    /// left of a response is there: status line, fields, chunk sizes. Of TLS all but the body is in `tlsBytes`: records, and the fields in them.
+    ///
+    /// - Parameters:
+    ///   - growth: What the exchange moved; `nil` if that can't be told.
+    ///   - isRepeated: The session asked again by itself, with credentials: these are several exchanges.
+    func messages(
+        _ end: HopResponse,
+        _ growth: SocketGrowth?,
+        isRepeated: Bool
+    ) -> (request: Report.Message, response: Report.Message)? {
+        guard let name = self.name else { return nil }
+        let growth = growth.flatMap { self.isPossible($0, end) ? $0 : nil }
+        var request = self.request(growth, isRepeated: isRepeated)
+        var response = self.response(end, growth, isRepeated: isRepeated)
+        (request.host, request.route) = (name.host, name.route)
+        (response.host, response.route) = (name.host, name.route)
+        (response.method, response.exchange, response.hop) = (request.method, request.exchange, request.hop)
+        request.finishedAt = end.startedAt
+        return (request, response)
+    }
+
+    /// A request without an answer: whether it was sent, and on which socket, can't be told any more.
+    func lonelyRequest(at time: UInt64) -> Report.Message? {
+        guard let name = self.name else { return nil }
+        var request = self.request(nil, isRepeated: false)
+        (request.host, request.route, request.finishedAt) = (name.host, name.route, time)
+        return request
+    }
+
+    /// `POST /path HTTP/1.1`; `nil` where libcurl writes the path in its own way (RFC 3986 section 5.2.4).
+    private var lineBytes: UInt64? {
+        let path = self.request.target.prefix { $0 != "?" }
+        guard !path.split(separator: "/").contains(where: { $0 == "." || $0 == ".." }) else { return nil }
+        return UInt64(self.request.method.utf8.count + self.request.target.utf8.count) + 12
+    }
+
+    /// No less than line, `Host`, blank line, body; and a status line with a blank one. What has less is another's.
+    private func isPossible(_ growth: SocketGrowth, _ end: HopResponse) -> Bool {
+        guard self.request.isPlain else {
+            return growth.sent.bytes >= self.body ?? 0 && growth.received.bytes >= end.bodyBytes(of: self.request) ?? 0
+        }
+        let host = UInt64(self.request.url?.host?.utf8.count ?? 0)
+        return growth.sent.bytes >= (self.lineBytes ?? 0) + host + 10 + (self.body ?? 0)
+            && growth.received.bytes >= 16 + (end.bodyBytes(of: self.request) ?? 0)
+    }
+
+    private func request(_ growth: SocketGrowth?, isRepeated: Bool) -> Report.Message {
+        var message = Report.Message(exchange: self.exchange)
+        message.hop = self.index
+        message.role = .client
+        message.method = self.request.method
+        message.startedAt = self.startedAt
+        message.bodyBytes = self.body ?? 0
+        message.decodedBodyBytes = self.body
+        message.declaredBodyBytes = self.body == 0 ? nil : self.body
+        message.version = self.request.isPlain ? .http1_1 : .unknown
+        message.quality = .inferred
+        if self.body != 0 {
+            message.contentClass = .init(mediaType: self.request.value(forHTTPHeaderField: "Content-Type") ?? "")
+        } else {
+            message.contentClass = .none
+        }
+        let fields = self.request.allHTTPHeaderFields ?? [:]
+        if let cookie = fields.first(where: { $0.key.lowercased() == "cookie" }) {
+            message.cookieBytes = UInt32(clamping: cookie.key.utf8.count + cookie.value.utf8.count + 4)
+        }
+        let line = self.request.isPlain ? self.lineBytes : nil
+        message.lineBytes = UInt32(clamping: line ?? 0)
+        guard let growth else {
+            message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
+            return message
+        }
+        message.cookie = growth.cookie
+        message.interval = growth.sent
+        guard self.request.isPlain else {
+            message.cookieBytes = 0
+            message.tlsBytes = growth.sent.bytes - message.bodyBytes
+            return message
+        }
+        message.headerBytes = UInt32(clamping: growth.sent.bytes - (line ?? 0) - message.bodyBytes)
+        let isChunked = self.body == nil || self.request.value(forHTTPHeaderField: "Transfer-Encoding") != nil
+        if line != nil && !isRepeated && !isChunked { message.quality = .exact }
+        return message
+    }
+
+    private func response(_ end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Message {
+        let http = end.response
+        var message = Report.Message(exchange: self.exchange)
+        message.role = .client
+        message.startedAt = end.startedAt
+        message.finishedAt = end.finishedAt
+        message.status = UInt16(clamping: http.statusCode)
+        message.isIncomplete = !end.isComplete
+        message.declaredBodyBytes = end.declaredBytes
+        message.decodedBodyBytes = end.deliveredBytes
+        message.quality = .inferred
+        let fields = http.allHeaderFields.reduce(into: [String: String]()) { fields, field in
+            if let name = field.key as? String { fields[name] = field.value as? String }
+        }
+        if let cookies = http.value(forHTTPHeaderField: "Set-Cookie") {
+            message.cookieBytes = UInt32(clamping: cookies.utf8.count + 14)
+        }
+        let body = end.bodyBytes(of: self.request)
+        message.bodyBytes = body ?? end.deliveredBytes ?? 0
+        message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
+        if let growth {
+            message.cookie = growth.cookie
+            message.interval = growth.received
+            let total = growth.received.bytes
+            if !self.request.isPlain {
+                message.bodyBytes = min(message.bodyBytes, total)
+                message.headerBytes = 0
+                message.cookieBytes = 0
+                message.tlsBytes = total - message.bodyBytes
+            } else if let body {
+                message.headerBytes = UInt32(clamping: total - body)
+                if !isRepeated && !end.isChunked && end.isComplete { message.quality = .exact }
+            } else {
+                // Encoded and without a length: the fields tell how much is not the body.
+                message.headerBytes = UInt32(clamping: min(UInt64(message.headerBytes), total))
+                message.bodyBytes = total - UInt64(message.headerBytes)
+            }
+        }
+        message.contentClass =
+            message.bodyBytes == 0 ? .none : .init(mediaType: http.value(forHTTPHeaderField: "Content-Type") ?? "")
+        return message
+    }
+
+    /// As HTTP/1.1 writes them, and the blank line.
+    private static func bytes(of fields: [String: String]) -> Int {
+        fields.reduce(2) { $0 + $1.key.utf8.count + $1.value.utf8.count + 4 }
+    }
+}
+
+extension HopResponse {
+    var declaredBytes: UInt64? {
+        self.response.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }
+    }
+
+    var isChunked: Bool { self.response.value(forHTTPHeaderField: "Transfer-Encoding") != nil }
+
+    /// Encoded, as on the wire; `nil`: can't be told (RFC 9112 section 6.3).
+    func bodyBytes(of request: URLRequest) -> UInt64? {
+        let status = self.response.statusCode
+        if request.method == "HEAD" || (100..<200).contains(status) || status == 204 || status == 304 { return 0 }
+        let coding = self.response.value(forHTTPHeaderField: "Content-Encoding")?.lowercased() ?? "identity"
+        if coding == "identity", let delivered = self.deliveredBytes { return delivered }
+        return self.isComplete && !self.isChunked ? self.declaredBytes : nil
+    }
+}
