@@ -56,6 +56,8 @@ extension Hop {
 
     /// No less than line, `Host`, blank line, body; and a status line with a blank one. What has less is another's.
     private func isPossible(_ growth: SocketGrowth, _ end: HopResponse) -> Bool {
+        // Its own is gone.
+        if end.response.value(forHTTPHeaderField: "Connection")?.lowercased() == "close" { return false }
         guard self.request.isPlain else {
             return growth.sent.bytes >= self.body ?? 0 && growth.received.bytes >= end.bodyBytes(of: self.request) ?? 0
         }
@@ -121,6 +123,7 @@ extension Hop {
             message.cookieBytes = UInt32(clamping: cookies.utf8.count + 14)
         }
         let body = end.bodyBytes(of: self.request)
+        // Decoded, where nothing better is known.
         message.bodyBytes = body ?? end.deliveredBytes ?? 0
         message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
         if let growth {
@@ -128,7 +131,7 @@ extension Hop {
             message.interval = growth.received
             let total = growth.received.bytes
             if !self.request.isPlain {
-                message.bodyBytes = min(message.bodyBytes, total)
+                message.bodyBytes = body ?? 0
                 message.headerBytes = 0
                 message.cookieBytes = 0
                 message.tlsBytes = total - message.bodyBytes
@@ -140,6 +143,8 @@ extension Hop {
                 message.headerBytes = UInt32(clamping: min(UInt64(message.headerBytes), total))
                 message.bodyBytes = total - UInt64(message.headerBytes)
             }
+        } else if body == nil {
+            message.quality = .estimated
         }
         message.contentClass =
             message.bodyBytes == 0 ? .none : .init(mediaType: http.value(forHTTPHeaderField: "Content-Type") ?? "")

@@ -150,4 +150,43 @@ struct EndingTests {
         let others = run.records.requests.filter { $0.route == "/silent" }
         #expect(others.count == 4 && others.allSatisfy { $0.cookie == 0 && $0.quality == .inferred })
     }
+
+    @Test("a session that nobody reports uses the same port: neither is whose bytes these were")
+    func disturbed() async throws {
+        let server = try ScriptedServer()
+        let run = try await SerialTests.run(to: server.port) { session, url in
+            let request = try SerialTests.request(url + "/held")
+            let task = Task { try await session.data(for: request) }
+            for await _ in server.arrivals { break }
+            let other = URLSession(configuration: .ephemeral)
+            _ = try await other.data(for: SerialTests.request(url + "/bytes/1000"))
+            server.release()
+            let (data, _) = try await task.value
+            #expect(data == Data("yes".utf8))
+            other.finishTasksAndInvalidate()
+        }
+        server.stop()
+        #expect(run.records.requests.map(\.cookie) == [0] && run.records.responses.map(\.cookie) == [0])
+        #expect(run.records.responses.map(\.quality) == [.inferred] && run.records.responses.map(\.bodyBytes) == [3])
+    }
+
+    @Test("a connection that the server has closed meanwhile: the next exchange has one of its own")
+    func stale() async throws {
+        let server = try ScriptedServer()
+        let (monitor, records) = (TrafficMonitor(), Records())
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try await SerialTests.use(.ephemeral, monitor) { session in
+            for _ in 0..<10 {
+                let request = try SerialTests.request("http://127.0.0.1:\(server.port)/last")
+                let (data, _) = try await session.data(for: request)
+                #expect(data == Data("bye".utf8))
+            }
+        }
+        server.stop()
+        #expect(records.requests.count == 10 && Set(records.requests.map(\.cookie)).count == 10)
+        for message in records.requests + records.responses {
+            #expect(message.interval.from == 0 && message.interval.bytes == message.messageBytes)
+            #expect(message.quality == .exact)
+        }
+    }
 }

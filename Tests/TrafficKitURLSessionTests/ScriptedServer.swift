@@ -18,6 +18,7 @@ final class ScriptedServer: Sendable {
     /// As they come; for one test at a time.
     let arrivals: AsyncStream<Request>
     private let arrived: AsyncStream<Request>.Continuation
+    private let held = DispatchSemaphore(value: 0)
     private let listener: Int32
     private let seen = Mutex<(connections: Int, requests: [Request])>((0, []))
 
@@ -49,6 +50,11 @@ final class ScriptedServer: Sendable {
     var connections: Int { self.seen.withLock { $0.connections } }
     var requests: [Request] { self.seen.withLock { $0.requests } }
 
+    /// Lets `/held` be answered, once.
+    func release() {
+        self.held.signal()
+    }
+
     func stop() {
         shutdown(self.listener, Int32(SHUT_RDWR))
     }
@@ -73,7 +79,8 @@ final class ScriptedServer: Sendable {
             self.arrived.yield(request)
             let words = request.line.split(separator: " ")
             guard words.count == 3 else { return }
-            let (answer, goesOn) = self.answer(String(words[0]), String(words[1]), request.body)
+            if words[1] == "/held" { self.held.wait() }
+            let (answer, goesOn) = self.answer(String(words[0]), String(words[1]), request)
             var sent = 0
             while sent < answer.count {
                 let size = answer[sent...].withUnsafeBytes {
@@ -87,7 +94,7 @@ final class ScriptedServer: Sendable {
     }
 
     /// What comes after the answer; `false`: the connection is closed.
-    private func answer(_ method: String, _ target: String, _ body: [UInt8]) -> (bytes: [UInt8], goesOn: Bool) {
+    private func answer(_ method: String, _ target: String, _ request: Request) -> (bytes: [UInt8], goesOn: Bool) {
         let parts = target.prefix { $0 != "?" }.split(separator: "/").map(String.init)
         let number = parts.count > 1 ? Int(parts[1]) ?? 0 : 0
         let make = { (status: String, fields: [String], body: [UInt8]) in
@@ -99,7 +106,12 @@ final class ScriptedServer: Sendable {
         case "bytes":
             return (make("200 OK", [length(number)], .init(repeating: 120, count: number)), true)
         case "echo":
+            let body = request.body
             return (make("200 All Right", [length(body.count), "Content-Type: application/json"], body), true)
+        case "held":
+            return (make("200 OK", [length(3)], Array("yes".utf8)), true)
+        case "last":
+            return (make("200 OK", [length(3)], Array("bye".utf8)), false)
         case "gzip":
             return (make("200 OK", [length(Self.gzip.count), "Content-Encoding: gzip"], Self.gzip), true)
         case "chunked":

@@ -1,0 +1,98 @@
+import Foundation
+import FoundationNetworking
+import Testing
+import TrafficKit
+import TrafficKitTestSupport
+import TrafficReport
+
+@testable import TrafficKitURLSession
+
+@Suite("What is made of a socket's bytes")
+struct HopTests {
+    private static func messages(
+        _ request: URLRequest,
+        _ fields: [String: String],
+        delivered: UInt64,
+        sent: UInt64 = 5_000,
+        received: UInt64 = 8_000,
+        isRepeated: Bool = false
+    ) throws -> (request: Report.Message, response: Report.Message) {
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock"))
+        let url = try #require(request.url)
+        let hop = Hop(request, body: UInt64(request.httpBody?.count ?? 0), index: 0, monitor)
+        _ = hop.end()
+        let response = HTTPURLResponse(url: url, statusCode: 200, httpVersion: "HTTP/1.1", headerFields: fields)
+        let end = HopResponse(
+            response: try #require(response),
+            deliveredBytes: delivered,
+            isComplete: true,
+            startedAt: 1,
+            finishedAt: 2
+        )
+        let growth = SocketGrowth(
+            cookie: 7,
+            sent: .init(from: 100, to: 100 + sent),
+            received: .init(from: 200, to: 200 + received)
+        )
+        let messages = try #require(hop.messages(end, growth, isRepeated: isRepeated))
+        for message in [messages.request, messages.response] {
+            let isSum = message.interval.bytes == message.messageBytes + message.tlsBytes
+            #expect(isSum || message.cookie == 0 && message.interval.isEmpty)
+        }
+        return messages
+    }
+
+    @Test(
+        "TLS: the bodies that are known, the rest is not told apart",
+        arguments: [
+            ([:], 1_000, 1_000), (["Content-Encoding": "gzip", "Content-Length": "300"], 1_000, 300),
+            (["Content-Encoding": "br"], 1_000, 0), (["Transfer-Encoding": "chunked"], 1_000, 1_000),
+        ] as [([String: String], UInt64, UInt64)]
+    )
+    func tls(fields: [String: String], delivered: UInt64, body: UInt64) throws {
+        let request = try SerialTests.request("https://localhost:1/a", "POST", body: Data(count: 900))
+        let (sent, received) = try Self.messages(request, fields, delivered: delivered)
+        #expect(sent.bodyBytes == 900 && sent.tlsBytes == 4_100 && sent.cookie == 7 && sent.quality == .inferred)
+        #expect(received.bodyBytes == body && received.tlsBytes == 8_000 - body && received.quality == .inferred)
+        #expect(received.decodedBodyBytes == delivered && received.interval == .init(from: 200, to: 8_200))
+    }
+
+    @Test(
+        "what grew by less than the exchange takes, or is closed by now, is another's",
+        arguments: [(5_000, 1_015, [:]), (1_000, 8_000, [:]), (5_000, 8_000, ["Connection": "close"])]
+            as [(UInt64, UInt64, [String: String])]
+    )
+    func impossible(sent: UInt64, received: UInt64, fields: [String: String]) throws {
+        let request = try SerialTests.request("http://localhost:1/a", "POST", body: Data(count: 980))
+        let messages = try Self.messages(request, fields, delivered: 1_000, sent: sent, received: received)
+        for message in [messages.request, messages.response] {
+            #expect(message.cookie == 0 && message.interval.isEmpty && message.quality == .inferred)
+        }
+        #expect(messages.request.bodyBytes == 980 && messages.response.bodyBytes == 1_000)
+        #expect(messages.request.lineBytes == 18)
+    }
+
+    @Test(
+        "a request that the session repeats by itself, with credentials, is several on the wire",
+        arguments: [false, true]
+    )
+    func repeated(isRepeated: Bool) throws {
+        let request = try SerialTests.request("http://localhost:1/a", "POST", body: Data(count: 980))
+        let (sent, received) = try Self.messages(request, [:], delivered: 1_000, isRepeated: isRepeated)
+        for message in [sent, received] { #expect(message.quality == (isRepeated ? .inferred : .exact)) }
+        #expect(sent.headerBytes == 5_000 - 18 - 980 && received.headerBytes == 7_000)
+    }
+
+    @Test(
+        "a URL's target and port",
+        arguments: [
+            ("http://a.example", "/", 80), ("https://a.example?q", "/?q", 443),
+            ("http://u:p@[::1]:8080/b%20c/?d=%2F#e", "/b%20c/?d=%2F", 8_080),
+        ]
+    )
+    func target(url: String, target: String, port: UInt16) throws {
+        let request = try SerialTests.request(url)
+        #expect(request.target == target && request.url?.remotePort == port)
+    }
+}
