@@ -9,16 +9,18 @@ import TrafficReport
 /// It hands every request on, once, to one URLSession, and hands back what comes: results, errors, redirects, cookies, connections are those
 /// that a URLSession of the same configuration would have. While the monitor is stopped it does nothing else.
 ///
-/// Exchanges that have their destination for themselves are reported with the bytes of their socket, which the process's own descriptors
-/// tell: of plain HTTP to the byte, of TLS `inferred`, as what of it was encryption can't be told. Where exchanges with one port overlap, or the
-/// socket was closed with the exchange, nobody knows which bytes were whose: these are `inferred`, with what URLSession shows, and
-/// without a socket.
+/// Exchanges that have their destination for themselves are reported with the bytes of their socket: of plain HTTP to the byte, of TLS
+/// `inferred`, as what of it was encryption can't be told. Where exchanges with one port overlap, or the socket was closed with the
+/// exchange, nobody knows which bytes were whose: these are `inferred`, with what URLSession shows, and without a socket. To find the
+/// socket, all descriptors of the process are looked at before and after an exchange: a system call for each.
 ///
 /// Downloads to files, streams, web sockets and completion handlers are left out: of those the session shows less than what can be
 /// reported, and what is not wrapped is no different from a URLSession of the app's own. Those can be observed by
 /// ``FoundationNetworking/URLSessionConfiguration/observeTraffic(monitor:)``. Delegates of single tasks are left out, too: this one has to be told.
 public final class TrafficSession: Sendable {
     private let session: URLSession
+    /// The session's own, which would copy it whenever asked.
+    private let configuration: URLSessionConfiguration
     private let delegate: SessionDelegate
     private let monitor: TrafficMonitor
 
@@ -28,6 +30,7 @@ public final class TrafficSession: Sendable {
     public init(configuration: URLSessionConfiguration = .default, monitor: TrafficMonitor = .shared) {
         self.delegate = SessionDelegate()
         self.session = URLSession(configuration: configuration, delegate: self.delegate, delegateQueue: nil)
+        self.configuration = self.session.configuration
         self.monitor = monitor
     }
 
@@ -66,7 +69,7 @@ public final class TrafficSession: Sendable {
                     !isReported
                     ? nil
                     : TaskTraffic(
-                        request.withCookies(of: self.session.configuration),
+                        request.withCookies(of: self.configuration),
                         body: body,
                         monitor: self.monitor
                     )
