@@ -57,9 +57,9 @@ extension Report {
     /// How a number was found out.
     public enum Quality: UInt8, Sendable, CaseIterable {
         case unknown = 0
-        /// Counted where the bytes pass.
+        /// Counted where the bytes pass, or by the counters of a socket that the exchange had for itself.
         case exact = 1
-        /// Worked out from what is near: the socket's counters before and after, the time, a port.
+        /// Worked out from what is near: the time, a port, counters of a socket that others may have used.
         case inferred = 2
         /// Made from a formula.
         case estimated = 3
