@@ -50,7 +50,8 @@ public final class TrafficMonitor: Sendable {
     public static let shared = TrafficMonitor()
 
     private let running = Mutex<Running?>(nil)
-    private let lastExchange = Atomic<UInt64>(0)
+    /// Of all monitors: the daemon knows an exchange by its process and its number.
+    private static let lastExchange = Atomic<UInt64>(0)
 
     public init() {}
 
@@ -79,7 +80,7 @@ public final class TrafficMonitor: Sendable {
 
     /// A number for an exchange of this process.
     public func makeExchange() -> UInt64 {
-        self.lastExchange.add(1, ordering: .relaxed).newValue
+        Self.lastExchange.add(1, ordering: .relaxed).newValue
     }
 
     /// How an exchange shall be named, decided once, when its request is known.
