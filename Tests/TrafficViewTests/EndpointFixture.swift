@@ -18,7 +18,16 @@ extension Fixture {
         snapshot.endpoints = [
             Self.endpoint(group, .server, "shop.example", "/orders/{id}", requests: 12_345, sent: 40_000_000),
             Self.endpoint(group, .server, "shop.example", "/images/{name}", requests: 77, sent: 900_000_000),
-            Self.endpoint(group, .server, "shop.example", "/login", requests: 40, failures: 12, sent: 50_000),
+            Self.endpoint(
+                group,
+                .server,
+                "shop.example",
+                "/login",
+                requests: 40,
+                failures: 12,
+                sent: 50_000,
+                p90: 1_830
+            ),
             Self.endpoint(
                 group,
                 .client,
@@ -41,6 +50,7 @@ extension Fixture {
         requests: UInt64,
         failures: UInt64 = 0,
         sent: UInt64,
+        p90: UInt64 = 12_300,
         quality: JoinQuality = .exact
     ) -> EndpointUsage {
         EndpointUsage(
@@ -54,7 +64,7 @@ extension Fixture {
             sent: MessageBytes(line: sent / 10, header: sent / 5, cookie: 7, body: sent - sent / 10 - sent / 5),
             received: MessageBytes(line: requests * 20, header: requests * 100),
             waste: .init(failed: failures * 300),
-            duration: .init(count: requests, p50: 850, p90: 12_300, p99: 180_000, max: 1_900_000),
+            duration: .init(count: requests, p50: 850, p90: p90, p99: 180_000, max: 1_900_000),
             phases: [.wait: .init(count: requests, sum: requests * 800, max: 1_000)],
             quality: quality
         )

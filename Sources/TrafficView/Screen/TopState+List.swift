@@ -237,8 +237,9 @@ extension TopState {
             line.add(" ")
             switch cell.column {
             case .sparkline:
-                let time = endpoint.duration.map { "p90 " + TimeText.shortRoundTrip(microseconds: $0.p90) } ?? ""
-                line.add(time, .label, width: cell.width)
+                let time = endpoint.duration.map { TimeText.shortRoundTrip(microseconds: $0.p90) } ?? ""
+                let text = time.isEmpty || time.utf8.count + 4 > cell.width ? time : "p90 " + time
+                line.add(text, .label, width: cell.width)
             case .coverage: line.add(endpoint.quality == .exact ? "" : "~", .dim, width: cell.width, .right)
             default:
                 let bytes = PayloadBytes(sent: endpoint.sent.message, received: endpoint.received.message)
