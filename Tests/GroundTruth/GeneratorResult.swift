@@ -68,6 +68,12 @@ public struct GeneratorResult: Sendable, Decodable {
     /// Cookies of sockets that must not be counted.
     public var excluded: [UInt64]
 
+    /// What raw sockets of TCP's protocol number received: copies of the segments of TCP's own sockets.
+    var copiedBytes: UInt64 {
+        guard self.sockets.contains(where: { $0.transport == "tcp" }) else { return 0 }
+        return self.sockets.reduce(0) { $1.transport == "raw" ? $0 + $1.received : $0 }
+    }
+
     enum CodingKeys: String, CodingKey {
         case scenario, phase
         case acrossNamespaces = "across_namespaces"

@@ -30,6 +30,7 @@ public struct WireComparison: Sendable {
     /// - Parameters:
     ///   - near: Inode number of the near side's network namespace.
     ///   - acrossLink: The generator's payload went over the link: who moved some has moved packets.
+    ///   - copied: Of what arrived, what came in packets that another socket received, too.
     ///   - ownersAreKnown: The generator says which processes there were; not of a scenario that it gave up.
     ///   - whereabouts: Of a process that the generator knows: its namespace. `nil` for one that only the daemon knows.
     public init(
@@ -38,6 +39,7 @@ public struct WireComparison: Sendable {
         to later: Reading,
         near: UInt32,
         acrossLink: Bool = false,
+        copied: UInt64 = 0,
         ownersAreKnown: Bool = true,
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) {
@@ -86,7 +88,7 @@ public struct WireComparison: Sendable {
         }
         guard ownersAreKnown else { return }
         if acrossLink {
-            self.requirePackets("sent", payload: payload.arrived, wire: sum.sent)
+            self.requirePackets("sent", payload: payload.arrived - Int64(copied), wire: sum.sent)
             self.requirePackets("received", payload: payload.received, wire: sum.received)
         }
         self.compareOwners("sent", link.sent, loopback.sent, sum.sent)

@@ -42,8 +42,8 @@ public final class WireWatch {
                 from: self.reading.daemon,
                 to: later.daemon,
                 near: self.lab.near.inode,
-                // A raw socket of protocol 6 gets the resets, too, which are the kernel's and no process's.
-                acrossLink: truth.acrossNamespaces && truth.scenario != "raw-tcp",
+                acrossLink: truth.acrossNamespaces,
+                copied: truth.copiedBytes,
                 ownersAreKnown: truth.phase != .skipped,
                 whereabouts: { self.whereabouts[$0] }
             )

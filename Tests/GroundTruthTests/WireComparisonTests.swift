@@ -78,6 +78,7 @@ struct WireComparisonTests {
         since earlier: (rows: [ProcessUsage], audit: WireAudit) = ([], WireAudit()),
         truth: WireTruth = truth(),
         acrossLink: Bool = false,
+        copied: UInt64 = 0,
         ownersAreKnown: Bool = true,
         whereabouts: (ProcessIdentity) -> UInt32? = { _ in nil }
     ) -> WireComparison {
@@ -87,6 +88,7 @@ struct WireComparisonTests {
             to: self.reading(rows, audit),
             near: Self.near,
             acrossLink: acrossLink,
+            copied: copied,
             ownersAreKnown: ownersAreKnown,
             whereabouts: whereabouts
         )
@@ -221,6 +223,8 @@ struct WireComparisonTests {
             rows[2].bytes.payload.received = arrived
             let comparison = self.compare(rows, acrossLink: true, whereabouts: whereabouts)
             #expect(comparison.differences.count == differences)
+            let copied = self.compare(rows, acrossLink: true, copied: arrived - 978, whereabouts: whereabouts)
+            #expect(copied.differences == [])
             #expect(self.compare(rows, whereabouts: whereabouts).differences == [])
         }
     }
