@@ -53,23 +53,32 @@ extension SystemTests {
                 let url = tls == nil ? server.url : "https://localhost:\(server.port)"
                 let upload = daemon.directories.root.appending(path: "upload")
                 try Data(repeating: 7, count: 1_000_003).write(to: upload)
+                let cookie = "Cookie: " + String(repeating: "c", count: 4_096)
                 var transfers = try await Curl.run(
-                    options,
-                    (0..<100).map { "\(url)/\($0.isMultiple(of: 2) ? "length" : "chunked")/\($0 * 131)?q=\($0)" }
+                    options + ["-H", cookie],
+                    (0..<1_000).map {
+                        "\(url)/\($0.isMultiple(of: 2) ? "length" : "chunked")/\($0 * 131 % 9_973)?q=\($0)"
+                    }
                 )
+                #expect(transfers.reduce(0) { $0 + $1.connections } == 1)
                 transfers += try await Curl.run(options + ["-T", upload.path], ["\(url)/length/5"])
                 transfers += try await Curl.run(
                     options + ["-T", upload.path, "-H", "Transfer-Encoding: chunked"],
                     ["\(url)/length/6"]
                 )
                 transfers += try await Curl.run(
-                    options,
-                    ["\(url)/status/503", "\(url)/status/404", "\(url)/status/302"]
+                    options + ["-T", upload.path, "-H", "Expect: 100-continue"],
+                    ["\(url)/length/7"]
                 )
+                let statusTransfers = try await Curl.run(
+                    options,
+                    [503, 429, 404, 500, 302, 304, 204].map { "\(url)/status/\($0)" }
+                )
+                transfers += statusTransfers
                 try await server.stop()
 
                 let snapshot = try await self.settled(daemon, requests: transfers.count)
-                self.expectAllExplained(snapshot, server, connections: 4)
+                self.expectAllExplained(snapshot, server, connections: 5)
                 let reports = snapshot.capture.reports
                 #expect(reports.joined == UInt64(2 * transfers.count) && reports.inferred == 0 && reports.rejected == 0)
 
@@ -85,10 +94,33 @@ extension SystemTests {
                 #expect(sent.line + sent.header == transfers.reduce(0) { $0 + $1.headerBytes })
                 #expect(sent.body == transfers.reduce(0) { $0 + $1.bodyBytes })
                 #expect((sent.tls > 0) == (tls != nil))
+                #expect(received.cookie == UInt64(1_000 * (cookie.utf8.count + 2)))
+                // "Set-Cookie: a=b" and "set-cookie: c=d; Path=/", with their line ends.
+                #expect(sent.cookie == UInt64(transfers.count * (17 + 25)))
+                #expect(endpoints.reduce(0) { $0 + $1.requests } == transfers.count)
+                #expect(endpoints.reduce(0) { $0 + $1.responses } == transfers.count)
+                // The server says of its bodies that they are JSON, curl of its uploads nothing; neither encodes.
+                #expect(endpoints.reduce(0) { $0 + ($1.content[.json] ?? 0) } == sent.body)
+                #expect(endpoints.reduce(0) { $0 + ($1.content[.unknown] ?? 0) } == received.body)
+                #expect(endpoints.reduce(0) { $0 + ($1.decodedBody ?? 0) } == sent.body + received.body)
+
                 let statuses = try #require(endpoints.first { $0.route == "/status/{id}" })
-                #expect(statuses.outcomes == [.http5xx: 1, .http4xx: 1, .ok: 1])
-                #expect(statuses.waste.throttled > 0 && statuses.waste.failed > 0 && statuses.waste.redirected > 0)
-                #expect(statuses.duration?.count == 3)
+                #expect(statuses.outcomes == [.http5xx: 2, .http4xx: 2, .ok: 3])
+                let wasted = { (statuses: Set<UInt16>) in
+                    statusTransfers.filter { statuses.contains($0.status) }
+                        .reduce(0) { $0 + $1.requestBytes + $1.headerBytes + $1.bodyBytes }
+                }
+                #expect(statuses.waste.throttled == wasted([429, 503]))
+                #expect(statuses.waste.failed == wasted([404, 500]))
+                #expect(statuses.waste.redirected == wasted([302]))
+                #expect(statuses.duration?.count == 7)
+                // All but what carried handshakes, and what came after the last message: the ends of the connections.
+                let estimated = endpoints.reduce(0) { $0 + $1.wireEstimated }
+                let sockets = (snapshot.sockets ?? []).filter { $0.explained > 0 && $0.role == .server }
+                let wire = sockets.reduce(0) { $0 + ($1.bytes.wireSent ?? 0) + ($1.bytes.wireReceived ?? 0) }
+                let beside = sockets.reduce(0) { $0 + $1.bytes.payload.total } - sent.total - received.total
+                #expect((beside > 0) == (tls != nil))
+                #expect(estimated <= wire && wire - estimated <= 2 * beside + UInt64(sockets.count * 4 * 80))
             }
         }
 
@@ -115,17 +147,39 @@ extension SystemTests {
                 let received = transfers.reduce(0) { $0 + $1.requestBytes }
                 #expect(rows[1][column("received_bytes")] == String(received))
 
-                let lines = try await trafficctl("exchanges", "--format", "ndjson", "--limit", "4").split(
-                    separator: "\n"
-                )
-                #expect(lines.count == 4)
-                #expect(lines.allSatisfy { $0.contains(#""outcome":"ok""#) && $0.contains(#""status":200"#) })
+                let lines = try await trafficctl("exchanges", "--format", "ndjson", "--limit", "4")
+                let exchanges = try lines.split(separator: "\n").map {
+                    try JSONDecoder().decode(ExchangeUsage.self, from: Data($0.utf8))
+                }
+                #expect(exchanges.map(\.request?.message) == transfers.suffix(4).map(\.requestBytes))
+                #expect(exchanges.map(\.response?.message) == transfers.suffix(4).map { $0.headerBytes + $0.bodyBytes })
+                for exchange in exchanges {
+                    #expect(exchange.outcome == .ok && exchange.status == 200 && exchange.process.pid == getpid())
+                    let phases = exchange.phases.values.reduce(0, +)
+                    // Each phase and the whole are cut to microseconds.
+                    #expect(phases <= exchange.duration ?? 0 && (exchange.duration ?? 0) - phases <= 3)
+                }
                 let process = try await daemon.snapshot().processes?.first { $0.identity.pid == getpid() }
                 let (explained, payload) = (process?.explained ?? 0, process?.bytes.payload.total ?? 0)
                 #expect(explained == received + transfers.reduce(0) { $0 + $1.headerBytes + $1.bodyBytes })
                 // Other tests of this process may have moved a few bytes meanwhile.
                 let top = try await trafficctl("top", "--once")
                 #expect(top.contains("API%") && top.contains("\(explained * 100 / max(1, payload))%"), "\(top)")
+            }
+        }
+
+        @Test("a gigabyte that is streamed is counted to the byte", .needs("truncate"))
+        func gigabyte() async throws {
+            try await withDaemon { daemon in
+                let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                let upload = daemon.directories.root.appending(path: "gigabyte")
+                _ = try await tool("truncate", ["--size", "1G", upload.path])
+                let transfers = try await Curl.run(["-T", upload.path], ["\(server.url)/length/5"])
+                try await server.stop()
+                let snapshot = try await self.settled(daemon, requests: 1)
+                let received = try #require(snapshot.endpoints?.first).received
+                #expect(received.body == 1 << 30 && received.body == transfers.first?.uploadBytes)
+                self.expectAllExplained(snapshot, server, connections: 1)
             }
         }
 

@@ -115,6 +115,26 @@ struct ReportInboxTests {
         #expect(fixture.take { reports, _ in !reports.isEmpty }.reports.map(\.datagram) == [Array("again".utf8)])
     }
 
+    @Test("an inbox that fills up gets a round of its own, and is asked to for once")
+    func pace() throws {
+        let fixture = try Fixture()
+        let stopper = try Stopper()
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: stopper,
+            inbox: fixture.inbox,
+            interval: .seconds(600)
+        )
+        #expect(fixture.send([1]))
+        for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
+        // The next sweep is in ten minutes: the test's time limit.
+        #expect(pace.next() == .collect)
+        let (reports, _) = fixture.take { reports, _ in reports.count == 61 }
+        #expect(reports.count == 61)
+        stopper.stop()
+        #expect(pace.next() == .stop)
+    }
+
     @Test("a path that is taken or too long is an error")
     func paths() throws {
         let fixture = try Fixture()

@@ -196,6 +196,125 @@ struct ReportTests {
         #expect(endpoint.phases == [.wait: .init(count: 1_000, sum: 500_500, max: 1_000)])
     }
 
+    @Test("what senders dropped is added up, whatever the order; what nobody can have dropped is not")
+    func dropped() {
+        var fixture = self.fixture()
+        for (dropped, sum) in [(5, 5), (5, 5), (12, 12), (9, 12), (12, 12), (4_000_000_000, 12), (13, 13)]
+            as [(UInt32, UInt64)]
+        {
+            fixture.absorb(.reports([received([], .init(droppedRecords: dropped))], dropped: 3))
+            #expect(fixture.snapshot.capture.reports.droppedBySenders == sum)
+        }
+        #expect(fixture.snapshot.capture.reports.droppedDatagrams == 3)
+        #expect(fixture.snapshot.capture.loss.reportsDropped == 16)
+    }
+
+    @Test("a datagram of another version, a record of a later library and what is no report are told apart")
+    func others() {
+        var fixture = self.fixture()
+        let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
+        var (version, type, noReport) = (whole, whole, whole)
+        version.datagram[4] = 9
+        type.datagram[24] = 77
+        noReport.datagram[0] = 0
+        var cut = whole
+        cut.datagram.removeLast()
+        fixture.absorb(.reports([version, type, noReport, cut], dropped: 0))
+        let reports = fixture.snapshot.capture.reports
+        #expect(reports.unknownVersion == 1 && reports.skippedRecords == 1 && reports.malformedDatagrams == 2)
+        #expect(reports.datagrams == 4 && reports.joined == 0 && reports.rejected == 3)
+    }
+
+    @Test("a cookie that several sockets have names none of them")
+    func sharedCookie() {
+        var fixture = self.fixture()
+        let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, name: "web")
+        guard case .socket(var twin) = LedgerFixture.socket(7, [owner]) else { return }
+        twin.serial = 4_711
+        fixture.absorb(.socket(twin))
+        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        for _ in 0..<3 { fixture.report([]) }
+        #expect(fixture.snapshot.capture.reports.late == 1)
+        #expect(fixture.process(1)?.explained == 0)
+    }
+
+    @Test("wire bytes are the socket's, by payload")
+    func wire() throws {
+        var fixture = LedgerFixture()
+        let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, received: 1_000, name: "web")
+        let wire = SocketWire(
+            sent: WireBytes(payload: 1_000, headers: 300),
+            received: WireBytes(payload: 1_000, headers: 100),
+            quality: .exact
+        )
+        fixture.absorb(LedgerFixture.socket(7, [owner], wire: wire))
+        fixture.absorb(.details(LedgerFixture.process(1), .init(name: "web", uid: 33)))
+        fixture.report([
+            .response(.sample(1, from: 0, to: 500)), .request(.sample(1, from: 0, to: 1_000, isRequest: true)),
+        ])
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        // 2,400 bytes on the wire for 2,000 of payload.
+        #expect(endpoint.wireEstimated == 600 + 1_200)
+        // What comes later is not billed for what was: 300 more of payload, 300 more on the wire, 800 not claimed yet.
+        var later = fixture
+        later.absorb(
+            LedgerFixture.socket(
+                7,
+                [LedgerFixture.owner(LedgerFixture.process(1), sent: 1_300, received: 1_000, name: "web")],
+                wire: SocketWire(
+                    sent: WireBytes(payload: 1_300, headers: 300),
+                    received: WireBytes(payload: 1_000, headers: 100),
+                    quality: .exact
+                )
+            )
+        )
+        later.report([.response(.sample(2, from: 500, to: 1_300))])
+        #expect(later.snapshot.endpoints?.first?.wireEstimated == 2_700)
+    }
+
+    @Test("services and APIs beyond all limits have rows for the rest, which add up")
+    func limits() {
+        var accounts = EndpointAccounts(limitPerGroup: 3, limit: 7)
+        for service in 0..<10 {
+            let group = accounts.group(ProcessGroup(name: "s\(service)", uid: 1))
+            for route in 0..<5 {
+                accounts.change(group, .init(.server, host: "h", route: "/\(route)")) {
+                    $0.add(.sample(1, from: 0, to: 100), isRequest: false, wire: 0, quality: .exact)
+                }
+            }
+        }
+        accounts.summarize()
+        let usages = accounts.usages
+        #expect(usages.reduce(0) { $0 + $1.responses } == 50)
+        #expect(usages.filter { $0.process.name == "s0" }.map(\.route) == [EndpointUsage.other, "/0", "/1", "/2"])
+        #expect(usages.contains { $0.process == .other && $0.route == EndpointUsage.other })
+        #expect(usages.count <= 7 + 10)
+        // Several users' work: no single user may see it.
+        #expect(ProcessGroup.other.uid == nil)
+    }
+
+    @Test("of exchanges the newest are kept, of those that go on as of those that ended")
+    func exchangeLimits() {
+        var table = ExchangeTable(openLimit: 4, recentLimit: 3)
+        let sender = ReportSender(identity: LedgerFixture.process(1), name: "web")
+        let time = Timestamp(nanosecondsSinceEpoch: 0)
+        for exchange in 1...20 as ClosedRange<UInt64> {
+            table.add(
+                .sample(exchange, from: 0, to: 100),
+                isRequest: false,
+                of: sender,
+                startedAt: time,
+                quality: .exact
+            )
+            if exchange.isMultiple(of: 2) {
+                #expect(table.end(.sample(exchange, status: 200), of: sender, startedAt: time) == 100)
+            }
+        }
+        #expect(table.snapshot.map(\.exchange) == [16, 18, 20, 15, 17, 19])
+        #expect(table.has(.sample(20, status: 200), of: sender.identity))
+        #expect(!table.has(.sample(2, status: 200), of: sender.identity))
+    }
+
     @Test("a million paths take the room of two thousand, and add up")
     func manyPaths() throws {
         var fixture = self.fixture(sent: 1_000_000)
@@ -271,6 +390,13 @@ private func datagrams(_ records: [Report.Record]) -> [[UInt8]] {
         _ = writer.append(record)
     }
     return result + [finish(&writer)]
+}
+
+private func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedReport {
+    var writer = ReportWriter()
+    for record in records { _ = writer.append(record) }
+    let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
+    return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
 }
 
 private func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }

@@ -19,8 +19,6 @@ struct Coverage {
     private var reach = ByteRanges()
     /// Claimed.
     private(set) var bytes: UInt64 = 0
-    /// Behind the last claimed byte.
-    var end: UInt64 { self.reach.end }
 
     /// - Parameter interval: A possible one, not empty.
     mutating func claim(_ interval: Report.Interval) -> Verdict {
@@ -48,7 +46,6 @@ struct Coverage {
 struct ByteRanges {
     private var ranges: [Range<UInt64>] = []
 
-    var end: UInt64 { self.ranges.last?.upperBound ?? 0 }
     var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
 
     /// How many bytes of `range` are in here.

@@ -219,7 +219,9 @@ struct ReportAccounts {
                 return .settled
             }
             processes[sender.identity]?.explain(growth.total)
-            wire = socket.wire(of: message.interval.bytes)
+            wire =
+                self.claims[socket.serial]?
+                .giveWire(for: message.interval.bytes, of: socket.wireBytes, payload: payload.total) ?? 0
             if !isFromBirth { quality = max(quality, .inferred) }
         } else {
             quality = max(quality, .inferred)

@@ -28,13 +28,6 @@ final class ReportRound {
             self.wireBytes = (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
             self.preexisting = account.observation.preexisting
         }
-
-        /// What of the wire bytes so far is that of so much payload.
-        func wire(of payload: UInt64) -> UInt64 {
-            let whole = self.payload.total
-            guard whole > 0 else { return 0 }
-            return UInt64(Double(self.wireBytes) * (Double(min(payload, whole)) / Double(whole)))
-        }
     }
 
     private let sockets: [UInt64: SocketAccount]

@@ -9,6 +9,22 @@ struct SocketClaims {
     private var connection: Report.Connection?
     /// What was borne out by the socket's own count: never more than that.
     private(set) var explained = PayloadBytes()
+    /// Of the socket's wire bytes, what messages were given, and for how much payload.
+    private var wireGiven: (bytes: UInt64, payload: UInt64) = (0, 0)
+
+    /// What of the socket's wire bytes goes with so much payload: of those that no message was given, in proportion. So the parts never
+    /// come to more than the whole, and a handshake's bytes are not counted into every message that follows.
+    ///
+    /// - Parameters:
+    ///   - wire: All that the socket's packets came to.
+    ///   - payload: All that it has moved, both ways.
+    mutating func giveWire(for bytes: UInt64, of wire: UInt64, payload: UInt64) -> UInt64 {
+        let (left, whole) = (wire - min(wire, self.wireGiven.bytes), payload - min(payload, self.wireGiven.payload))
+        guard whole > 0 else { return 0 }
+        let (part, _) = whole.dividingFullWidth(left.multipliedFullWidth(by: min(bytes, whole)))
+        self.wireGiven = (self.wireGiven.bytes + part, self.wireGiven.payload + min(bytes, whole))
+        return part
+    }
 
     /// - Parameter payload: All that the socket has moved.
     /// - Returns: How much more is explained than before.
