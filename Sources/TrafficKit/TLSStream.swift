@@ -134,13 +134,16 @@ package struct TLSStream {
             self.overhead = overhead
             return (overhead, 0..<0)
         }
-        // Before TLS 1.3 what has no plaintext says so.
-        guard fitting.first == Self.overhead13 else { return nil }
-        let plain = records.map { $0.bytes - Self.overhead13 }
-        let sum = plain.reduce(0, +)
-        guard sum > self.waiting, let empty = Self.run(of: sum - self.waiting, in: plain) else { return nil }
-        self.overhead = Self.overhead13
-        return (Self.overhead13, empty)
+        for overhead in fitting {
+            let plain = records.map { $0.bytes - overhead }
+            let sum = plain.reduce(0, +)
+            guard sum > self.waiting, let empty = Self.run(of: sum - self.waiting, in: plain) else { continue }
+            // Before TLS 1.3 what has no plaintext says so: such records were on their way when the first byte was counted.
+            guard overhead == Self.overhead13 || self.plain == 0 && empty.lowerBound == 0 else { continue }
+            self.overhead = overhead
+            return (overhead, empty)
+        }
+        return nil
     }
 
     /// The first neighbours that add up to this.

@@ -171,4 +171,19 @@ struct TLSStreamTests {
             #expect(claimed + stream.beside == stream.position)
         }
     }
+
+    @Test(
+        "a record that was on its way before anybody counted is nobody's, also before TLS 1.3",
+        arguments: [22, 29, 21]
+    )
+    func earlier(overhead: Int) {
+        var stream = TLSStream(position: 700)
+        var flight = Flight()
+        flight.addTicket(9, overhead: overhead)
+        flight.add(100, overhead: overhead)
+        Self.pass(flight, &stream)
+        let message = stream.interval(.init(from: 0, to: 100))
+        #expect(message?.isExact == true && message?.interval.bytes == UInt64(100 + overhead))
+        #expect(stream.beside == UInt64(700 + 9 + overhead))
+    }
 }

@@ -1,0 +1,238 @@
+/// Tells the frames of one direction of an HTTP/2 connection apart as they pass (RFC 9113 section 4), whatever pieces they come in.
+///
+/// It may begin before the connection's preface or behind it. It keeps header blocks until they are whole and nothing else of what frames
+/// carry.
+package struct HTTP2FrameScanner {
+    package enum Kind: Hashable, Sendable {
+        /// Frame headers, padding, priorities; all of frames that carry no message.
+        case framing
+        /// Of a header block, as it is encoded.
+        case header
+        case body
+        /// Of something that is no HTTP/2.
+        case opaque
+    }
+
+    /// All bytes are in an event of their own, in their order, before what they mean is told.
+    package enum Event: Hashable, Sendable {
+        /// - Parameter stream: 0: the connection's.
+        case bytes(UInt64, Kind, stream: UInt32)
+        /// A whole header block, of a message's head or its trailers.
+        ///
+        /// - Parameter stream: 0: of a request that the server makes up (PUSH_PROMISE).
+        case headers([UInt8], stream: UInt32)
+        /// The message of this direction is whole.
+        case ended(stream: UInt32)
+        /// - Parameter error: Code of RFC 9113 section 7.
+        case reset(stream: UInt32, error: UInt32)
+    }
+
+    /// RFC 9113 section 6.
+    private enum FrameType: UInt8 {
+        case data = 0x0
+        case headers = 0x1
+        case reset = 0x3
+        case pushPromise = 0x5
+        case continuation = 0x9
+    }
+
+    private enum Flag {
+        static let endStream: UInt8 = 0x1
+        static let endHeaders: UInt8 = 0x4
+        static let padded: UInt8 = 0x8
+        static let priority: UInt8 = 0x20
+    }
+
+    private enum State: Hashable {
+        case header
+        /// What comes before a frame's content: the length of its padding, a priority, the number of a promised stream.
+        case prefix(Int)
+        case content, padding
+        case preface(left: Int)
+        case opaque
+    }
+
+    /// RFC 9113 section 3.4.
+    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+    private static let headerBytes = 9
+    /// Of a header block; libraries take 16 kB, as a rule.
+    private static let longestBlock = 1 << 20
+
+    private var state = State.header
+    private var isFirst = true
+    /// A frame's header or prefix, so far.
+    private var head: [UInt8] = []
+    private var type: FrameType?
+    private var flags: UInt8 = 0
+    private var stream: UInt32 = 0
+    /// Of the frame's payload, without what has passed.
+    private var left = 0
+    private var padding = 0
+    private var block: [UInt8] = []
+    /// The stream whose header block has begun and not ended, and whether its message ends with it.
+    private var open: (stream: UInt32, endsStream: Bool)?
+
+    package init() {}
+
+    package mutating func scan(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+        var index = 0
+        while index < bytes.count {
+            let rest = bytes.count - index
+            switch self.state {
+            case .header:
+                index += self.keep(bytes.extracting(index...), upTo: Self.headerBytes)
+                if self.head.count == Self.headerBytes { self.beginFrame(emit) }
+            case .prefix(let length):
+                index += self.keep(bytes.extracting(index...), upTo: length)
+                if self.head.count == length { self.beginContent(emit) }
+            case .content:
+                let count = min(self.left - self.padding, rest)
+                self.content(bytes.extracting(index..<index + count), emit)
+                index += count
+                self.left -= count
+                if self.left == self.padding { self.endContent(emit) }
+            case .padding:
+                let count = min(self.left, rest)
+                emit(.bytes(UInt64(count), .framing, stream: self.owner))
+                index += count
+                self.left -= count
+                if self.left == 0 { self.endFrame(emit) }
+            case .preface(let left):
+                let count = min(left, rest)
+                emit(.bytes(UInt64(count), .framing, stream: 0))
+                index += count
+                self.state = left == count ? .header : .preface(left: left - count)
+            case .opaque:
+                emit(.bytes(UInt64(rest), .opaque, stream: 0))
+                return
+            }
+        }
+    }
+
+    /// The stream has ended: tells of bytes that were kept.
+    package mutating func close(_ emit: (Event) -> Void) {
+        guard !self.head.isEmpty else { return }
+        emit(.bytes(UInt64(self.head.count), .framing, stream: 0))
+        self.head = []
+    }
+
+    /// - Returns: How many were taken.
+    private mutating func keep(_ bytes: Span<UInt8>, upTo length: Int) -> Int {
+        let count = min(length - self.head.count, bytes.count)
+        for index in 0..<count { self.head.append(bytes[index]) }
+        return count
+    }
+
+    // MARK: Frames
+
+    /// Whose the bytes of the frame are.
+    private var owner: UInt32 {
+        switch self.type {
+        case .data, .headers: self.stream
+        case .continuation: self.open?.stream ?? 0
+        case .reset, .pushPromise, nil: 0
+        }
+    }
+
+    private mutating func beginFrame(_ emit: (Event) -> Void) {
+        let head = self.head
+        self.head.removeAll(keepingCapacity: true)
+        if self.isFirst && head.elementsEqual(Self.preface.prefix(Self.headerBytes)) {
+            emit(.bytes(UInt64(Self.headerBytes), .framing, stream: 0))
+            self.state = .preface(left: Self.preface.count - Self.headerBytes)
+            return
+        }
+        self.isFirst = false
+        self.left = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+        self.type = FrameType(rawValue: head[3])
+        self.flags = head[4]
+        self.stream = Self.number(head[5...])
+        guard self.isPossible else { return self.giveUp(UInt64(Self.headerBytes), emit) }
+        if self.type == .headers { self.open = (self.stream, self.flags & Flag.endStream != 0) }
+        if self.type == .pushPromise { self.open = (0, false) }
+        emit(.bytes(UInt64(Self.headerBytes), .framing, stream: self.owner))
+        self.padding = 0
+        let length = self.prefixLength
+        if length > 0 { self.state = .prefix(length) } else { self.beginContent(emit) }
+    }
+
+    /// A header block is in one piece, in frames of one stream (RFC 9113 section 4.3).
+    private var isPossible: Bool {
+        switch self.type {
+        case .data: self.stream != 0 && self.open == nil
+        case .headers, .pushPromise: self.stream != 0 && self.open == nil
+        case .continuation: self.open != nil
+        case .reset: self.left == 4 && self.open == nil
+        case nil: self.open == nil
+        }
+    }
+
+    private var prefixLength: Int {
+        let hasPadding = self.flags & Flag.padded != 0 ? 1 : 0
+        switch self.type {
+        case .data: return hasPadding
+        case .headers: return hasPadding + (self.flags & Flag.priority != 0 ? 5 : 0)
+        case .pushPromise: return hasPadding + 4
+        case .continuation, .reset, nil: return 0
+        }
+    }
+
+    private mutating func beginContent(_ emit: (Event) -> Void) {
+        let prefix = self.head
+        self.head.removeAll(keepingCapacity: true)
+        self.padding = self.flags & Flag.padded != 0 ? Int(prefix.first ?? 0) : 0
+        guard prefix.count + self.padding <= self.left else { return self.giveUp(UInt64(prefix.count), emit) }
+        if !prefix.isEmpty { emit(.bytes(UInt64(prefix.count), .framing, stream: self.owner)) }
+        self.left -= prefix.count
+        if self.left == self.padding { self.endContent(emit) } else { self.state = .content }
+    }
+
+    private mutating func content(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+        let count = UInt64(bytes.count)
+        switch self.type {
+        case .data: emit(.bytes(count, .body, stream: self.owner))
+        case .headers, .continuation, .pushPromise:
+            emit(.bytes(count, self.owner == 0 ? .framing : .header, stream: self.owner))
+            for index in bytes.indices { self.block.append(bytes[index]) }
+        case .reset:
+            emit(.bytes(count, .framing, stream: 0))
+            for index in bytes.indices { self.block.append(bytes[index]) }
+        case nil: emit(.bytes(count, .framing, stream: 0))
+        }
+    }
+
+    private mutating func endContent(_ emit: (Event) -> Void) {
+        if self.left > 0 { self.state = .padding } else { self.endFrame(emit) }
+    }
+
+    private mutating func endFrame(_ emit: (Event) -> Void) {
+        self.state = .header
+        switch self.type {
+        case .data:
+            if self.flags & Flag.endStream != 0 { emit(.ended(stream: self.stream)) }
+        case .headers, .continuation, .pushPromise:
+            guard self.block.count <= Self.longestBlock, let open = self.open else { return self.giveUp(0, emit) }
+            guard self.flags & Flag.endHeaders != 0 else { return }
+            emit(.headers(self.block, stream: open.stream))
+            self.block.removeAll(keepingCapacity: true)
+            self.open = nil
+            if open.endsStream { emit(.ended(stream: open.stream)) }
+        case .reset:
+            emit(.reset(stream: self.stream, error: Self.number(self.block[...], mask: .max)))
+            self.block.removeAll(keepingCapacity: true)
+        case nil: break
+        }
+    }
+
+    /// - Parameter mask: Without the reserved bit of a stream's number.
+    private static func number(_ bytes: ArraySlice<UInt8>, mask: UInt32 = 0x7fff_ffff) -> UInt32 {
+        bytes.reduce(0) { $0 << 8 | UInt32($1) } & mask
+    }
+
+    /// Nobody can tell where the next frame begins.
+    private mutating func giveUp(_ count: UInt64, _ emit: (Event) -> Void) {
+        if count > 0 { emit(.bytes(count, .opaque, stream: 0)) }
+        (self.block, self.open) = ([], nil)
+        self.state = .opaque
+    }
+}
