@@ -334,7 +334,7 @@ package struct HTTP1Exchanges {
         report(.outcome(outcome))
     }
 
-    private static func microseconds(_ from: UInt64?, _ to: UInt64?) -> UInt32? {
+    package static func microseconds(_ from: UInt64?, _ to: UInt64?) -> UInt32? {
         guard let from, let to else { return nil }
         return UInt32(clamping: (to - min(from, to)) / 1_000)
     }

@@ -14,6 +14,8 @@ package struct HTTP1Head: Hashable, Sendable {
     package var isAmbiguous = false
     package var isEncoded = false
     package var contentClass = Report.ContentClass.unknown
+
+    package init() {}
 }
 
 /// The body of a message (RFC 9112 section 6.3).

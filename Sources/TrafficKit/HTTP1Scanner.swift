@@ -19,6 +19,11 @@ package struct HTTP1Scanner {
         package var framing: UInt64 = 0
 
         package var total: UInt64 { self.line + self.header + self.body + self.framing }
+
+        package init(line: UInt64 = 0, header: UInt64 = 0, cookie: UInt64 = 0, body: UInt64 = 0, framing: UInt64 = 0) {
+            (self.line, self.header, self.cookie) = (line, header, cookie)
+            (self.body, self.framing) = (body, framing)
+        }
     }
 
     package enum Event: Hashable, Sendable {

@@ -29,6 +29,9 @@ package struct TLSAccount {
         self.received = Direction(position: received)
     }
 
+    /// Where both are, for whoever goes on with them.
+    package var streams: (sent: TLSStream, received: TLSStream) { (self.sent.stream, self.received.stream) }
+
     /// To be called before the plaintext that was in it is scanned.
     package mutating func received(ciphertext bytes: Span<UInt8>) {
         self.received.stream.passed(ciphertext: bytes)

@@ -2,27 +2,29 @@ public import NIOCore
 public import TrafficKit
 
 extension ChannelPipeline.SynchronousOperations {
-    /// Counts the HTTP/1.x messages of a connection from here on.
+    /// Counts the HTTP messages of a connection from here on.
     ///
     /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
     ///
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
+    ///   - version: What it speaks.
     ///   - monitor: What is told.
     ///   - tls: The TLS handler of this pipeline, if the connection has TLS.
     ///   - routes: What a server's router calls the requests of this connection.
     public func addTrafficHandlers(
-        role: TrafficHTTP1Handler.Role,
+        role: TrafficHTTPHandler.Role,
+        version: TrafficHTTPHandler.Version = .http1,
         monitor: TrafficMonitor = .shared,
         behind tls: (any ChannelHandler)? = nil,
         routes: TrafficRoutes? = nil
     ) throws {
         guard let tls else {
-            let handler = TrafficHTTP1Handler(role: role, monitor: monitor, routes: routes)
+            let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, routes: routes)
             return try self.addHandler(handler, position: .first)
         }
         let counter = TrafficTLSHandler()
-        let handler = TrafficHTTP1Handler(role: role, monitor: monitor, tls: counter, routes: routes)
+        let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
         try self.addHandler(counter, position: .first)
         try self.addHandler(handler, position: .after(tls))
     }

@@ -1,15 +1,15 @@
 import Synchronization
 import TrafficReport
 
-/// What a server's router calls the requests of one HTTP/1.x connection.
+/// What a server's router calls the requests of one connection.
 ///
 /// A request is complete before its route is known: it is reported when that is, or with its redacted path when its response has ended.
-/// The server hands requests to its router one after the other, in their order.
+/// With HTTP/1.x the server hands requests to its router one after the other, in their order; with HTTP/2 each has the number of its stream.
 public final class TrafficRoutes: Sendable {
     private struct State {
         /// Requests that the router was given.
         var begun = 0
-        /// By the number of the request.
+        /// By the number of the request, or its stream's.
         var templates: [Int: String] = [:]
         /// Exchanges on the connection.
         var made = 0
@@ -36,14 +36,22 @@ public final class TrafficRoutes: Sendable {
         }
     }
 
-    func began(exchange: UInt64) {
+    /// - Parameter stream: Of HTTP/2.
+    public func name(_ template: String, ofStream stream: Int) {
+        self.state.withLock { state in
+            if state.templates.count >= Self.most { state.templates = [:] }
+            state.templates[stream] = template
+        }
+    }
+
+    func began(exchange: UInt64, stream: Int? = nil) {
         self.state.withLock { state in
             if state.numbers.count >= Self.most {
-                let oldest = state.made - Self.most / 2
-                state.numbers = state.numbers.filter { $0.value > oldest }
+                let newest = Set(state.numbers.keys.sorted().suffix(Self.most / 2))
+                state.numbers = state.numbers.filter { newest.contains($0.key) }
             }
             state.made += 1
-            state.numbers[exchange] = state.made
+            state.numbers[exchange] = stream ?? state.made
         }
     }
 

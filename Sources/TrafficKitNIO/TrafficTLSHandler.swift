@@ -2,7 +2,7 @@ public import NIOCore
 import TrafficKit
 import TrafficReport
 
-/// Counts what a TLS connection moves between the socket and its TLS handler, for the ``TrafficHTTP1Handler`` behind that.
+/// Counts what a TLS connection moves between the socket and its TLS handler, for the ``TrafficHTTPHandler`` behind that.
 ///
 /// Belongs at the head of the pipeline, before anything has been sent or received. It reads the headers of TLS records, which are not encrypted, and
 /// nothing else, so it fits any TLS handler that hands on at once what it can decrypt, in one piece or several, and encrypts what it is to flush
@@ -14,7 +14,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public typealias OutboundOut = IOData
 
     /// The one on the plaintext side; it keeps us.
-    weak var plaintext: TrafficHTTP1Handler?
+    weak var plaintext: TrafficHTTPHandler?
 
     public init() {}
 

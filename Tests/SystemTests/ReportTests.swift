@@ -168,6 +168,41 @@ extension SystemTests {
             }
         }
 
+        @Test("HTTP/2, 50 streams at a time: every byte is explained", .needs("h2load"), arguments: [false, true])
+        func http2(isTLS: Bool) async throws {
+            try await withDaemon { daemon in
+                var configuration: TLSConfiguration?
+                if isTLS {
+                    let files = try await Certificates.local
+                    configuration = try .makeServerConfiguration(
+                        certificateChain: NIOSSLCertificate.fromPEMFile(files.certificate).map { .certificate($0) },
+                        privateKey: .privateKey(NIOSSLPrivateKey(file: files.key, format: .pem))
+                    )
+                    configuration?.applicationProtocols = ["h2"]
+                }
+                let server = try await InstrumentedServer(
+                    tls: configuration,
+                    isHTTP2: !isTLS,
+                    reportingTo: daemon.directories.reportSocket.path
+                )
+                let load = try await Nghttp.load(
+                    ["-n", "2000", "-c", "4", "-m", "50"],
+                    "\(isTLS ? "https" : "http")://127.0.0.1:\(server.port)/length/5003"
+                )
+                #expect(load.succeeded == 2_000)
+                try await server.stop()
+                let snapshot = try await self.settled(daemon, requests: 2_000)
+                self.expectAllExplained(snapshot, server, connections: 4)
+                let reports = snapshot.capture.reports
+                #expect(reports.joined == 4_000 && reports.inferred == 0 && reports.rejected == 0)
+                let endpoint = try #require(snapshot.endpoints?.first)
+                #expect(snapshot.endpoints?.count == 1 && endpoint.route == "/length/{id}")
+                #expect(endpoint.quality == .exact && endpoint.requests == 2_000 && endpoint.responses == 2_000)
+                #expect(endpoint.sent.line + endpoint.sent.header == load.headers && endpoint.sent.body == load.data)
+                #expect((endpoint.sent.tls > 0) == isTLS && endpoint.outcomes == [.ok: 2_000])
+            }
+        }
+
         @Test("a gigabyte that is streamed is counted to the byte", .needs("truncate"))
         func gigabyte() async throws {
             try await withDaemon { daemon in

@@ -1,12 +1,13 @@
 public import NIOCore
 import NIOHTTP1
+import NIOHTTP2
 import NIOPosix
 public import NIOSSL
 import Synchronization
 import TrafficKit
 import TrafficKitNIO
 
-/// An HTTP/1.1 server of NIO with our handler at the head of its pipelines.
+/// A server of NIO for HTTP/1.1 and HTTP/2 with our handlers in its pipelines.
 ///
 /// `/length/N` answers N bytes with a length, `/chunked/N` the same in chunks, `/status/N` with that status and nothing else.
 public final class InstrumentedServer: Sendable {
@@ -20,9 +21,13 @@ public final class InstrumentedServer: Sendable {
     private let monitor = TrafficMonitor()
     private let connections = Connections()
 
-    /// - Parameter reportSocket: The daemon's; nowhere without one.
+    /// - Parameters:
+    ///   - configuration: With `h2` among its protocols clients get HTTP/2 that ask for it.
+    ///   - isHTTP2: Without TLS: clients have to know (RFC 9113 section 3.3).
+    ///   - reportSocket: The daemon's; nowhere without one.
     public init(
         tls configuration: TLSConfiguration? = nil,
+        isHTTP2: Bool = false,
         reportingTo reportSocket: String = "/nowhere/report.sock"
     ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
@@ -34,15 +39,41 @@ public final class InstrumentedServer: Sendable {
                 connections.ends.withLock { $0.append(channel.closeFuture) }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    let counter = tls.map { _ in TrafficTLSHandler() }
-                    if let counter { try pipeline.addHandler(counter) }
-                    if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
-                    try pipeline.addHandler(TrafficHTTP1Handler(role: .server, monitor: monitor, tls: counter))
-                    try pipeline.configureHTTPServerPipeline()
-                    try pipeline.addHandler(Responder())
+                    let handler = tls.map { NIOSSLServerHandler(context: $0) }
+                    if let handler { try pipeline.addHandler(handler) }
+                    try pipeline.addTrafficHandlers(
+                        role: .server,
+                        version: isHTTP2 ? .http2 : .http1,
+                        monitor: monitor,
+                        behind: handler
+                    )
+                }.flatMap {
+                    if tls != nil {
+                        channel.configureHTTP2SecureUpgrade(
+                            h2ChannelConfigurator: Self.configureHTTP2,
+                            http1ChannelConfigurator: Self.configureHTTP1
+                        )
+                    } else {
+                        isHTTP2 ? Self.configureHTTP2(channel) : Self.configureHTTP1(channel)
+                    }
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
+    }
+
+    private static func configureHTTP1(_ channel: any Channel) -> EventLoopFuture<Void> {
+        channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+            try channel.pipeline.syncOperations.addHandler(Responder())
+        }
+    }
+
+    private static func configureHTTP2(_ channel: any Channel) -> EventLoopFuture<Void> {
+        channel.configureHTTP2Pipeline(mode: .server) { stream in
+            stream.eventLoop.makeCompletedFuture {
+                try stream.pipeline.syncOperations.addHandlers(HTTP2FramePayloadToHTTP1ServerCodec(), Responder())
+            }
+        }.map { _ in }
     }
 
     public var port: Int { self.channel.localAddress!.port! }
@@ -85,7 +116,7 @@ private final class Responder: ChannelInboundHandler {
         case "status":
             status = HTTPResponseStatus(statusCode: count)
             if status.mayHaveResponseBody { headers.add(name: "Content-Length", value: "0") }
-        default: headers.add(name: "Transfer-Encoding", value: "chunked")
+        default: if request.version.major == 1 { headers.add(name: "Transfer-Encoding", value: "chunked") }
         }
         let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
         context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
@@ -98,7 +129,7 @@ private final class Responder: ChannelInboundHandler {
                 left -= size
             }
         }
-        let isLast = !request.isKeepAlive
+        let isLast = request.version.major == 1 && !request.isKeepAlive
         let written = context.eventLoop.makePromise(of: Void.self)
         let loopBound = NIOLoopBound(context, eventLoop: context.eventLoop)
         written.futureResult.whenSuccess { if isLast { loopBound.value.close(promise: nil) } }

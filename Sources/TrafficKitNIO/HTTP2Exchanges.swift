@@ -1,0 +1,373 @@
+import TrafficKit
+import TrafficReport
+
+/// The exchanges of one HTTP/2 connection, by the bytes that pass in both directions.
+///
+/// Messages share the connection: each has the frames of its stream, and with TLS of each record's additional bytes those of the record
+/// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
+/// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
+final class HTTP2Exchanges {
+    /// - Parameter stream: Of the exchange, for a router that names requests by it.
+    typealias MakeExchange = (_ stream: UInt32) -> UInt64
+
+    private struct Exchange {
+        let id: UInt64
+        let startedAt: UInt64
+        var name: (host: String, route: String)?
+        var request: HTTP2Message?
+        var response: HTTP2Message?
+        /// Both are reported in this order, whichever ends first.
+        var isRequestReported = false
+        var isResponseReported = false
+    }
+
+    /// What has passed and is not put down.
+    private struct Step {
+        var event: HTTP2FrameScanner.Event
+        var time: UInt64
+    }
+
+    /// One direction.
+    private struct Direction {
+        var scanner = HTTP2FrameScanner()
+        var fields = HTTP2FieldDecoder()
+        var tls: TLSStream?
+        /// Bytes of the socket's stream that had passed before the first one that was scanned.
+        let base: UInt64
+        var steps: [Step] = []
+        /// Of the stream that is scanned, put down.
+        var position: UInt64 = 0
+        /// Of the socket's stream, put down.
+        var claimed: UInt64 = 0
+        var remainder = Report.Connection.Remainder()
+        /// Of `remainder.tls`, what is in records that carry no message.
+        var besideMessages: UInt64 = 0
+
+        init(base: UInt64, tls: TLSStream?) {
+            self.base = base
+            self.tls = tls
+        }
+    }
+
+    private let role: Report.Role
+    private let cookie: UInt64
+    private let naming: HTTP1Exchanges.Naming
+    private let makeExchange: MakeExchange
+    private var sent: Direction
+    private var received: Direction
+    /// By stream.
+    private var exchanges: [UInt32: Exchange] = [:]
+    /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
+    private var lastStream: UInt32 = 0
+    private var reported = Report.Connection(cookie: 0)
+    private var isClosed = false
+
+    /// - Parameters:
+    ///   - sent: Bytes of the socket's stream that were sent before.
+    ///   - received: The same of the other direction.
+    ///   - tls: What TLS has moved so far; `nil`: there is none.
+    init(
+        role: Report.Role,
+        cookie: UInt64,
+        sent: UInt64,
+        received: UInt64,
+        tls: TLSAccount?,
+        makeExchange: @escaping MakeExchange,
+        naming: @escaping HTTP1Exchanges.Naming
+    ) {
+        self.role = role
+        self.cookie = cookie
+        self.naming = naming
+        self.makeExchange = makeExchange
+        self.sent = Direction(base: sent, tls: tls?.streams.sent)
+        self.received = Direction(base: received, tls: tls?.streams.received)
+    }
+
+    // MARK: Bytes
+
+    /// Bytes that the process has sent. With TLS their ciphertext follows.
+    func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+        self.scan(bytes, time, .sent)
+        if self.sent.tls == nil { self.settle(.sent, report) }
+    }
+
+    /// Bytes that it has received. With TLS their ciphertext has come before.
+    func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+        self.scan(bytes, time, .received)
+        self.received.tls?.settle()
+        self.settle(.received, report)
+    }
+
+    /// The kernel has taken it; the plaintext that is in it was scanned before.
+    func sent(ciphertext bytes: Span<UInt8>, _ report: (Report.Record) -> Void) {
+        self.sent.tls?.passed(ciphertext: bytes)
+        self.sent.tls?.settle()
+        self.settle(.sent, report)
+    }
+
+    /// To be called before the plaintext that is in it is scanned.
+    func received(ciphertext bytes: Span<UInt8>) {
+        self.received.tls?.passed(ciphertext: bytes)
+    }
+
+    private enum Side: CaseIterable {
+        case received, sent
+    }
+
+    private subscript(side: Side) -> Direction {
+        _read {
+            switch side {
+            case .sent: yield self.sent
+            case .received: yield self.received
+            }
+        }
+        _modify {
+            switch side {
+            case .sent: yield &self.sent
+            case .received: yield &self.received
+            }
+        }
+    }
+
+    private func scan(_ bytes: Span<UInt8>, _ time: UInt64, _ side: Side) {
+        var steps: [Step] = []
+        swap(&steps, &self[side].steps)
+        self[side].tls?.passed(plaintext: UInt64(bytes.count))
+        self[side].scanner.scan(bytes) { steps.append(Step(event: $0, time: time)) }
+        swap(&steps, &self[side].steps)
+    }
+
+    /// Puts down what has its place.
+    private func settle(_ side: Side, _ report: (Report.Record) -> Void) {
+        guard self[side].tls?.isSettled ?? true else { return }
+        var steps: [Step] = []
+        swap(&steps, &self[side].steps)
+        var hasEnded = false
+        for step in steps { hasEnded = self.put(down: step, side, report) || hasEnded }
+        let position = self[side].position
+        self[side].tls?.forget(before: position)
+        if hasEnded { self.reportConnection(report) }
+        steps.removeAll(keepingCapacity: true)
+        swap(&steps, &self[side].steps)
+    }
+
+    /// The connection is over, in both directions.
+    ///
+    /// - Parameter ending: Of exchanges that have no response yet.
+    func close(_ ending: Report.Ending, at time: UInt64, _ report: (Report.Record) -> Void) {
+        guard !self.isClosed else { return }
+        self.isClosed = true
+        for side in Side.allCases {
+            var steps = self[side].steps
+            self[side].steps = []
+            self[side].scanner.close { steps.append(Step(event: $0, time: time)) }
+            // Where TLS is not settled nobody knows where these lie; what they are is known.
+            for step in steps { _ = self.put(down: step, side, report) }
+        }
+        for stream in self.exchanges.keys.sorted() {
+            let hasResponse = self.exchanges[stream]?.response != nil
+            self.end(stream, hasResponse ? .truncated : ending, time, report)
+        }
+        self.reportConnection(report, isLast: true)
+    }
+
+    // MARK: Steps
+
+    private func isRequest(_ side: Side) -> Bool {
+        (side == .sent) == (self.role == .client)
+    }
+
+    /// - Returns: Whether an exchange has ended.
+    private func put(down step: Step, _ side: Side, _ report: (Report.Record) -> Void) -> Bool {
+        let isRequest = self.isRequest(side)
+        switch step.event {
+        case .bytes(let count, let kind, let stream):
+            self.put(down: count, kind, stream, step.time, side)
+            return false
+        case .headers(let block, let stream):
+            self.read(block, stream, side)
+            return false
+        case .ended(let stream):
+            guard self.exchanges[stream] != nil else { return false }
+            self.change(stream, isRequest) { $0?.endedAt = step.time }
+            return self.finish(stream, step.time, report)
+        case .reset(let stream, let error):
+            guard let exchange = self.exchanges[stream] else { return false }
+            let isOver = exchange.response?.endedAt != nil
+            // A client that asks no further, or a server that needs no more of the request (RFC 9113 section 8.1).
+            let ending: Report.Ending = isRequest ? .cancelled : error == 0 && isOver ? .ok : .reset
+            self.end(stream, ending, step.time, report)
+            return true
+        }
+    }
+
+    private func change(_ stream: UInt32, _ isRequest: Bool, _ change: (inout HTTP2Message?) -> Void) {
+        if isRequest { change(&self.exchanges[stream]!.request) } else { change(&self.exchanges[stream]!.response) }
+    }
+
+    /// Of a stream that a client has opened, or is about to have: a server may answer before all of a request's bytes are known to be sent.
+    private func begin(_ stream: UInt32, at time: UInt64) -> Bool {
+        if self.exchanges[stream] != nil { return true }
+        guard stream > self.lastStream, stream % 2 == 1 else { return false }
+        self.lastStream = stream
+        self.exchanges[stream] = Exchange(id: self.makeExchange(stream), startedAt: time)
+        return true
+    }
+
+    private func put(
+        down count: UInt64,
+        _ kind: HTTP2FrameScanner.Kind,
+        _ stream: UInt32,
+        _ time: UInt64,
+        _ side: Side
+    ) {
+        let from = self[side].position
+        self[side].position += count
+        let plain = Report.Interval(from: from, to: from + count)
+        let place = self.place(plain, side)
+        self[side].claimed += place.interval.bytes
+        guard stream != 0, self.begin(stream, at: time) else {
+            self[side].besideMessages += place.interval.bytes - min(count, place.interval.bytes)
+            if kind == .opaque {
+                self[side].remainder.opaque += count
+            } else {
+                self[side].remainder.framing += count
+            }
+            return
+        }
+        self.change(stream, self.isRequest(side)) { message in
+            if message == nil { message = HTTP2Message(at: time) }
+            message?.take(count, kind, at: place.interval, isExact: place.isExact)
+        }
+    }
+
+    private func place(_ plain: Report.Interval, _ side: Side) -> (interval: Report.Interval, isExact: Bool) {
+        guard let tls = self[side].tls else {
+            let base = self[side].base
+            return (Report.Interval(from: base + plain.from, to: base + plain.to), true)
+        }
+        return tls.interval(plain) ?? (Report.Interval(), false)
+    }
+
+    // MARK: Heads
+
+    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side) {
+        guard let fields = self[side].fields.decode(block), self.exchanges[stream] != nil else { return }
+        let isRequest = self.isRequest(side)
+        self.change(stream, isRequest) { message in
+            // Trailers count, and say nothing (RFC 9113 section 8.1).
+            message?.take(fields)
+        }
+        guard isRequest, let exchange = self.exchanges[stream], let request = exchange.request, exchange.name == nil
+        else { return }
+        self.exchanges[stream]?.name = self.naming(request.head.host, request.head.target)
+    }
+
+    // MARK: Reports
+
+    /// Reports what is whole.
+    ///
+    /// - Returns: Whether the exchange is.
+    private func finish(_ stream: UInt32, _ time: UInt64, _ report: (Report.Record) -> Void) -> Bool {
+        guard let exchange = self.exchanges[stream] else { return false }
+        let hasAsked = exchange.request?.endedAt != nil
+        if hasAsked { self.reportRequest(of: stream, report) }
+        // A response that has come first waits for what was asked.
+        guard let response = exchange.response, response.endedAt != nil, exchange.request?.hasHead == true || hasAsked
+        else { return false }
+        self.reportResponse(of: stream, report)
+        guard hasAsked else { return false }
+        self.end(stream, Self.ending(of: response.head.status), time, report)
+        return true
+    }
+
+    private static func ending(of status: UInt16) -> Report.Ending {
+        switch status {
+        case 400..<500: .http4xx
+        case 500...: .http5xx
+        default: .ok
+        }
+    }
+
+    private func reportRequest(of stream: UInt32, _ report: (Report.Record) -> Void) {
+        guard let exchange = self.exchanges[stream], let request = exchange.request, !exchange.isRequestReported else {
+            return
+        }
+        self.exchanges[stream]?.isRequestReported = true
+        self.report(request, of: exchange, isRequest: true, report)
+    }
+
+    private func reportResponse(of stream: UInt32, _ report: (Report.Record) -> Void) {
+        guard let exchange = self.exchanges[stream], let response = exchange.response, !exchange.isResponseReported
+        else { return }
+        self.exchanges[stream]?.isResponseReported = true
+        self.report(response, of: exchange, isRequest: false, report)
+    }
+
+    private func report(
+        _ message: HTTP2Message,
+        of exchange: Exchange,
+        isRequest: Bool,
+        _ report: (Report.Record) -> Void
+    ) {
+        guard let name = exchange.name, message.hasHead else {
+            self.keepOut(message, isRequest: isRequest, isUnnamed: exchange.request?.hasHead != true)
+            return
+        }
+        var record = message.record(of: exchange.id)
+        (record.cookie, record.role) = (self.cookie, self.role)
+        (record.method, record.host, record.route) = (exchange.request?.head.method ?? "", name.host, name.route)
+        report(isRequest ? .request(record) : .response(record))
+    }
+
+    /// - Parameter isUnnamed: It has no head: these are frames that make no message.
+    private func keepOut(_ message: HTTP2Message, isRequest: Bool, isUnnamed: Bool) {
+        let side: Side = isRequest == (self.role == .client) ? .sent : .received
+        let plain = message.lengths.total
+        if isUnnamed || !message.hasHead {
+            self[side].remainder.framing += plain
+        } else {
+            self[side].remainder.excluded += plain
+        }
+        self[side].besideMessages += message.tlsBytes
+    }
+
+    /// Reports what is not reported of the exchange, and its outcome.
+    private func end(_ stream: UInt32, _ ending: Report.Ending, _ time: UInt64, _ report: (Report.Record) -> Void) {
+        self.reportRequest(of: stream, report)
+        self.reportResponse(of: stream, report)
+        guard let exchange = self.exchanges.removeValue(forKey: stream), let name = exchange.name else { return }
+        let (request, response) = (exchange.request, exchange.response)
+        var outcome = Report.Outcome(exchange: exchange.id)
+        outcome.startedAt = exchange.startedAt
+        outcome.duration = time - min(time, exchange.startedAt)
+        outcome.role = self.role
+        outcome.ending = ending
+        outcome.status = response?.head.status ?? 0
+        outcome.phases.send = HTTP1Exchanges.microseconds(exchange.startedAt, request?.endedAt)
+        outcome.phases.wait = HTTP1Exchanges.microseconds(request?.endedAt, response?.startedAt)
+        outcome.phases.receive = HTTP1Exchanges.microseconds(response?.startedAt, response?.endedAt ?? time)
+        (outcome.method, outcome.host, outcome.route) = (request?.head.method ?? "", name.host, name.route)
+        report(.outcome(outcome))
+    }
+
+    private func reportConnection(_ report: (Report.Record) -> Void, isLast: Bool = false) {
+        var connection = Report.Connection(cookie: self.cookie)
+        connection.role = self.role
+        connection.sent = Self.remainder(of: self.sent, isLast)
+        connection.received = Self.remainder(of: self.received, isLast)
+        guard self.cookie != 0, connection.sent != self.reported.sent || connection.received != self.reported.received
+        else { return }
+        self.reported = connection
+        report(.connection(connection))
+    }
+
+    /// - Parameter isLast: What TLS has moved and could not be placed is its own.
+    private static func remainder(of direction: Direction, _ isLast: Bool) -> Report.Connection.Remainder {
+        var remainder = direction.remainder
+        guard let tls = direction.tls else { return remainder }
+        remainder.tls = tls.beside + direction.besideMessages
+        if isLast { remainder.tls += tls.position - min(tls.position, tls.beside + direction.claimed) }
+        return remainder
+    }
+}

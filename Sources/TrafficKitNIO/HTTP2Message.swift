@@ -1,0 +1,89 @@
+import TrafficKit
+import TrafficReport
+
+/// What is known of one message of HTTP/2 so far.
+struct HTTP2Message {
+    private(set) var lengths = HTTP1Scanner.Lengths()
+    private(set) var head = HTTP1Head()
+    /// The final one: interim responses (1xx) come before it.
+    private(set) var hasHead = false
+    /// Of the socket's stream.
+    private(set) var interval = Report.Interval()
+    private var isExact = true
+    let startedAt: UInt64
+    var endedAt: UInt64?
+
+    init(at time: UInt64) {
+        self.startedAt = time
+        self.head.version = .http2
+    }
+
+    /// - Parameter place: Of these bytes on the socket's stream; empty: nobody knows.
+    mutating func take(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, at place: Report.Interval, isExact: Bool) {
+        switch kind {
+        case .framing, .opaque: self.lengths.framing += count
+        case .header: self.lengths.header += count
+        case .body: self.lengths.body += count
+        }
+        self.isExact = self.isExact && isExact
+        guard !place.isEmpty else { return }
+        if self.interval.isEmpty { self.interval.from = place.from }
+        self.interval.to = place.to
+        self.interval.bytes += place.bytes
+    }
+
+    /// The fields of a header block: their bytes were counted as a header's when they came.
+    mutating func take(_ fields: [HTTP2Field]) {
+        // Of interim responses (1xx), too: the last one stands.
+        let isTrailer = self.hasHead
+        for field in fields {
+            if field.name.hasPrefix(":") {
+                self.lengths.line += field.bytes
+                self.lengths.header -= min(field.bytes, self.lengths.header)
+            } else if field.name == "cookie" || field.name == "set-cookie" {
+                self.lengths.cookie += field.bytes
+            }
+        }
+        guard !isTrailer else { return }
+        for field in fields {
+            switch field.name {
+            case ":method": self.head.method = field.value
+            case ":path": self.head.target = field.value
+            case ":authority": self.head.host = field.value
+            case ":status": self.head.status = UInt16(field.value) ?? 0
+            case "host" where self.head.host.isEmpty: self.head.host = field.value
+            case "content-length": self.head.contentLength = UInt64(field.value)
+            case "content-encoding":
+                self.head.isEncoded = !field.value.isEmpty && field.value.lowercased() != "identity"
+            case "content-type": self.head.contentClass = Report.ContentClass(mediaType: field.value)
+            default: break
+            }
+        }
+        self.hasHead = !(100..<200).contains(self.head.status)
+    }
+
+    /// What TLS added to it.
+    var tlsBytes: UInt64 { self.interval.bytes - min(self.lengths.total, self.interval.bytes) }
+
+    /// Without what the connection and the exchange say.
+    func record(of exchange: UInt64) -> Report.Message {
+        var record = Report.Message(exchange: exchange)
+        record.interval = self.interval
+        record.startedAt = self.startedAt
+        record.finishedAt = self.endedAt ?? self.startedAt
+        record.bodyBytes = self.lengths.body
+        record.decodedBodyBytes = self.head.isEncoded ? nil : self.lengths.body
+        record.declaredBodyBytes = self.head.contentLength
+        record.framingBytes = self.lengths.framing
+        record.tlsBytes = self.tlsBytes
+        record.lineBytes = UInt32(clamping: self.lengths.line)
+        record.headerBytes = UInt32(clamping: self.lengths.header)
+        record.cookieBytes = UInt32(clamping: self.lengths.cookie)
+        record.status = self.head.status
+        record.version = .http2
+        record.quality = self.isExact ? .exact : .inferred
+        record.contentClass = self.lengths.body == 0 ? .none : self.head.contentClass
+        record.isIncomplete = self.endedAt == nil
+        return record
+    }
+}

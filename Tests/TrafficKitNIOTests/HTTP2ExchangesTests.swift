@@ -1,0 +1,173 @@
+import NIOCore
+import NIOHPACK
+import Testing
+import TrafficReport
+
+@testable import TrafficKitNIO
+
+@Suite("HTTP/2 exchanges")
+final class HTTP2ExchangesTests {
+    private var encoders = (requests: HPACKEncoder(allocator: .init()), responses: HPACKEncoder(allocator: .init()))
+    private var records: [Report.Record] = []
+    private var made: UInt64 = 0
+    private var bytes = (sent: UInt64(0), received: UInt64(0))
+    private lazy var exchanges = HTTP2Exchanges(
+        role: .client,
+        cookie: 5,
+        sent: 1_000,
+        received: 2_000,
+        tls: nil,
+        makeExchange: { [unowned self] _ in
+            self.made += 1
+            return self.made
+        },
+        naming: { host, target in target.hasPrefix("/private") ? nil : (host, target) }
+    )
+
+    private func frame(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> [UInt8] {
+        let length = payload.count
+        return [UInt8(length >> 16), UInt8(length >> 8 & 0xff), UInt8(length & 0xff), type, flags]
+            + (0..<4).map { UInt8(truncatingIfNeeded: stream >> (24 - 8 * $0)) } + payload
+    }
+
+    private func head(_ fields: [(String, String)], isRequest: Bool) throws -> [UInt8] {
+        var buffer = ByteBuffer()
+        let headers = HPACKHeaders(fields)
+        if isRequest {
+            try self.encoders.requests.encode(headers: headers, to: &buffer)
+        } else {
+            try self.encoders.responses.encode(headers: headers, to: &buffer)
+        }
+        return Array(buffer.readableBytesView)
+    }
+
+    private func send(_ bytes: [UInt8], at time: UInt64 = 10) {
+        self.bytes.sent += UInt64(bytes.count)
+        self.exchanges.sent(bytes.span, at: time) { self.records.append($0) }
+    }
+
+    private func receive(_ bytes: [UInt8], at time: UInt64 = 20) {
+        self.bytes.received += UInt64(bytes.count)
+        self.exchanges.received(bytes.span, at: time) { self.records.append($0) }
+    }
+
+    private func request(_ stream: UInt32, _ path: String = "/a", isLast: Bool = true) throws {
+        let block = try self.head(
+            [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "h"), ("cookie", "k=v")],
+            isRequest: true
+        )
+        self.send(self.frame(1, isLast ? 0x5 : 0x4, stream, block))
+    }
+
+    private func respond(_ stream: UInt32, _ status: Int, isLast: Bool = true) throws {
+        let fields = [(":status", "\(status)"), ("content-length", "3"), ("content-type", "application/json")]
+        self.receive(self.frame(1, isLast ? 0x5 : 0x4, stream, try self.head(fields, isRequest: false)))
+    }
+
+    private var messages: [Report.Message] {
+        self.records.compactMap {
+            switch $0 {
+            case .request(let message), .response(let message): message
+            case .outcome, .connection: nil
+            }
+        }
+    }
+
+    private var endings: [Report.Ending] {
+        self.records.compactMap { if case .outcome(let outcome) = $0 { outcome.ending } else { nil } }
+    }
+
+    private func close(_ ending: Report.Ending = .truncated) {
+        self.exchanges.close(ending, at: 30) { self.records.append($0) }
+    }
+
+    /// After the end: messages and what the connection says of itself are all bytes.
+    private func expectEveryByte() {
+        var connection = Report.Connection(cookie: 5)
+        for case .connection(let last) in self.records { connection = last }
+        let sum = { (rest: Report.Connection.Remainder) in rest.framing + rest.opaque + rest.excluded + rest.tls }
+        var (sent, received) = (sum(connection.sent), sum(connection.received))
+        for record in self.records {
+            if case .request(let message) = record { sent += message.interval.bytes }
+            if case .response(let message) = record { received += message.interval.bytes }
+        }
+        #expect(sent == self.bytes.sent && received == self.bytes.received)
+        for message in self.messages {
+            #expect(message.interval.isPossible && message.interval.bytes == message.messageBytes)
+        }
+    }
+
+    @Test("interim responses and trailers belong to their message, which says what the final head says")
+    func interim() throws {
+        try self.request(1, isLast: false)
+        self.send(self.frame(0, 0x1, 1, [1, 2, 3]))
+        self.receive(self.frame(1, 0x4, 1, try self.head([(":status", "103"), ("link", "x")], isRequest: false)))
+        try self.respond(1, 200, isLast: false)
+        self.receive(self.frame(0, 0, 1, [1, 2, 3]), at: 25)
+        self.receive(self.frame(1, 0x5, 1, try self.head([("checksum", "1")], isRequest: false)), at: 29)
+        self.close()
+        let (request, response) = (self.messages[0], self.messages[1])
+        #expect(request.bodyBytes == 3 && request.method == "POST" && request.framingBytes == 18)
+        #expect(request.interval.from == 1_000 && request.interval.to == 1_000 + self.bytes.sent)
+        #expect(response.status == 200 && response.bodyBytes == 3 && response.declaredBodyBytes == 3)
+        #expect(response.contentClass == .json && response.framingBytes == 4 * 9 && response.finishedAt == 29)
+        #expect(self.endings == [.ok])
+        self.expectEveryByte()
+    }
+
+    @Test("a client that asks no further, a server that resets, one that needs no more of the request")
+    func resets() throws {
+        for stream: UInt32 in [1, 3, 5, 7] { try self.request(stream, isLast: stream < 5) }
+        self.receive(self.frame(3, 0, 3, [0, 0, 0, 7]))  // REFUSED_STREAM
+        self.send(self.frame(3, 0, 1, [0, 0, 0, 8]))  // CANCEL
+        try self.respond(5, 413)
+        self.receive(self.frame(3, 0, 5, [0, 0, 0, 0]))
+        self.receive(self.frame(0, 0x1, 3, [1, 2, 3]))  // it was on its way
+        self.close(.timeout)
+        #expect(self.endings == [.reset, .cancelled, .ok, .timeout])
+        #expect(self.messages.map(\.exchange) == [1, 2, 3, 3, 4])
+        #expect(self.messages.filter { $0.status == 413 }.map(\.isIncomplete) == [false])
+        self.expectEveryByte()
+    }
+
+    @Test("what the app keeps out, what the server makes up, what is no HTTP/2: of the connection")
+    func others() throws {
+        try self.request(1, "/private/x")
+        try self.respond(1, 200)
+        let promised = try self.head([(":method", "GET"), (":path", "/p")], isRequest: false)
+        self.receive(self.frame(5, 0x4, 1, [0, 0, 0, 2] + promised))
+        try self.respond(2, 200)
+        try self.request(3)
+        try self.respond(3, 404)
+        self.receive(self.frame(9, 0, 3, [1, 2, 3]))  // continues nothing
+        self.receive([UInt8](repeating: 7, count: 100))
+        self.close()
+        #expect(self.messages.map(\.host) == ["h", "h"] && self.endings == [.http4xx])
+        var last = Report.Connection(cookie: 0)
+        for case .connection(let connection) in self.records { last = connection }
+        #expect(last.sent.excluded > 9 && last.received.excluded > 9 && last.received.opaque == 112)
+        #expect(last.received.framing > 9 + 4 + 9)
+        self.expectEveryByte()
+    }
+
+    @Test("a header block that can't be decoded: no message, and no byte is lost")
+    func undecodable() throws {
+        self.send(self.frame(1, 0x5, 1, [0xff, 0xff, 0xff, 0x7f]))
+        try self.respond(1, 200)
+        try self.request(3)
+        try self.respond(3, 200)
+        self.close()
+        self.expectEveryByte()
+    }
+
+    @Test("a response whose request is not known to be sent yet waits for it")
+    func early() throws {
+        try self.respond(1, 503)
+        #expect(self.records.isEmpty)
+        try self.request(1)
+        self.close()
+        #expect(self.messages.map(\.status) == [0, 503] && self.messages.allSatisfy { $0.host == "h" })
+        #expect(self.endings == [.http5xx])
+        self.expectEveryByte()
+    }
+}
