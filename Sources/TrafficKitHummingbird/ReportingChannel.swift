@@ -1,69 +1,76 @@
-public import HummingbirdCore
+import HummingbirdCore
 import Logging
 import NIOCore
+import NIOHTTP2
 import NIOSSL
-public import TrafficKit
+import TrafficKit
 import TrafficKitNIO
 
-extension HTTPServerBuilder {
-    /// HTTP/1.1 as `.http1()` does it, and what its connections move is reported: `Application(router: router, server: .http1(reportingTo: .shared))`.
-    ///
-    /// With TLS it is `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. Add a ``TrafficMiddleware`` to the router to have its routes in the
-    /// reports. Connections with HTTP/2 are not counted.
-    public static func http1(
-        reportingTo monitor: TrafficMonitor,
-        configuration: HTTP1Channel.Configuration = .init()
-    ) -> HTTPServerBuilder {
-        HTTPServerBuilder { responder in
-            ReportingChannel(
-                base: HTTP1Channel(
-                    responder: { request, writer, channel in
-                        // One after the other on a connection: each is answered before the next is read.
-                        RoutesOfConnection.current?.beginRequest()
-                        try await responder(request, writer, channel)
-                    },
-                    configuration: configuration
-                ),
-                monitor: monitor
-            )
-        }
-    }
-}
-
-/// Of the connection whose task this is.
-enum RoutesOfConnection {
-    @TaskLocal static var current: TrafficRoutes?
-}
-
-/// A channel for HTTP/1.1 that counts.
-struct ReportingChannel: ServerChildChannel {
+/// A channel that counts what passes through another one's.
+struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     struct Value: ServerChildChannelValue {
-        let base: HTTP1Channel.Value
+        let base: Base.Value
         let routes: TrafficRoutes
 
         var channel: any Channel { self.base.channel }
     }
 
-    let base: HTTP1Channel
+    let base: Base
     let monitor: TrafficMonitor
+    var version = TrafficHTTPHandler.Version.http1
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         let routes = TrafficRoutes()
-        return channel.eventLoop.makeCompletedFuture {
+        return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
-            // There before us, where this is within a channel for TLS.
+            // Of the other channel, or there before, where this is within a channel for TLS.
             let tls = try? pipeline.handler(type: NIOSSLServerHandler.self)
-            try pipeline.addTrafficHandlers(role: .server, monitor: self.monitor, behind: tls, routes: routes)
-        }.flatMap {
-            self.base.setup(channel: channel, logger: logger)
-        }.map {
-            Value(base: $0, routes: routes)
+            try pipeline.addTrafficHandlers(
+                role: .server,
+                version: self.version,
+                monitor: self.monitor,
+                behind: tls,
+                routes: routes
+            )
+            return Value(base: value, routes: routes)
         }
     }
 
     func handle(value: Value, logger: Logger) async {
-        await RoutesOfConnection.$current.withValue(value.routes) {
+        await RequestRoute.$current.withValue(RequestRoute(routes: value.routes, connection: value.channel)) {
             await self.base.handle(value: value.base, logger: logger)
         }
+    }
+}
+
+/// Where the router's path of the request at hand belongs.
+struct RequestRoute: Sendable {
+    /// Of the connection whose task this is.
+    @TaskLocal static var current: RequestRoute?
+
+    let routes: TrafficRoutes
+    let connection: any Channel
+    /// Of HTTP/2.
+    var stream: Int?
+
+    func name(_ template: String) {
+        if let stream { self.routes.name(template, ofStream: stream) } else { self.routes.name(template) }
+    }
+
+    /// A responder that tells apart what a connection's requests are called.
+    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        @Sendable func tell(_ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel) async throws
+        {
+            guard var route = Self.current else { return try await responder(request, writer, channel) }
+            guard channel !== route.connection else {
+                // One after the other on a connection: each is answered before the next is read.
+                route.routes.beginRequest()
+                return try await responder(request, writer, channel)
+            }
+            route.stream = try await Int(channel.getOption(HTTP2StreamChannelOptions.streamID).get())
+            var writer: ResponseWriter? = writer
+            try await Self.$current.withValue(route) { try await responder(request, writer.take()!, channel) }
+        }
+        return tell
     }
 }

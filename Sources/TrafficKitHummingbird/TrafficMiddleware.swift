@@ -4,7 +4,7 @@ import TrafficKitNIO
 /// Hands the router's path of a request's endpoint (`/users/{id}`) over as the route of its exchange: `router.add(middleware: TrafficMiddleware())`.
 ///
 /// Belongs before other middleware. Requests without an endpoint keep their redacted path. It does nothing where the server was not built with
-/// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)``.
+/// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)`` or one of its kind.
 public struct TrafficMiddleware<Context: RequestContext>: RouterMiddleware {
     public init() {}
 
@@ -22,6 +22,6 @@ public struct TrafficMiddleware<Context: RequestContext>: RouterMiddleware {
     private static func name(_ context: Context) {
         // What is no path is the name of a middleware that answers itself.
         guard let path = context.endpointPath, path.hasPrefix("/") else { return }
-        RoutesOfConnection.current?.name(path)
+        RequestRoute.current?.name(path)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import Hummingbird
 import HummingbirdCore
+import HummingbirdHTTP2
 import HummingbirdTLS
 import Logging
 import NIOCore
@@ -33,17 +34,26 @@ struct ServerTests {
         return router
     }
 
-    private static func server(_ monitor: TrafficMonitor, isTLS: Bool) async throws -> HTTPServerBuilder {
-        guard isTLS else { return .http1(reportingTo: monitor) }
+    private static func server(
+        _ monitor: TrafficMonitor,
+        isTLS: Bool,
+        isHTTP2: Bool
+    ) async throws -> HTTPServerBuilder {
+        guard isTLS else { return isHTTP2 ? .plaintextHTTP2(reportingTo: monitor) : .http1(reportingTo: monitor) }
         let certificates = try await Certificates.local
         let configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.certificate).map { .certificate($0) },
             privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.key, format: .pem))
         )
-        return try .tls(.http1(reportingTo: monitor), tlsConfiguration: configuration)
+        guard isHTTP2 else { return try .tls(.http1(reportingTo: monitor), tlsConfiguration: configuration) }
+        return try .http2Upgrade(reportingTo: monitor, tlsConfiguration: configuration)
     }
 
-    private func run(isTLS: Bool, _ body: (CountingProxy) async throws -> Void) async throws -> Run {
+    private func run(
+        isTLS: Bool,
+        isHTTP2: Bool = false,
+        _ body: (CountingProxy) async throws -> Void
+    ) async throws -> Run {
         let monitor = TrafficMonitor()
         let records = Records()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
@@ -53,7 +63,7 @@ struct ServerTests {
         logger.logLevel = .critical
         let application = Application(
             router: Self.router(),
-            server: try await Self.server(monitor, isTLS: isTLS),
+            server: try await Self.server(monitor, isTLS: isTLS, isHTTP2: isHTTP2),
             configuration: .init(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { port.yield($0.localAddress?.port ?? 0) },
             logger: logger
@@ -163,5 +173,31 @@ struct ServerTests {
         #expect(run.records.requests.map(\.route) == routes)
         #expect(run.records.responses.map(\.route) == routes)
         #expect(Set(run.records.responses.map(\.status)) == [200, 404, 500])
+    }
+
+    @Test("HTTP/2: 60 streams at a time have their own routes, and HTTP/1.1 beside it", arguments: [false, true])
+    func http2(isTLS: Bool) async throws {
+        var frames = Nghttp.Frames()
+        let run = try await self.run(isTLS: isTLS, isHTTP2: true) { proxy in
+            let base = "\(isTLS ? "https" : "http")://localhost:\(proxy.port)"
+            let paths = (0..<60).map {
+                ["/users/\($0)", "/size/\($0 * 1_000)", "/private/\($0)", "/broken?\($0)"][$0 % 4]
+            }
+            frames = try await Nghttp.fetch([], paths.map { base + $0 })
+            if isTLS { _ = try await self.curl(proxy, isTLS: true, [], ["/users/1"]) }
+        }
+        self.expectEveryByte(run)
+        let requests = run.records.requests.filter { $0.version == .http2 }.sorted { $0.exchange < $1.exchange }
+        let responses = run.records.responses.filter { $0.version == .http2 }
+        let routes = (0..<60).filter { $0 % 4 != 2 }.map { ["/users/{id}", "/size/{count}", "", "/broken"][$0 % 4] }
+        #expect(requests.map(\.route) == routes)
+        #expect(responses.sorted { $0.exchange < $1.exchange }.map(\.route) == routes)
+        let named = zip(0..<60, frames.received.keys.sorted()).filter { $0.0 % 4 != 2 }.map(\.1)
+        let bodies = named.map { frames.received[$0]?.body }
+        #expect(responses.sorted { $0.exchange < $1.exchange }.map(\.bodyBytes) == bodies)
+        #expect(run.records.responses.filter { $0.version == .http1_1 }.map(\.route) == (isTLS ? ["/users/{id}"] : []))
+        #expect(Set(run.records.outcomes.map(\.ending)) == [.ok, .http5xx])
+        let excluded = run.records.connections.values.map { ($0.received.excluded, $0.sent.excluded) }
+        #expect(excluded.contains { $0.0 > 100 && $0.1 > 100 })
     }
 }
