@@ -45,7 +45,7 @@ struct Endpoints: AsyncParsableCommand {
             return try StandardStream.output.write(ByteBuffer(bytes: bytes))
         }
         let hint = "No program has reported any exchange; trafficctl processes has every program's bytes."
-        try Table.endpoints(snapshot).print(units: self.unit.units, inColor: self.color.isWanted, ifEmpty: hint)
+        try Table.endpoints(snapshot).write(units: self.unit.units, inColor: self.color.isWanted, ifEmpty: hint)
     }
 }
 
@@ -89,7 +89,7 @@ struct Exchanges: AsyncParsableCommand {
         case .json: try StandardStream.output.write(ByteBuffer(bytes: report.json() + [UInt8(ascii: "\n")]))
         case .ndjson: try StandardStream.output.write(ByteBuffer(bytes: report.ndjson()))
         case .table:
-            try Table.exchanges(report.exchanges).print(
+            try Table.exchanges(report.exchanges).write(
                 units: self.unit.units,
                 inColor: self.color.isWanted,
                 ifEmpty: "No program has reported any exchange."

@@ -66,6 +66,6 @@ struct RowOptions: ParsableArguments {
         if let format = self.format.export {
             return try output.write(ByteBuffer(bytes: snapshot.encoded(as: format, table: csv)))
         }
-        try table(snapshot).print(units: self.unit.units, inColor: self.color.isWanted)
+        try table(snapshot).write(units: self.unit.units, inColor: self.color.isWanted)
     }
 }

@@ -4,7 +4,7 @@ extension Table {
     /// On a terminal aligned to its width, elsewhere with tabs and exact numbers.
     ///
     /// - Parameter hint: What a person is told instead of a table without rows.
-    func print(units: Units, inColor: Bool, ifEmpty hint: String? = nil) throws {
+    func write(units: Units, inColor: Bool, ifEmpty hint: String? = nil) throws {
         let output = StandardStream.output
         let typeface = TerminalLocale.typeface(ascii: false)
         guard output.isTerminal else { return try output.write(self.tabSeparated(typeface: typeface)) }
