@@ -37,6 +37,16 @@ struct FilterOptions: ParsableArguments {
     }
 }
 
+/// How many rows.
+struct LimitOption: ParsableArguments {
+    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
+    var limit: Int?
+
+    func validate() throws {
+        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
+    }
+}
+
 struct ColorOptions: ParsableArguments {
     @Flag(help: "No colours; also NO_COLOR.")
     var noColor = false

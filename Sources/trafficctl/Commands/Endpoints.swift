@@ -30,16 +30,11 @@ struct Endpoints: AsyncParsableCommand {
     @Option(help: "Largest first for amounts, A to Z for names.")
     var sort = EndpointSortKey.total
 
-    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
-    var limit: Int?
-
-    func validate() throws {
-        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
-    }
+    @OptionGroup var limiting: LimitOption
 
     func run() async throws {
         let answer = try await self.connection.client.get("/v1/endpoints", [("filter", self.filtering.filter)])
-        let snapshot = try Snapshot(json: answer).withEndpoints(sortedBy: self.sort, limit: self.limit)
+        let snapshot = try Snapshot(json: answer).withEndpoints(sortedBy: self.sort, limit: self.limiting.limit)
         if let format = self.format.export {
             let bytes = snapshot.encoded(as: format, table: .endpoints)
             return try StandardStream.output.write(ByteBuffer(bytes: bytes))
@@ -53,8 +48,8 @@ struct Exchanges: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "The last requests and responses, and those that go on.",
         discussion: """
-            The newest last. PHASES has a letter for each tenth of the time: d dns, c connect, t tls, s send, w wait, r receive. A connection
-            that is used again has no d, c and t. Times are UTC.
+            The newest last; --limit keeps the newest. PHASES has a letter for each tenth of the time: d dns, c connect, t tls, s send, w wait,
+            r receive. A connection that is used again has no d, c and t. Times are UTC.
 
             EXAMPLES
               trafficctl exchanges --limit 20
@@ -74,17 +69,12 @@ struct Exchanges: AsyncParsableCommand {
     @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
     var format = Format.table
 
-    @Option(help: ArgumentHelp("At most so many, the newest.", valueName: "n"))
-    var limit: Int?
-
-    func validate() throws {
-        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
-    }
+    @OptionGroup var limiting: LimitOption
 
     func run() async throws {
         let answer = try await self.connection.client.get("/v1/exchanges", [("filter", self.filtering.filter)])
         var report = try answer.decoded(as: ExchangeReport.self)
-        report.exchanges = report.exchanges.suffix(self.limit ?? .max)
+        report.exchanges = report.exchanges.suffix(self.limiting.limit ?? .max)
         switch self.format {
         case .json: try StandardStream.output.write(ByteBuffer(bytes: report.json() + [UInt8(ascii: "\n")]))
         case .ndjson: try StandardStream.output.write(ByteBuffer(bytes: report.ndjson()))

@@ -24,24 +24,19 @@ struct RowOptions: ParsableArguments {
     @Option(help: "Largest first for amounts, A to Z for names. (default for tables: total)")
     var sort: SortKey?
 
-    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
-    var limit: Int?
-
-    func validate() throws {
-        if let limit, limit < 0 { throw ValidationError("--limit must not be negative.") }
-    }
+    @OptionGroup var limiting: LimitOption
 
     private var order: RowOrder { RowOrder(self.sort ?? .total) }
 
     func printProcesses() async throws {
         try await self.run("/v1/processes", csv: .processes, table: Table.processes) {
-            $0.withProcesses(sortedBy: self.order, limit: self.limit)
+            $0.withProcesses(sortedBy: self.order, limit: self.limiting.limit)
         }
     }
 
     func printSockets() async throws {
         try await self.run("/v1/sockets", csv: .sockets, table: Table.sockets) {
-            $0.withSockets(sortedBy: self.order, limit: self.limit)
+            $0.withSockets(sortedBy: self.order, limit: self.limiting.limit)
         }
     }
 
@@ -57,7 +52,7 @@ struct RowOptions: ParsableArguments {
     ) async throws {
         let client = self.connection.client
         let output = StandardStream.output
-        if let format = self.format.export, self.sort == nil, self.limit == nil {
+        if let format = self.format.export, self.sort == nil, self.limiting.limit == nil {
             // Nothing to do to it: the bytes as the daemon made them.
             let query = [("filter", self.filtering.filter), ("format", format.rawValue)]
             return try await client.stream(path, query) { try output.write($0) }
