@@ -1,0 +1,85 @@
+/// Processes that are one service: what a number per API is added up over, whatever their pids.
+public struct ProcessGroup: Sendable, Codable, Hashable {
+    public var name: String
+    public var executable: String?
+    public var systemdUnit: String?
+    /// Whose processes they are, and so who may see what they do. `nil`: several users'.
+    public var uid: UInt32?
+
+    public init(name: String, executable: String? = nil, systemdUnit: String? = nil, uid: UInt32? = nil) {
+        self.name = name
+        self.executable = executable
+        self.systemdUnit = systemdUnit
+        self.uid = uid
+    }
+
+    public init(_ details: ProcessDetails) {
+        self.init(
+            name: details.name,
+            executable: details.executable,
+            systemdUnit: details.systemdUnit,
+            uid: details.uid
+        )
+    }
+
+    /// Where what exceeds a limit adds up.
+    public static let other = ProcessGroup(name: EndpointUsage.other)
+
+    package enum CodingKeys: String, CodingKey {
+        case name, executable
+        case systemdUnit = "systemd_unit"
+        case uid
+    }
+}
+
+/// Which side of its connections a process is, for HTTP.
+public enum EndpointRole: String, Sendable, Codable, CaseIterable {
+    case client, server
+}
+
+/// How an exchange ended. `cancelled` is the program's own decision and no failure.
+public enum ExchangeOutcome: String, Sendable, Codable, CaseIterable {
+    case ok
+    case http4xx = "http_4xx"
+    case http5xx = "http_5xx"
+    case dns, refused, reset, timeout, tls, truncated, cancelled
+    /// The library does not say.
+    case unknown
+
+    public var isFailure: Bool {
+        switch self {
+        case .ok, .cancelled, .unknown: false
+        default: true
+        }
+    }
+}
+
+/// How a number about an exchange was found out, best first.
+public enum JoinQuality: String, Sendable, Codable, CaseIterable, Comparable {
+    /// Counted where the bytes pass, and within the kernel's own count of the socket.
+    case exact
+    /// Worked out from what is near: the socket's counters before and after, a port, a time.
+    case inferred
+    /// Made from a formula.
+    case estimated
+
+    private var rank: Int {
+        switch self {
+        case .exact: 0
+        case .inferred: 1
+        case .estimated: 2
+        }
+    }
+
+    public static func < (left: JoinQuality, right: JoinQuality) -> Bool { left.rank < right.rank }
+}
+
+/// What a body is, by its `Content-Type`.
+public enum ContentClass: String, Sendable, Codable, CaseIterable {
+    case none, json, html, image, script, stream, form, text, other, unknown
+}
+
+/// The phases of an exchange, in their order.
+public enum ExchangePhase: String, Sendable, Codable, CaseIterable {
+    case dns, connect, tls, send, wait, receive
+}
