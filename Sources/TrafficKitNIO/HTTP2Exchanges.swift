@@ -277,16 +277,8 @@ final class HTTP2Exchanges {
         else { return false }
         self.reportResponse(of: stream, report)
         guard hasAsked else { return false }
-        self.end(stream, Self.ending(of: response.head.status), time, report)
+        self.end(stream, .init(status: response.head.status), time, report)
         return true
-    }
-
-    private static func ending(of status: UInt16) -> Report.Ending {
-        switch status {
-        case 400..<500: .http4xx
-        case 500...: .http5xx
-        default: .ok
-        }
     }
 
     private func reportRequest(of stream: UInt32, _ report: (Report.Record) -> Void) {
@@ -344,9 +336,12 @@ final class HTTP2Exchanges {
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = response?.head.status ?? 0
-        outcome.phases.send = HTTP1Exchanges.microseconds(exchange.startedAt, request?.endedAt)
-        outcome.phases.wait = HTTP1Exchanges.microseconds(request?.endedAt, response?.startedAt)
-        outcome.phases.receive = HTTP1Exchanges.microseconds(response?.startedAt, response?.endedAt ?? time)
+        outcome.phases = Report.Phases(
+            startedAt: exchange.startedAt,
+            requestEndedAt: request?.endedAt,
+            responseBeganAt: response?.startedAt,
+            responseEndedAt: response?.endedAt ?? time
+        )
         (outcome.method, outcome.host, outcome.route) = (request?.head.method ?? "", name.host, name.route)
         report(.outcome(outcome))
     }
