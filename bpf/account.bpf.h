@@ -149,13 +149,13 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 }
 
 /*
- * The last word of a socket whose end no program sees, after each call: its counters as they are now. User space takes it for one more
- * look at an open socket. Where the ring is full the next call or the next sweep makes up for it.
+ * A socket's counters as they are now, for user space one more look at an open socket: the last word of one whose end no program sees. Where
+ * the ring is full the next call or the next sweep makes up for it.
  */
-static __always_inline void report_now(struct sock *sk)
+static __always_inline void report_now(const struct traffic_socket *socket)
 {
 #ifndef SOCKETS_IN_HASH /* there a probe sees the end */
-	struct traffic_socket *socket = find_socket(sk), *record;
+	struct traffic_socket *record;
 
 	if (!socket)
 		return;
@@ -163,6 +163,7 @@ static __always_inline void report_now(struct sock *sk)
 	if (!record)
 		return;
 	__builtin_memcpy(record, socket, sizeof(*record));
+	record->stream_sent = 0; /* of the last sweep: the counters went on */
 	bpf_ringbuf_submit(record, ring_flags());
 #endif
 }

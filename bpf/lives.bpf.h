@@ -129,16 +129,21 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 }
 
 /*
- * Every other protocol: inet_release(), the last reference to the file is gone, so no call can add to it. Attached to the
- * root of the cgroup hierarchy; the kernel ignores what it returns. TCP goes on after this and ends above.
+ * inet_release(): the last reference to the file is gone, so no call can add to it. Attached to the root of the cgroup hierarchy; the
+ * kernel ignores what it returns. TCP goes on after this and ends above; what its calls have moved is told here, too, since this program is
+ * never left out.
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
 {
 	struct traffic_socket *socket = storage_of_context(context);
 
-	if (!socket || (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM))
+	if (!socket)
 		return 1;
+	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
+		report_now(socket);
+		return 1;
+	}
 	/* It may have lived between two sweeps. */
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);

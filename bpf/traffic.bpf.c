@@ -50,7 +50,7 @@ static __always_inline int frame_sent(struct sock *sk, long result)
 	if (result <= 0 || !is_packet(sk))
 		return 0;
 	count_sent(sk, result);
-	report_now(sk);
+	report_now(find_socket(sk));
 	return 0;
 }
 
@@ -154,7 +154,7 @@ static __always_inline int frame_received(struct sock *sk, long result, int flag
 	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_packet(sk))
 		return 0;
 	count_received(sk, result);
-	report_now(sk);
+	report_now(find_socket(sk));
 	return 0;
 }
 

@@ -19,10 +19,13 @@ public final class BPFCapture: CaptureSource {
     private let interfaces: InterfaceReader
     private let loss: BPFMap
     private let told: BPFMap
+    /// A kernel may leave programs out and not count it, as one does that we have met (see ``TrafficCapture``).
+    private static let sweepsBetweenCensuses = 300
     /// For a test: as if the kernel missed calls all the time.
     private let leavesProgramsOut: Bool
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
+    private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
@@ -130,12 +133,16 @@ public final class BPFCapture: CaptureSource {
         try self.takeLoss(emit)
     }
 
-    /// - Returns: The serials of all sockets, where the kernel has missed calls since they were last asked for: one of them may have
-    ///   been the end of a socket.
+    /// - Returns: The serials of all sockets, now and then, and where the kernel has missed calls since they were last asked for: one of them
+    ///   may have been the end of a socket.
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
         let missed = self.lastLoss.missedRuns
         // Not of a hash: a walk through it may pass over an element while its neighbours come and go.
-        if missed > self.missedAtLastCensus { self.censusesDue = CaptureEvent.censusesUntilGone }
+        self.sweepsUntilCensus -= 1
+        if missed > self.missedAtLastCensus || self.sweepsUntilCensus <= 0 {
+            self.censusesDue = CaptureEvent.censusesUntilGone
+            self.sweepsUntilCensus = Self.sweepsBetweenCensuses
+        }
         let isCensus = self.status.rung != .kprobe && (self.leavesProgramsOut || self.censusesDue > 0)
         if isCensus {
             self.censusesDue -= 1

@@ -161,8 +161,8 @@ extension LiveCaptureTests {
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
         }
 
-        @Test("a socket whose end was missed is found gone")
-        func missedEnd() throws {
+        @Test("a socket whose end was missed is found gone, with all that it moved", arguments: [false, true])
+        func missedEnd(isSeenBefore: Bool) throws {
             let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
             var ledger = Ledger()
             let sweep = { () throws -> [SocketUsage] in
@@ -180,18 +180,21 @@ extension LiveCaptureTests {
             let cookies = try { () throws -> [UInt64] in
                 let pair = try SocketPair()
                 try pair.transfer(10)
+                guard isSeenBefore else { return pair.cookies }
                 #expect(
                     try sweep().filter { pair.cookies.contains($0.cookie.rawValue) }.map(\.state) == [
                         .established, .established,
                     ]
                 )
+                try pair.transfer(5)
                 return pair.cookies
             }()
             usleep(100_000)
+            for _ in 1..<CaptureEvent.censusesUntilGone { _ = try sweep() }
             let gone = try sweep().filter { cookies.contains($0.cookie.rawValue) }
             #expect(gone.map(\.state) == [.closed, .closed])
             #expect(gone.allSatisfy { $0.closedAt != nil })
-            #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == 20)
+            #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == (isSeenBefore ? 30 : 20))
             let open = try sweep().filter { held.cookies.contains($0.cookie.rawValue) }
             #expect(open.map(\.state) == [.established, .established])
         }
