@@ -193,9 +193,9 @@ final class HTTP2Exchanges {
             return self.finish(stream, step.time, report)
         case .reset(let stream, let error):
             guard let exchange = self.exchanges[stream] else { return false }
-            let isOver = exchange.response?.endedAt != nil
-            // A client that asks no further, or a server that needs no more of the request (RFC 9113 section 8.1).
-            let ending: Report.Ending = isRequest ? .cancelled : error == 0 && isOver ? .ok : .reset
+            // A client that asks no further; a server that has answered and needs no more of the request (RFC 9113 section 8.1).
+            let answer = error == 0 ? exchange.response.flatMap { $0.endedAt == nil ? nil : $0.head.status } : nil
+            let ending: Report.Ending = isRequest ? .cancelled : answer.map { .init(status: $0) } ?? .reset
             self.end(stream, ending, step.time, report)
             return true
         }
