@@ -1,7 +1,6 @@
 import HummingbirdCore
 import Logging
 import NIOCore
-import NIOHTTP2
 import NIOSSL
 import TrafficKit
 import TrafficKitNIO
@@ -37,7 +36,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 
     func handle(value: Value, logger: Logger) async {
-        await RequestRoute.$current.withValue(RequestRoute(routes: value.routes, connection: value.channel)) {
+        await RequestRoute.$current.withValue(RequestRoute(routes: value.routes)) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
@@ -49,7 +48,6 @@ struct RequestRoute: Sendable {
     @TaskLocal static var current: RequestRoute?
 
     let routes: TrafficRoutes
-    let connection: any Channel
     /// Of HTTP/2.
     var stream: Int?
 
@@ -58,16 +56,21 @@ struct RequestRoute: Sendable {
     }
 
     /// A responder that tells apart what a connection's requests are called.
-    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+    ///
+    /// - Parameter streams: Of HTTP/2.
+    static func telling(
+        _ responder: @escaping HTTPChannelHandler.Responder,
+        _ streams: StreamNumbers? = nil
+    ) -> HTTPChannelHandler.Responder {
         @Sendable func tell(_ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel) async throws
         {
             guard var route = Self.current else { return try await responder(request, writer, channel) }
-            guard channel !== route.connection else {
-                // One after the other on a connection: each is answered before the next is read.
-                route.routes.beginRequest()
+            guard let stream = streams?.number(of: channel) else {
+                // One after the other on a connection: each is answered before the next is read. A stream that is gone has no number.
+                if !StreamNumbers.isStream(channel) { route.routes.beginRequest() }
                 return try await responder(request, writer, channel)
             }
-            route.stream = try await Int(channel.getOption(HTTP2StreamChannelOptions.streamID).get())
+            route.stream = stream
             var writer: ResponseWriter? = writer
             try await Self.$current.withValue(route) { try await responder(request, writer.take()!, channel) }
         }

@@ -30,11 +30,14 @@ extension HTTPServerBuilder {
         configuration: HTTP2UpgradeChannel.Configuration = .init()
     ) throws -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
-            ReportingChannel(
+            let streams = StreamNumbers()
+            var configuration = configuration
+            configuration.streamConfiguration = streams.noting(configuration.streamConfiguration)
+            return ReportingChannel(
                 base: try HTTP2UpgradeChannel(
                     tlsConfiguration: tlsConfiguration,
                     configuration: configuration,
-                    responder: RequestRoute.telling(responder)
+                    responder: RequestRoute.telling(responder, streams)
                 ),
                 monitor: monitor
             )
@@ -47,8 +50,11 @@ extension HTTPServerBuilder {
         configuration: HTTP2Channel.Configuration = .init()
     ) -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
-            ReportingChannel(
-                base: HTTP2Channel(responder: RequestRoute.telling(responder), configuration: configuration),
+            let streams = StreamNumbers()
+            var configuration = configuration
+            configuration.streamConfiguration = streams.noting(configuration.streamConfiguration)
+            return ReportingChannel(
+                base: HTTP2Channel(responder: RequestRoute.telling(responder, streams), configuration: configuration),
                 monitor: monitor,
                 version: .http2
             )

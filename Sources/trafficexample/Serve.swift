@@ -1,5 +1,7 @@
 import ArgumentParser
 import Hummingbird
+import HummingbirdCore
+import HummingbirdHTTP2
 import Logging
 import TrafficKit
 import TrafficKitHummingbird
@@ -9,6 +11,9 @@ struct Serve: AsyncParsableCommand {
 
     @Option(help: "TCP port.")
     var port = 8080
+
+    @Flag(help: "Speak HTTP/2, for clients that know of it: no TLS agrees on it.")
+    var http2 = false
 
     @OptionGroup var reports: ReportOptions
 
@@ -22,13 +27,22 @@ struct Serve: AsyncParsableCommand {
         logger.logLevel = .warning
         let app = Application(
             router: router,
-            // What the connections move is counted here.
-            server: self.reports.silent ? .http1() : .http1(reportingTo: .shared),
+            server: self.server,
             configuration: .init(address: .hostname("127.0.0.1", port: self.port)),
             logger: logger
         )
         try await app.runService()
         TrafficMonitor.shared.stop()
+    }
+
+    /// What the connections move is counted here.
+    private var server: HTTPServerBuilder {
+        switch (self.http2, self.reports.silent) {
+        case (false, false): .http1(reportingTo: .shared)
+        case (false, true): .http1()
+        case (true, false): .plaintextHTTP2(reportingTo: .shared)
+        case (true, true): .plaintextHTTP2()
+        }
     }
 }
 

@@ -1,0 +1,47 @@
+import HummingbirdCore
+import NIOCore
+import NIOHTTP2
+import Synchronization
+
+/// The numbers of HTTP/2's streams, by their channels: requests are answered on other threads, and to ask a channel there takes longer than to
+/// answer.
+final class StreamNumbers: Sendable {
+    /// Notes the number of the stream whose channel it is added to.
+    private final class Noting: ChannelInboundHandler, RemovableChannelHandler {
+        typealias InboundIn = Never  // nothing is looked at
+        private let numbers: StreamNumbers
+
+        init(_ numbers: StreamNumbers) {
+            self.numbers = numbers
+        }
+
+        func handlerAdded(context: ChannelHandlerContext) {
+            // The connection's own channel, with HTTP/1.1, has no number to give, and doesn't bear to be asked.
+            guard StreamNumbers.isStream(context.channel),
+                let number = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
+            else { return }
+            self.numbers.numbers.withLock { $0[ObjectIdentifier(context.channel)] = Int(number) }
+        }
+
+        func handlerRemoved(context: ChannelHandlerContext) {
+            self.numbers.numbers.withLock { $0[ObjectIdentifier(context.channel)] = nil }
+        }
+    }
+
+    private let numbers = Mutex<[ObjectIdentifier: Int]>([:])
+
+    /// A stream's channel belongs to a connection's, and that to the server's.
+    static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }
+
+    /// - Returns: A configuration of channels that are noted here.
+    func noting(_ configuration: HTTP1Channel.Configuration) -> HTTP1Channel.Configuration {
+        var noting = configuration
+        noting.additionalChannelHandlers = { [Noting(self)] + configuration.additionalChannelHandlers() }
+        return noting
+    }
+
+    /// `nil`: it is no stream's.
+    func number(of channel: any Channel) -> Int? {
+        self.numbers.withLock { $0[ObjectIdentifier(channel)] }
+    }
+}
