@@ -144,13 +144,15 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let part = Self.unwrapOutboundIn(data)
-        let promise = promise ?? context.eventLoop.makePromise()
+        let sent = context.eventLoop.makePromise(of: Void.self)
         let handler = NIOLoopBound((self, part), eventLoop: context.eventLoop)
-        promise.futureResult.whenSuccess {
+        sent.futureResult.whenSuccess {
             let (handler, part) = handler.value
             handler.sent(part)
         }
-        context.write(data, promise: promise)
+        // After us: whoever waits for it may close the connection, which is the end of what counts.
+        sent.futureResult.cascade(to: promise)
+        context.write(data, promise: sent)
     }
 
     private func sent(_ part: IOData) {

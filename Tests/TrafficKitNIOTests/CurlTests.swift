@@ -12,6 +12,8 @@ struct CurlTests {
             (["-H", "Cookie: k=v; l=w"], "length/0"), ([], "length/1"), ([], "length/100000"), ([], "chunked/0"),
             ([], "chunked/100000"), (["--head"], "length/5000"), ([], "status/204"), ([], "status/304"),
             ([], "status/404?secret=1"), (["-X", "DELETE"], "status/503"),
+            // The server closes as soon as its last write is done.
+            (["-H", "Connection: close"], "chunked/5000"),
         ] as [([String], String)]
     )
     func transfers(options: [String], path: String) async throws {
