@@ -259,9 +259,10 @@ let package = Package(
         .testTarget(
             name: "TrafficKitNIOTests",
             dependencies: [
-                "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
+                "TrafficKit", "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: strict

@@ -29,10 +29,12 @@ struct ClientTests {
     private func run(
         _ security: Security,
         cutAfter cut: UInt64? = nil,
+        byReset resets: Bool = false,
         _ body: (HTTPClient, _ url: String) async throws -> Void
     ) async throws -> Run {
         let nginx = try await Nginx()
-        let proxy = try CountingProxy(to: security == .none ? nginx.port : nginx.tlsPort, cutAfter: cut)
+        let port = security == .none ? nginx.port : nginx.tlsPort
+        let proxy = try CountingProxy(to: port, cutAfter: cut, byReset: resets)
         let monitor = TrafficMonitor()
         let records = Records()
         monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
@@ -155,6 +157,71 @@ struct ClientTests {
         let response = try #require(run.records.responses.first)
         #expect(response.isIncomplete && response.declaredBodyBytes == 300_000 && response.bodyBytes < 300_000)
         #expect(run.records.outcomes.map(\.ending) == [.truncated])
+    }
+
+    @Test("a connection that is reset in the midst of a body", arguments: Security.allCases)
+    func reset(security: Security) async throws {
+        let run = try await self.run(security, cutAfter: 150_000, byReset: true) { client, url in
+            await #expect(throws: (any Error).self) {
+                let response = try await client.execute(HTTPClientRequest(url: url + "/file"), timeout: .seconds(60))
+                _ = try await response.body.collect(upTo: 1_000_000)
+            }
+        }
+        self.expectEveryByte(run, security)
+        #expect(run.bytes.count == 1 && run.records.requests.map(\.isIncomplete) == [false])
+        let response = try #require(run.records.responses.first)
+        #expect(response.isIncomplete && response.declaredBodyBytes == 300_000 && response.status == 200)
+        #expect((100_000..<300_000).contains(response.bodyBytes))
+        #expect(run.records.outcomes.map(\.ending) == [.truncated] && run.records.outcomes.map(\.status) == [200])
+    }
+
+    @Test("content codings: what is on the wire counts, and nobody here decodes it", arguments: Security.allCases)
+    func codings(security: Security) async throws {
+        let text = Array(Nginx.text.utf8.prefix(60_000))
+        let (br, deflate) = (Self.brotli(text), Self.zlib(text))
+        let run = try await self.run(security) { client, url in
+            for (name, body) in [("br", br), ("deflate", deflate)] {
+                var request = HTTPClientRequest(url: "\(url)/put/\(name)")
+                request.method = .PUT
+                request.headers.add(name: "Content-Encoding", value: name)
+                request.body = .bytes(ByteBuffer(bytes: body))
+                #expect(try await client.execute(request, timeout: .seconds(60)).status == .created)
+                request = HTTPClientRequest(url: "\(url)/\(name)/\(name)")
+                let response = try await client.execute(request, timeout: .seconds(60))
+                #expect(response.headers["Content-Encoding"] == [name])
+                let collected = try await response.body.collect(upTo: 1_000_000)
+                // The client knows deflate, behind us, and leaves brotli as it is.
+                #expect(Array(collected.readableBytesView) == (name == "br" ? br : text))
+            }
+        }
+        self.expectEveryByte(run, security)
+        self.expectLog(run)
+        #expect(run.records.responses.map(\.status) == [201, 200, 201, 200])
+        let lengths = [UInt64(br.count), UInt64(deflate.count)]
+        for (messages, isCoded) in [(run.records.requests, [0, 2]), (run.records.responses, [1, 3])] {
+            #expect(isCoded.map { messages[$0].bodyBytes } == lengths)
+            #expect(isCoded.map { messages[$0].declaredBodyBytes } == lengths)
+            #expect(messages.indices.map { messages[$0].decodedBodyBytes == nil } == (0..<4).map(isCoded.contains))
+        }
+        #expect(run.records.outcomes.map(\.ending) == [.ok, .ok, .ok, .ok])
+    }
+
+    /// One meta-block as it is, and an empty one at the end (RFC 7932 section 9.2).
+    private static func brotli(_ bytes: [UInt8]) -> [UInt8] {
+        let header = UInt32(bytes.count - 1) << 4 | 1 << 20
+        return (0..<3).map { UInt8(truncatingIfNeeded: header >> ($0 * 8)) } + bytes + [3]
+    }
+
+    /// One stored block (RFC 1950 section 2.2, RFC 1951 section 3.2.4).
+    private static func zlib(_ bytes: [UInt8]) -> [UInt8] {
+        let (one, two) = bytes.reduce((UInt32(1), UInt32(0))) { sums, byte in
+            let one = (sums.0 + UInt32(byte)) % 65_521
+            return (one, (sums.1 + one) % 65_521)
+        }
+        let (count, sum) = (UInt16(bytes.count), two << 16 | one)
+        let length = [UInt8(count & 0xff), UInt8(count >> 8)]
+        let check = (0..<4).map { UInt8(truncatingIfNeeded: sum >> (24 - $0 * 8)) }
+        return [0x78, 1, 1] + length + length.map { ~$0 } + bytes + check
     }
 }
 

@@ -83,4 +83,60 @@ struct CurlTests {
         }
         #expect(Set(requests.map(\.route)) == ["/length/{id}", "/chunked/{id}"])
     }
+
+    @Test("a large download, to the byte", .timeLimit(.minutes(5)))
+    func large() async throws {
+        let server = try await InstrumentedServer()
+        let proxy = try CountingProxy(to: server.port)
+        let transfers = try await Curl.run(
+            ["--max-time", "240"],
+            ["http://127.0.0.1:\(proxy.port)/length/268435456"]
+        )
+        let bytes = await proxy.stop()
+        try await server.stop()
+        #expect(transfers.map(\.bodyBytes) == [268_435_456])
+        #expect(server.records.bytes(role: .server) == bytes.first && bytes.count == 1)
+        let response = try #require(server.records.responses.first)
+        #expect(response.bodyBytes == 268_435_456 && response.declaredBodyBytes == 268_435_456)
+        #expect(response.interval == .init(from: 0, to: response.messageBytes) && !response.isIncomplete)
+        #expect(transfers.map(\.headerBytes) == [UInt64(response.lineBytes) + UInt64(response.headerBytes)])
+        #expect(server.records.connections.isEmpty)
+    }
+
+    @Test("100 pipelined requests in pieces that end anywhere")
+    func pipelined() async throws {
+        let server = try await InstrumentedServer()
+        let proxy = try CountingProxy(to: server.port)
+        let requests = (0..<100).map { index in
+            "POST /\(index.isMultiple(of: 3) ? "chunked" : "length")/\(index * 37) HTTP/1.1\r\nHost: h\r\n"
+                + "Content-Length: \(index)\r\n" + (index == 99 ? "Connection: close\r\n\r\n" : "\r\n")
+                + String(repeating: "b", count: index)
+        }
+        let stream = Array(requests.joined().utf8)
+        let answers = try await RawConnection.open(to: proxy.port) { connection in
+            var rest = stream[...]
+            var size = 0
+            while !rest.isEmpty {
+                // Of all lengths up to more than a request has, 1 among them.
+                size = size % 199 + 1
+                connection.send(rest.prefix(size))
+                rest = rest.dropFirst(size)
+            }
+            return connection.readToEnd()
+        }
+        let bytes = await proxy.stop()
+        try await server.stop()
+        #expect(bytes == [.init(toServer: UInt64(stream.count), toClient: UInt64(answers.count))])
+        #expect(server.records.bytes(role: .server) == bytes.first && server.records.connections.isEmpty)
+        #expect(server.records.requests.map(\.messageBytes) == requests.map { UInt64($0.utf8.count) })
+        #expect(server.records.requests.map(\.bodyBytes) == (0..<100).map { UInt64($0) })
+        #expect(server.records.responses.map(\.bodyBytes) == (0..<100).map { UInt64($0 * 37) })
+        for messages in [server.records.requests, server.records.responses] {
+            #expect(messages.first?.interval.from == 0)
+            for (one, next) in zip(messages, messages.dropFirst()) { #expect(one.interval.to == next.interval.from) }
+            #expect(messages.allSatisfy { $0.messageBytes == $0.interval.bytes && $0.quality == .exact })
+        }
+        #expect(server.records.requests.map(\.exchange) == server.records.responses.map(\.exchange))
+        #expect(server.records.outcomes.map(\.ending) == Array(repeating: .ok, count: 100))
+    }
 }

@@ -24,13 +24,15 @@ public final class CountingProxy: Sendable {
     private let target: UInt16
     /// After so many bytes to the client the connection is cut.
     private let cut: UInt64?
+    /// Cut as by a server that has crashed: without an end of the stream.
+    private let resets: Bool
     private let bytes = Mutex<[Bytes]>([])
     private let connections = DispatchGroup()
     private let queue = DispatchQueue(label: "counting proxy", attributes: .concurrent)
 
-    public init(to target: Int, cutAfter cut: UInt64? = nil) throws {
+    public init(to target: Int, cutAfter cut: UInt64? = nil, byReset resets: Bool = false) throws {
         (self.listener, self.port) = try Self.listen()
-        (self.target, self.cut) = (UInt16(target), cut)
+        (self.target, self.cut, self.resets) = (UInt16(target), cut, resets)
         Thread.detachNewThread { self.accept() }
     }
 
@@ -44,15 +46,25 @@ public final class CountingProxy: Sendable {
     static func isListening(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
-        var address = Self.loopback(UInt16(port))
+        return Self.connect(descriptor, to: UInt16(port))
+    }
+
+    static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
+        var address = Self.loopback(port)
         return withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
             }
         }
     }
 
-    private static func listen() throws -> (listener: Int32, port: Int) {
+    /// What is written in pieces goes in these pieces (TCP_NODELAY).
+    static func sendAtOnce(_ descriptor: Int32) {
+        var isOn: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    static func listen() throws -> (listener: Int32, port: Int) {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = Self.loopback(0)
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -81,17 +93,12 @@ public final class CountingProxy: Sendable {
             guard client >= 0 else { break }
             _ = fcntl(client, F_SETFD, FD_CLOEXEC)
             let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-            var address = Self.loopback(self.target)
-            let result = withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            guard result == 0 else {
+            guard Self.connect(server, to: self.target) else {
                 close(client)
                 close(server)
                 continue
             }
+            for descriptor in [client, server] { Self.sendAtOnce(descriptor) }
             self.forward(client, server)
         }
         close(self.listener)
@@ -134,10 +141,21 @@ public final class CountingProxy: Sendable {
             }
             if isCut || sent < size {
                 shutdown(from, Int32(SHUT_RDWR))
+                if isCut && self.resets { return Self.reset(to) }
                 break
             }
         }
         shutdown(to, Int32(SHUT_WR))
+    }
+
+    /// Closing it will be a reset, which the other side gets after all that was counted: what its kernel does not have by then would be dropped.
+    private static func reset(_ descriptor: Int32) {
+        var unsent: Int32 = 0
+        while ioctl(descriptor, UInt(TIOCOUTQ), &unsent) == 0 && unsent > 0 { usleep(1_000) }
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        // Nothing of this goes out; whoever reads from it comes back.
+        shutdown(descriptor, Int32(SHUT_RD))
     }
 
     private static func loopback(_ port: UInt16) -> sockaddr_in {

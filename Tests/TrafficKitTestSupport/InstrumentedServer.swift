@@ -122,11 +122,12 @@ private final class Responder: ChannelInboundHandler {
         context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
         if parts.first != "status" && request.method != .HEAD {
             var left = count
+            let piece = context.channel.allocator.buffer(repeating: UInt8(ascii: "x"), count: min(count, 7_001))
             while left > 0 {
-                let size = min(left, 7_001)
-                let bytes = context.channel.allocator.buffer(repeating: UInt8(ascii: "x"), count: size)
+                var bytes = piece
+                bytes.moveWriterIndex(to: min(left, bytes.writerIndex))
                 context.write(Self.wrapOutboundOut(.body(.byteBuffer(bytes))), promise: nil)
-                left -= size
+                left -= bytes.readableBytes
             }
         }
         let isLast = request.version.major == 1 && !request.isKeepAlive

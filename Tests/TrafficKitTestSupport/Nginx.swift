@@ -1,7 +1,7 @@
 import Foundation
 
 /// nginx with its own counters: `/file` has 300,000 bytes, `/text` comes in chunks if gzip is accepted, `/to/…` redirects to `/file`, uploads
-/// to `/put/…` are kept. Plain on `port`, TLS 1.2 and 1.3 on `tlsPort`.
+/// to `/put/…` are kept, and come back from `/br/…` and `/deflate/…` with that content coding. Plain on `port`, TLS 1.2 and 1.3 on `tlsPort`.
 public final class Nginx: Sendable {
     /// A line of its log: plaintext bytes of a request and its response.
     public struct Entry: Hashable, Sendable {
@@ -105,6 +105,8 @@ public final class Nginx: Sendable {
                 location /text { gzip on; gzip_types *; }
                 location /to/ { return 302 /file; }
                 location /put/ { dav_methods PUT; }
+                location /br/ { alias root/put/; add_header Content-Encoding br; }
+                location /deflate/ { alias root/put/; add_header Content-Encoding deflate; }
             }
         }
         """

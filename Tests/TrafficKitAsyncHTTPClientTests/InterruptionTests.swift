@@ -1,0 +1,116 @@
+import AsyncHTTPClient
+import NIOCore
+import Testing
+import TrafficKit
+import TrafficKitTestSupport
+import TrafficReport
+
+@testable import TrafficKitAsyncHTTPClient
+
+/// A client of ours that stops waiting, with a proxy between it and its server that counts the socket's bytes.
+@Suite("AsyncHTTPClient that gives up", .timeLimit(.minutes(2)))
+struct InterruptionTests {
+    enum Limit: Sendable, CaseIterable {
+        /// Of the whole request.
+        case deadline
+        /// Without a byte of the response.
+        case read
+    }
+
+    struct Run {
+        var records: Records
+        var bytes: [CountingProxy.Bytes]
+        /// As the server has read it.
+        var head: String
+    }
+
+    /// A server that gets a request, answers this and says nothing else until the client has closed.
+    private func run(
+        answer: String,
+        _ configure: (inout HTTPClient.Configuration) -> Void = { _ in },
+        _ body: (HTTPClient, _ url: String) async throws -> Void
+    ) async throws -> Run {
+        let (heads, asked) = AsyncStream<String>.makeStream()
+        let server = try RawServer { connection in
+            let head = connection.readHead()
+            connection.send(answer.utf8)
+            #expect(connection.readToEnd().isEmpty)
+            asked.yield(head)
+            asked.finish()
+        }
+        let proxy = try CountingProxy(to: server.port)
+        let (monitor, records) = (TrafficMonitor(), Records())
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        var configuration = try await ClientTests.configuration(.none, monitor)
+        configure(&configuration)
+        let client = HTTPClient(configuration: configuration)
+        var head = ""
+        do {
+            try await body(client, "http://localhost:\(proxy.port)/users/7?secret=1")
+            // It is the end of the request that closes the connection, not that of the client.
+            for await it in heads { head = it }
+        } catch {
+            try await client.shutdown()
+            throw error
+        }
+        try await client.shutdown()
+        let bytes = await proxy.stop()
+        server.stop()
+        return Run(records: records, bytes: bytes, head: head)
+    }
+
+    private func expectEveryByte(_ run: Run, answer: String) {
+        #expect(run.bytes == [.init(toServer: UInt64(run.head.utf8.count), toClient: UInt64(answer.utf8.count))])
+        #expect(run.records.bytes(role: .client) == run.bytes.first)
+        #expect(run.records.requests.map(\.messageBytes) == [UInt64(run.head.utf8.count)])
+        for message in run.records.requests + run.records.responses {
+            #expect(message.interval == .init(from: 0, to: message.messageBytes))
+            #expect(message.cookie != 0 && message.role == .client && message.quality == .exact)
+            #expect(message.host == "localhost" && message.route == "/users/{id}")
+        }
+        #expect(run.records.requests.map(\.isIncomplete) == [false])
+    }
+
+    /// The connection sees that it is closed and not why, so it can't say `timeout`.
+    @Test("no answer in time: a request without a response", arguments: Limit.allCases)
+    func timeout(limit: Limit) async throws {
+        let run = try await self.run(answer: "") {
+            if limit == .read { $0.timeout.read = .milliseconds(200) }
+        } _: { client, url in
+            let error = await #expect(throws: HTTPClientError.self) {
+                // A deadline is for making the connection too.
+                try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(limit == .read ? 60 : 2))
+            }
+            #expect(error == (limit == .read ? .readTimeout : .deadlineExceeded))
+        }
+        self.expectEveryByte(run, answer: "")
+        #expect(run.records.responses.isEmpty)
+        let outcome = try #require(run.records.outcomes.first)
+        #expect(run.records.outcomes.count == 1 && outcome.ending == .truncated && outcome.status == 0)
+        #expect(outcome.duration >= 150_000_000 && outcome.phases.send != nil && outcome.phases.wait == nil)
+    }
+
+    @Test("a task that is cancelled in the midst of a response")
+    func cancelled() async throws {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 500)
+        let run = try await self.run(answer: answer) { client, url in
+            let (halves, half) = AsyncStream<Void>.makeStream()
+            let task = Task {
+                let response = try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(60))
+                var count = 0
+                for try await piece in response.body {
+                    count += piece.readableBytes
+                    if count == 500 { half.finish() }
+                }
+            }
+            for await _ in halves {}
+            task.cancel()
+            _ = await task.result
+        }
+        self.expectEveryByte(run, answer: answer)
+        let response = try #require(run.records.responses.first)
+        #expect(run.records.responses.count == 1 && response.isIncomplete && response.status == 200)
+        #expect(response.declaredBodyBytes == 1_000 && response.bodyBytes == 500)
+        #expect(run.records.outcomes.map(\.ending) == [.truncated])
+    }
+}
