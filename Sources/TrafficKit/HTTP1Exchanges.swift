@@ -83,7 +83,7 @@ package struct HTTP1Exchanges {
 
     /// The connection is over, in both directions.
     ///
-    /// - Parameter ending: Of exchanges that have no response yet.
+    /// - Parameter ending: Of exchanges that are not over.
     package mutating func close(
         _ ending: Report.Ending = .truncated,
         at time: UInt64,
@@ -91,10 +91,10 @@ package struct HTTP1Exchanges {
     ) {
         guard !self.isClosed else { return }
         self.isClosed = true
+        self.records.ending = ending
         self.scanRequests(.end, time, report)
         self.scanResponses(.end, time, report)
         self.records.close(
-            ending,
             requests: self.requests.position,
             responses: self.responses.position,
             time,

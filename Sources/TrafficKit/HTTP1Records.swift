@@ -37,6 +37,8 @@ struct HTTP1Records {
     let role: Report.Role
     /// Of the socket; 0: unknown.
     var cookie: UInt64
+    /// Of exchanges with a message that is cut off.
+    var ending = Report.Ending.truncated
     private let naming: HTTP1Exchanges.Naming
     private let makeExchange: () -> UInt64
     private var requests: Direction
@@ -72,17 +74,14 @@ struct HTTP1Records {
     }
 
     /// Both scanners are at their end, at these positions.
-    ///
-    /// - Parameter ending: Of exchanges that have no response yet.
     mutating func close(
-        _ ending: Report.Ending,
         requests: UInt64,
         responses: UInt64,
         _ time: UInt64,
         _ report: (Report.Record) -> Void
     ) {
         for exchange in self.exchanges {
-            self.end(exchange, exchange.responseBeganAt == nil ? ending : .truncated, time, report)
+            self.end(exchange, self.ending, time, report)
         }
         self.exchanges = []
         self.requests.close(at: requests)
@@ -129,7 +128,7 @@ struct HTTP1Records {
             )
             if exchange.responseEndedAt != nil {
                 let whole = self.exchanges.removeLast()
-                self.end(whole, isComplete ? .init(status: whole.status) : .truncated, time, report)
+                self.end(whole, isComplete ? .init(status: whole.status) : self.ending, time, report)
             }
         case .opaque(let position):
             self.requests.opaqueFrom = position
@@ -172,7 +171,7 @@ struct HTTP1Records {
             // An early response: the request goes on.
             guard exchange.requestEndedAt != nil else { return }
             let whole = self.exchanges.removeFirst()
-            self.end(whole, isComplete ? .init(status: head.status) : .truncated, time, report)
+            self.end(whole, isComplete ? .init(status: head.status) : self.ending, time, report)
         case .opaque(let position):
             self.responses.opaqueFrom = position
         }

@@ -153,7 +153,7 @@ final class HTTP2Exchanges {
 
     /// The connection is over, in both directions.
     ///
-    /// - Parameter ending: Of exchanges that have no response yet.
+    /// - Parameter ending: Of exchanges that are not over.
     func close(_ ending: Report.Ending, at time: UInt64, _ report: (Report.Record) -> Void) {
         guard !self.isClosed else { return }
         self.isClosed = true
@@ -165,8 +165,7 @@ final class HTTP2Exchanges {
             for step in steps { _ = self.put(down: step, side, report) }
         }
         for stream in self.exchanges.keys.sorted() {
-            let hasResponse = self.exchanges[stream]?.response != nil
-            self.end(stream, hasResponse ? .truncated : ending, time, report)
+            self.end(stream, ending, time, report)
         }
         self.reportConnection(report, isLast: true)
     }

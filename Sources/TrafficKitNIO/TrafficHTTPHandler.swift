@@ -244,7 +244,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.account = nil
     }
 
-    /// Of exchanges that have no response.
+    /// Of exchanges that are not over.
     private var ending: Report.Ending {
         guard let error = self.error as? IOError else { return .truncated }
         return switch error.errnoCode {
