@@ -224,7 +224,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     // MARK: End
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.error = error
+        // A TLS handler misses its end of the stream after a reset: that is not why.
+        if !(self.error is IOError) { self.error = error }
         context.fireErrorCaught(error)
     }
 
