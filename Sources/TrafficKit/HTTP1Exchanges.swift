@@ -13,13 +13,14 @@ package struct HTTP1Exchanges {
         case bytes(Span<UInt8>)
         /// So many bytes, which nobody could look into.
         case unseen(UInt64)
-        case end
+        /// - Parameter isClean: Both sides know of it.
+        case end(isClean: Bool)
 
         func pass(to scanner: inout HTTP1Scanner, _ emit: (HTTP1Scanner.Event) -> Void) {
             switch self {
             case .bytes(let bytes): scanner.scan(bytes, emit)
             case .unseen(let count): scanner.skip(count, emit)
-            case .end: scanner.close(emit)
+            case .end(let isClean): scanner.close(isClean: isClean, emit)
             }
         }
     }
@@ -92,8 +93,9 @@ package struct HTTP1Exchanges {
         guard !self.isClosed else { return }
         self.isClosed = true
         self.records.ending = ending
-        self.scanRequests(.end, time, report)
-        self.scanResponses(.end, time, report)
+        // Where there is no error the stream has had its end.
+        self.scanRequests(.end(isClean: ending == .truncated), time, report)
+        self.scanResponses(.end(isClean: ending == .truncated), time, report)
         self.records.close(
             requests: self.requests.position,
             responses: self.responses.position,

@@ -154,9 +154,11 @@ package struct HTTP1Scanner {
     }
 
     /// The stream has ended.
-    package mutating func close(_ emit: (Event) -> Void) {
+    ///
+    /// - Parameter isClean: Not by an error, which is no end of a body (RFC 9112 section 8).
+    package mutating func close(isClean: Bool = true, _ emit: (Event) -> Void) {
         guard self.isInMessage else { return }
-        self.end(isComplete: self.state == .untilClose, emit)
+        self.end(isComplete: isClean && self.state == .untilClose, emit)
     }
 
     /// What comes is no HTTP any more: the other side has switched protocols.

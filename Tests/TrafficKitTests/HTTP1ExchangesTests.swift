@@ -160,6 +160,17 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    @Test("a body without a length ends with its connection, not with a reset of it", arguments: [false, true])
+    func untilClose(isReset: Bool) {
+        var end = End(.client)
+        end.send(Self.get)
+        end.receive("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 100))
+        end.close(isReset ? .reset : .truncated)
+        #expect(end.responses.map(\.bodyBytes) == [100] && end.responses.map(\.isIncomplete) == [isReset])
+        #expect(end.outcomes.map(\.ending) == [isReset ? .reset : .ok])
+        end.expectEveryByte()
+    }
+
     @Test("what the app keeps out is excluded, and still there")
     func excluded() {
         var end = End(.client, excluding: "/private")
