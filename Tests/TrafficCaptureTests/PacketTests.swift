@@ -112,6 +112,7 @@ extension LiveCaptureTests {
             #expect(own.payload.received <= bytes && own.payload.received + loss.lostReceivedBytes >= bytes)
             // What passed the interface is what there was to be lost of packets.
             let lo = try #require(seen)
+            #expect((own.wireSent ?? 0) < passed && (own.wireSent ?? 0) + loss.lostWire.sent > bytes)
             #expect(lo.sent.ip <= passed && lo.sent.ip > bytes)
             #expect((own.wireSent ?? 0) + lo.sent.noSocket + loss.lostWire.sent >= lo.sent.ip)
             #expect((own.wireReceived ?? 0) + lo.ofNoSocket.received + loss.lostWire.received >= lo.received.ip)
@@ -124,14 +125,15 @@ extension LiveCaptureTests {
         )
         func ownNamespace(transfers: Int) throws {
             let capture = try BPFCapture(rung: self.rung)
-            var (lo, passed) = try self.transfer(transfers, seenBy: capture)
-            // One kernel that we know leaves the programs out of a packet in 100,000 (see TrafficCapture): not again and again.
-            for _ in 0..<3 where lo.sent.packets != passed.packets || lo.received.packets != passed.packets {
-                (lo, passed) = try self.transfer(transfers, seenBy: capture)
-            }
-            for bytes in [lo.sent, lo.received] {
-                #expect(bytes.packets == passed.packets)
-                #expect(bytes.ip == passed.bytes)
+            // One kernel that we know leaves programs out of what happens on threads of process 1 (see TrafficCapture): its own trace says of what.
+            let leftOut = EventsOfProcessOne(["net/net_dev_start_xmit", "net/netif_receive_skb"])
+            let (lo, passed) = try self.transfer(transfers, seenBy: capture)
+            let events = leftOut?.stop() ?? []
+            for (bytes, event) in [(lo.sent, "net_dev_start_xmit"), (lo.received, "netif_receive_skb")] {
+                let missed = events.filter { $0.contains(" \(event): dev=lo ") }.count
+                // Of other namespaces' interfaces, too; where there is none nothing is missing.
+                #expect(bytes.packets <= passed.packets && bytes.packets + UInt64(missed) >= passed.packets)
+                #expect(bytes.ip <= passed.bytes && (bytes.ip == passed.bytes || bytes.packets < passed.packets))
                 #expect(bytes.other == 0 && bytes.fragments == 0)
             }
             #expect(lo.sent.wire == lo.sent.socket + lo.sent.noSocket)

@@ -161,6 +161,26 @@ extension LiveCaptureTests {
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
         }
 
+        @Test("now and then all sockets are asked for, though no call was missed")
+        func census() throws {
+            let capture = try BPFCapture(rung: self.rung)
+            let pair = try SocketPair()
+            var censuses: [Set<UInt64>] = []
+            var ours: Set<UInt64> = []
+            for _ in 0..<310 {
+                try capture.sweep { event in
+                    switch event {
+                    case .census(let serials): censuses.append(serials)
+                    case .socket(let socket) where pair.cookies.contains(socket.cookie.rawValue):
+                        ours.insert(socket.serial)
+                    default: break
+                    }
+                }
+            }
+            #expect(censuses.count >= CaptureEvent.censusesUntilGone)
+            #expect(ours.count == 2 && censuses.last?.isSuperset(of: ours) == true)
+        }
+
         @Test("a socket whose end was missed is found gone, with all that it moved", arguments: [false, true])
         func missedEnd(isSeenBefore: Bool) throws {
             let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
