@@ -23,58 +23,74 @@ enum Layout {
     static let own: UInt8 = 1
 }
 
-/// Little-endian bytes, one after the other.
+/// Writes little-endian bytes, one after the other, into memory that has room for them: ``ReportWriter`` has made sure of that.
 struct ByteWriter {
-    private(set) var bytes: [UInt8] = []
+    private let memory: UnsafeMutableRawBufferPointer
+    private(set) var offset: Int
 
-    var count: Int { self.bytes.count }
-
-    init(capacity: Int) {
-        self.bytes.reserveCapacity(capacity)
+    init(_ memory: UnsafeMutableRawBufferPointer, at offset: Int) {
+        self.memory = memory
+        self.offset = offset
     }
 
-    /// The memory stays.
-    mutating func removeAll() {
-        self.bytes.removeAll(keepingCapacity: true)
-    }
-
-    mutating func cut(to count: Int) {
-        self.bytes.removeLast(self.bytes.count - count)
-    }
-
-    mutating func write<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number) {
-        // One by one they would be most of what a record costs.
-        withUnsafeBytes(of: number.littleEndian) { self.bytes.append(contentsOf: $0) }
-    }
-
-    mutating func write(contentsOf bytes: some Sequence<UInt8>) {
-        self.bytes.append(contentsOf: bytes)
+    @inline(__always)
+    mutating func write<Number: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(_ number: Number) {
+        self.memory.storeBytes(of: number.littleEndian, toByteOffset: self.offset, as: Number.self)
+        self.offset += MemoryLayout<Number>.size
     }
 
     /// Its length in two bytes, then UTF-8.
-    mutating func write(_ string: String) {
-        let bytes = string.utf8
-        guard bytes.count > Layout.longestString else {
-            self.write(UInt16(bytes.count))
-            self.write(contentsOf: bytes)
-            return
+    mutating func write(_ name: Name) {
+        self.write(UInt16(truncatingIfNeeded: name.count))
+        let place = UnsafeMutableRawBufferPointer(rebasing: self.memory[self.offset..<self.offset + name.count])
+        let bytes = name.text.utf8
+        // As it is stored, nearly always.
+        let isCopied: Void? = bytes.withContiguousStorageIfAvailable {
+            place.copyMemory(from: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer($0)[..<name.count]))
         }
-        // Not in the middle of a character (RFC 3629 section 3).
-        var end = bytes.index(bytes.startIndex, offsetBy: Layout.longestString)
-        while bytes[end] & 0xc0 == 0x80 { end = bytes.index(before: end) }
-        let kept = bytes[..<end]
-        self.write(UInt16(kept.count))
-        self.write(contentsOf: kept)
+        if isCopied == nil { place.copyBytes(from: bytes.prefix(name.count)) }
+        self.offset += name.count
     }
 
-    mutating func pad(toMultipleOf multiple: Int) {
-        while self.bytes.count % multiple != 0 { self.bytes.append(0) }
+    mutating func fill(to end: Int) {
+        while self.offset < end { self.write(UInt8(0)) }
     }
 
-    mutating func overwrite<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number, at offset: Int) {
-        for index in 0..<Number.bitWidth / 8 {
-            self.bytes[offset + index] = UInt8(truncatingIfNeeded: number >> (8 * index))
+    /// A string as it is written: one that is too long is cut, between two characters (RFC 3629 section 3).
+    struct Name {
+        let text: String
+        let count: Int
+
+        init(_ text: String) {
+            let bytes = text.utf8
+            self.text = text
+            guard bytes.count > Layout.longestString else {
+                self.count = bytes.count
+                return
+            }
+            var end = bytes.index(bytes.startIndex, offsetBy: Layout.longestString)
+            while bytes[end] & 0xc0 == 0x80 { end = bytes.index(before: end) }
+            self.count = bytes.distance(from: bytes.startIndex, to: end)
         }
+    }
+
+    /// What a record is called.
+    struct Names {
+        let method: Name
+        let host: Name
+        let route: Name
+
+        init(_ method: String, _ host: String, _ route: String) {
+            (self.method, self.host, self.route) = (Name(method), Name(host), Name(route))
+        }
+
+        var length: Int { 3 * MemoryLayout<UInt16>.size + self.method.count + self.host.count + self.route.count }
+    }
+
+    mutating func write(_ names: Names) {
+        self.write(names.method)
+        self.write(names.host)
+        self.write(names.route)
     }
 }
 
