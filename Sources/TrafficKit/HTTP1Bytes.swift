@@ -1,11 +1,12 @@
+import Glibc
 import TrafficReport
 
 // What a message's head says, read from its bytes: strings for all of it would be most of the work.
 
 extension Report.HTTPVersion {
-    init?(http1 text: ArraySlice<UInt8>) {
-        guard text.count == 8, text.starts(with: "HTTP/1.".utf8) else { return nil }
-        switch text.last {
+    init?(http1 text: Span<UInt8>) {
+        guard text.count == 8, text.extracting(0..<7).isEqual("HTTP/1.") else { return nil }
+        switch text[7] {
         case UInt8(ascii: "1"): self = .http1_1
         case UInt8(ascii: "0"): self = .http1_0
         default: return nil
@@ -14,38 +15,84 @@ extension Report.HTTPVersion {
 }
 
 extension Span<UInt8> {
-    /// - Returns: The end, where there is none.
-    func firstLineFeed(from start: Int) -> Int {
-        var index = start
-        while index < self.count, self[index] != UInt8(ascii: "\n") { index += 1 }
+    /// - Returns: The range's end, where there is none.
+    func index(of byte: UInt8, in range: Range<Int>) -> Int {
+        self.withUnsafeBytes { bytes in
+            guard !range.isEmpty, let start = bytes.baseAddress,
+                let found = memchr(start + range.lowerBound, Int32(byte), range.count)
+            else { return range.upperBound }
+            return start.distance(to: found)
+        }
+    }
+
+    /// - Returns: The range's end, where there is no other.
+    func index(notOf byte: UInt8, in range: Range<Int>) -> Int {
+        var index = range.lowerBound
+        while index < range.upperBound, self[index] == byte { index += 1 }
         return index
+    }
+
+    var last: UInt8? { self.isEmpty ? nil : self[self.count - 1] }
+
+    func isEqual(_ text: StaticString) -> Bool {
+        self.count == text.utf8CodeUnitCount
+            && self.withUnsafeBytes { bytes in
+                bytes.isEmpty || memcmp(bytes.baseAddress!, text.utf8Start, bytes.count) == 0
+            }
+    }
+
+    /// In any case.
+    ///
+    /// - Parameter text: In lower case.
+    func isEqual(ignoringCase text: StaticString) -> Bool {
+        guard self.count == text.utf8CodeUnitCount else { return false }
+        for index in 0..<self.count {
+            let byte = self[index]
+            let lower = byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte
+            if lower != text.utf8Start[index] { return false }
+        }
+        return true
+    }
+
+    /// Without white space and the line's end at the ends.
+    var trimmed: Range<Int> {
+        let isSpace = { (byte: UInt8) in
+            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
+        }
+        var (start, end) = (0, self.count)
+        while start < end, isSpace(self[start]) { start += 1 }
+        while start < end, isSpace(self[end - 1]) { end -= 1 }
+        return start..<end
+    }
+}
+
+extension [UInt8] {
+    /// - Parameter limit: Of the array; what goes beyond is left out.
+    mutating func append(contentsOf bytes: Span<UInt8>, to limit: Int) {
+        let kept = bytes.extracting(0..<Swift.min(bytes.count, Swift.max(0, limit - self.count)))
+        kept.withUnsafeBufferPointer { self.append(contentsOf: $0) }
+    }
+}
+
+extension String {
+    /// What is no UTF-8 is replaced.
+    init(_ bytes: Span<UInt8>) {
+        self = bytes.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) }
     }
 }
 
 extension FixedWidthInteger {
     /// - Returns: `nil` for anything but digits, and for what is too large.
-    init?(decimal digits: ArraySlice<UInt8>) {
+    init?(decimal digits: Span<UInt8>) {
         guard !digits.isEmpty else { return nil }
         self = 0
-        for byte in digits {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+        for index in 0..<digits.count {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digits[index]) else { return nil }
             let (product, isOver) = self.multipliedReportingOverflow(by: 10)
-            let (sum, isFar) = product.addingReportingOverflow(Self(byte - UInt8(ascii: "0")))
+            let (sum, isFar) = product.addingReportingOverflow(Self(digits[index] - UInt8(ascii: "0")))
             if isOver || isFar { return nil }
             self = sum
         }
-    }
-}
-
-extension [UInt8] {
-    /// Without white space and the line's end at the ends.
-    var trimmed: ArraySlice<UInt8> {
-        let isSpace = { (byte: UInt8) in
-            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
-        }
-        var slice = self[...].drop(while: isSpace)
-        while let last = slice.last, isSpace(last) { slice.removeLast() }
-        return slice
     }
 }
 

@@ -53,40 +53,18 @@ enum HTTP1Field: Hashable {
     var isWanted: Bool { self != .cookie && self != .other }
 
     /// Compared as bytes: a string for every field would be most of the work.
-    init(name: [UInt8]) {
-        func isName(_ word: StaticString) -> Bool {
-            word.utf8CodeUnitCount == name.count
-                && word.withUTF8Buffer { bytes in
-                    bytes.indices.allSatisfy {
-                        bytes[$0] == name[$0] | (name[$0] >= 0x41 && name[$0] <= 0x5a ? 0x20 : 0)
-                    }
-                }
-        }
+    init(name: Span<UInt8>) {
         self =
             switch name.count {
-            case 4 where isName("host"): .host
-            case 6 where isName("cookie"): .cookie
-            case 10 where isName("set-cookie"): .cookie
-            case 12 where isName("content-type"): .contentType
-            case 14 where isName("content-length"): .contentLength
-            case 16 where isName("content-encoding"): .contentEncoding
-            case 17 where isName("transfer-encoding"): .transferEncoding
+            case 4 where name.isEqual(ignoringCase: "host"): .host
+            case 6 where name.isEqual(ignoringCase: "cookie"): .cookie
+            case 10 where name.isEqual(ignoringCase: "set-cookie"): .cookie
+            case 12 where name.isEqual(ignoringCase: "content-type"): .contentType
+            case 14 where name.isEqual(ignoringCase: "content-length"): .contentLength
+            case 16 where name.isEqual(ignoringCase: "content-encoding"): .contentEncoding
+            case 17 where name.isEqual(ignoringCase: "transfer-encoding"): .transferEncoding
             default: .other
             }
-    }
-}
-
-/// A connection's media types are nearly always the same.
-struct LastMediaType {
-    private var bytes: [UInt8] = []
-    private var last = Report.ContentClass.unknown
-
-    mutating func contentClass(of mediaType: ArraySlice<UInt8>) -> Report.ContentClass {
-        if !self.bytes.elementsEqual(mediaType) || self.bytes.isEmpty {
-            self.bytes = Array(mediaType)
-            self.last = Report.ContentClass(mediaType: String(decoding: mediaType, as: UTF8.self))
-        }
-        return self.last
     }
 }
 

@@ -40,7 +40,8 @@ package struct HTTP1Scanner {
         /// Before a message: empty lines may come.
         case idle
         case line
-        case fieldStart, fieldName, fieldValue
+        /// Between two lines of a head; `continuation`: of the field before.
+        case fieldStart, field, continuation
         case body(left: UInt64)
         case untilClose
         case chunkSize, chunkExtension, chunkData(left: UInt64), chunkEnd
@@ -48,22 +49,19 @@ package struct HTTP1Scanner {
         case opaque
     }
 
-    /// Of a line, and of one field; longer ones are counted and not kept.
+    /// Of a line; longer ones are counted and not kept.
     private static let longestLine = 8_192
-    private static let longestValue = 256
 
     private let kind: Kind
     private var state = State.idle
     /// Bytes of the stream so far.
     package private(set) var position: UInt64 = 0
     private var lengths = Lengths()
-    private var head = HTTP1Head()
-    /// Of a line, a field's name or its value, where that is needed. Keeps its memory.
+    private var head = HTTP1HeadReader()
+    /// Of a line that has not ended, what came with other pieces. Keeps its memory.
     private var text: [UInt8] = []
-    /// `nil` between two fields.
-    private var field: HTTP1Field?
-    private var fieldLength: UInt64 = 0
-    private var mediaTypes = LastMediaType()
+    /// Of the line so far.
+    private var lineLength: UInt64 = 0
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
     /// Methods of requests that wait for their response, oldest first.
@@ -105,30 +103,32 @@ package struct HTTP1Scanner {
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
-            case .line:
-                let end = bytes.firstLineFeed(from: index)
-                self.lengths.line += UInt64(end - index)
-                self.keep(bytes.extracting(index..<end), Self.longestLine)
-                self.position += UInt64(end - index)
-                index = end
-                if index < bytes.count { self.take(&index, bytes, emit) }
-            case .fieldValue:
-                let end = bytes.firstLineFeed(from: index)
-                self.lengths.header += UInt64(end - index)
-                self.fieldLength += UInt64(end - index)
-                if self.field?.isWanted == true { self.keep(bytes.extracting(index..<end), Self.longestValue) }
-                self.position += UInt64(end - index)
-                index = end
-                if index < bytes.count { self.take(&index, bytes, emit) }
-            default:
-                self.take(&index, bytes, emit)
+            case .line, .field, .continuation: self.scanLine(bytes, &index, emit)
+            default: if self.step(bytes[index], emit) { index += 1 }
             }
         }
     }
 
-    private mutating func take(_ index: inout Int, _ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
-        self.step(bytes[index], emit)
-        index += 1
+    /// A line of the head, as far as it is there.
+    private mutating func scanLine(_ bytes: Span<UInt8>, _ index: inout Int, _ emit: (Event) -> Void) {
+        let lineFeed = bytes.index(of: UInt8(ascii: "\n"), in: index..<bytes.count)
+        let isWhole = lineFeed < bytes.count
+        let end = isWhole ? lineFeed + 1 : lineFeed
+        let count = UInt64(end - index)
+        self.position += count
+        self.lineLength += count
+        if self.state == .line { self.lengths.line += count } else { self.lengths.header += count }
+        let piece = bytes.extracting(index..<lineFeed)
+        index = end
+        guard isWhole, self.text.isEmpty else {
+            self.text.append(contentsOf: piece, to: Self.longestLine)
+            guard isWhole else { return }
+            let text = self.text
+            self.text.removeAll()
+            return self.endLine(text.span, next: end < bytes.count ? bytes[end] : nil, emit)
+        }
+        let kept = piece.extracting(0..<min(piece.count, Self.longestLine))
+        self.endLine(kept, next: end < bytes.count ? bytes[end] : nil, emit)
     }
 
     /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
@@ -169,55 +169,33 @@ package struct HTTP1Scanner {
         emit(.opaque(from: self.position))
     }
 
-    private mutating func step(_ byte: UInt8, _ emit: (Event) -> Void) {
+    /// - Returns: Whether the byte is scanned; otherwise it begins what is scanned in another way.
+    private mutating func step(_ byte: UInt8, _ emit: (Event) -> Void) -> Bool {
         let isLineEnd = byte == UInt8(ascii: "\n")
+        switch self.state {
+        case .idle:
+            if self.lengths.total == 0 { emit(.began(at: self.position)) }
+            guard isLineEnd || byte == UInt8(ascii: "\r") else {
+                self.state = .line
+                return false
+            }
+        case .fieldStart where !isLineEnd && byte != UInt8(ascii: "\r"):
+            let isContinuation = HTTP1HeadReader.isContinuation(byte) && self.head.mayContinue
+            if !isContinuation { self.head.endField() }
+            self.state = isContinuation ? .continuation : .field
+            return false
+        default: break
+        }
         self.position += 1
         switch self.state {
         case .idle:
-            if self.lengths.total == 0 { emit(.began(at: self.position - 1)) }
-            if isLineEnd || byte == UInt8(ascii: "\r") {
-                self.lengths.framing += 1  // RFC 9112 section 2.2
-            } else {
-                self.lengths.line += 1
-                self.begin(byte)
-                self.state = .line
-            }
-        case .line:
-            self.lengths.line += 1
-            if isLineEnd { self.endLine(emit) }  // the others are taken together
+            self.lengths.framing += 1  // RFC 9112 section 2.2
         case .fieldStart:
             self.lengths.header += 1
             if isLineEnd {
-                self.endField()
+                self.head.endField()
                 self.endHead(emit)
-            } else if byte == UInt8(ascii: "\r") {
-                break  // of the blank line
-            } else if (byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")) && self.field != nil {
-                self.fieldLength += 1  // goes on (RFC 9112 section 5.2)
-                self.keep(byte, Self.longestValue)
-                self.state = .fieldValue
-            } else {
-                self.endField()
-                self.fieldLength = 1
-                self.begin(byte)
-                self.state = .fieldName
             }
-        case .fieldName:
-            self.lengths.header += 1
-            self.fieldLength += 1
-            if byte == UInt8(ascii: ":") {
-                self.field = HTTP1Field(name: self.text)
-                self.text.removeAll(keepingCapacity: true)
-                self.state = .fieldValue
-            } else if isLineEnd {
-                self.refuse(emit)
-            } else {
-                self.keep(byte, Self.longestValue)
-            }
-        case .fieldValue:
-            self.lengths.header += 1
-            self.fieldLength += 1
-            if isLineEnd { self.state = .fieldStart }  // the others are taken together
         case .chunkSize, .chunkExtension:
             self.lengths.framing += 1
             self.stepChunkLine(byte, emit)
@@ -236,76 +214,36 @@ package struct HTTP1Scanner {
         case .trailer:
             self.lengths.header += 1
             if isLineEnd { self.state = .trailerStart }
-        case .body, .chunkData, .untilClose, .opaque:
-            break
+        case .line, .field, .continuation, .body, .chunkData, .untilClose, .opaque:
+            break  // not by the byte
         }
-    }
-
-    private mutating func begin(_ byte: UInt8) {
-        self.text.removeAll(keepingCapacity: true)
-        self.text.append(byte)
-    }
-
-    private mutating func keep(_ byte: UInt8, _ limit: Int) {
-        if self.text.count < limit { self.text.append(byte) }
-    }
-
-    private mutating func keep(_ bytes: Span<UInt8>, _ limit: Int) {
-        let count = min(bytes.count, limit - self.text.count)
-        guard count > 0 else { return }
-        self.text.reserveCapacity(self.text.count + count)
-        for index in 0..<count { self.text.append(bytes[index]) }
+        return true
     }
 
     // MARK: Head
 
-    private mutating func endLine(_ emit: (Event) -> Void) {
-        self.head = HTTP1Head()
-        (self.field, self.fieldLength) = (nil, 0)
-        if self.text.last == UInt8(ascii: "\r") { self.text.removeLast() }
-        let space = UInt8(ascii: " ")
-        guard let first = self.text.firstIndex(of: space) else { return self.refuse(emit) }
-        let rest = self.text[first...].drop { $0 == space }
-        let second = rest.firstIndex(of: space) ?? rest.endIndex
-        switch self.kind {
-        case .request:
-            let last = self.text[second...].drop { $0 == space }
-            guard let version = Report.HTTPVersion(http1: last), second > rest.startIndex else {
-                return self.refuse(emit)
-            }
-            self.head.method = String(decoding: self.text[..<first], as: UTF8.self)
-            self.head.target = String(decoding: rest[..<second], as: UTF8.self)
-            self.head.version = version
-        case .response:
-            let digits = rest[..<second]
-            guard let version = Report.HTTPVersion(http1: self.text[..<first]), digits.count == 3,
-                let status = UInt16(decimal: digits)
-            else { return self.refuse(emit) }
-            self.head.status = status
-            self.head.version = version
+    /// - Parameters:
+    ///   - line: Without its LF, and without what is too long of it.
+    ///   - next: The byte behind it; `nil`: not there yet.
+    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ emit: (Event) -> Void) {
+        let length = self.lineLength
+        self.lineLength = 0
+        let field: HTTP1Field?
+        switch self.state {
+        case .line:
+            guard self.head.begin(line, self.kind) else { return self.refuse(emit) }
+            field = nil
+        case .continuation: field = self.head.take(continuation: line)
+        default:
+            field = self.head.take(line, isCut: length > Self.longestLine + 1, next: next)
+            guard field != nil else { return self.refuse(emit) }
         }
+        if field == .cookie { self.lengths.cookie += length }
         self.state = .fieldStart
     }
 
-    private mutating func endField() {
-        defer { (self.field, self.fieldLength) = (nil, 0) }
-        switch self.field {
-        case nil, .other: break
-        case .cookie: self.lengths.cookie += self.fieldLength
-        case .contentLength where self.head.contentLength == nil && !self.head.isAmbiguous:
-            // Nearly always just digits.
-            if let length = UInt64(decimal: self.text.trimmed) {
-                self.head.contentLength = length
-            } else {
-                self.head.take(.contentLength, value: String(decoding: self.text.trimmed, as: UTF8.self))
-            }
-        case .contentType: self.head.contentClass = self.mediaTypes.contentClass(of: self.text.trimmed)
-        case let field?: self.head.take(field, value: String(decoding: self.text.trimmed, as: UTF8.self))
-        }
-    }
-
     private mutating func endHead(_ emit: (Event) -> Void) {
-        let head = self.head
+        let head = self.head.head
         emit(.head(head))
         if head.isAmbiguous { return self.refuse(emit) }
         let body: HTTP1Body
@@ -358,7 +296,8 @@ package struct HTTP1Scanner {
     private mutating func end(isComplete: Bool, _ emit: (Event) -> Void) {
         emit(.ended(self.lengths, at: self.position, isComplete: isComplete))
         self.lengths = Lengths()
-        self.text.removeAll(keepingCapacity: true)
+        self.text.removeAll()
+        self.lineLength = 0
         self.state = .idle
     }
 
