@@ -6,32 +6,53 @@ import TrafficReport
 /// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams (`net.unix.max_dgram_qlen`): those that
 /// find it full wait for the next time, up to ``backlog``. Where there is no daemon nothing is gathered either, until ``retryNanoseconds`` have
 /// passed: then the next record tries again.
+///
+/// All threads of a server report here. So that none of them waits for what another one sends, gathering and sending have a lock each, and
+/// whoever finds the second one taken leaves the sending to the other.
 final class ReportSender: Sendable {
     static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
     /// Datagrams.
     static let backlog = 32
 
-    /// A datagram that found the daemon's queue full.
-    private struct Waiting {
-        var bytes: [UInt8]
-        var records: UInt32
+    /// One that is complete.
+    private struct Datagram: Sendable {
+        var writer: ReportWriter
+        let sequence: UInt32
     }
 
-    private struct State: ~Copyable {
+    private struct Gathered {
         var writer = ReportWriter()
-        var socket: ReportSocket?
-        var header = Report.Header()
-        /// Oldest first.
-        var waiting: [Waiting] = []
+        /// To be sent, oldest first.
+        var complete: [Datagram] = []
+        /// Memory of one that was sent.
+        var spare: ReportWriter?
+        var sequence: UInt32 = 0
+        var droppedRecords: UInt32 = 0
         var isFlushDue = false
         /// No daemon before this time.
         var quietUntil: UInt64 = 0
+
+        /// What was gathered becomes a datagram, if there is room for one more.
+        mutating func complete(_ backlog: Int) {
+            guard !self.writer.isEmpty else { return }
+            if self.complete.count < backlog {
+                let next = self.spare.take() ?? ReportWriter()
+                self.complete.append(Datagram(writer: self.writer, sequence: self.sequence))
+                self.writer = next
+            } else {
+                self.droppedRecords &+= UInt32(self.writer.count)
+                self.writer.removeAll()
+            }
+            self.sequence &+= 1
+        }
     }
 
     private let path: String
     private let clock: @Sendable () -> UInt64
-    private let state = Mutex(State())
+    private let gathered = Mutex(Gathered())
+    /// Held by whoever sends: datagrams go one after the other.
+    private let socket = Mutex<ReportSocket?>(nil)
 
     init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
         self.path = path
@@ -39,20 +60,22 @@ final class ReportSender: Sendable {
     }
 
     /// Records that never reached a daemon that was there: it did not keep up.
-    var droppedRecords: UInt32 { self.state.withLock { $0.header.droppedRecords } }
+    var droppedRecords: UInt32 { self.gathered.withLock { $0.droppedRecords } }
 
-    func send(_ record: Report.Record) {
+    func send(_ records: [Report.Record]) {
         let now = self.clock()
-        let isFirst = self.state.withLock { state in
-            guard now >= state.quietUntil else { return false }
-            if !state.writer.append(record) {
-                self.flush(&state)
-                // One record is never larger than a datagram.
-                guard now >= state.quietUntil, state.writer.append(record) else { return false }
+        let (isComplete, isFirst) = self.gathered.withLock { gathered in
+            guard now >= gathered.quietUntil else { return (false, false) }
+            var isComplete = false
+            for index in records.indices where !gathered.writer.append(records[index]) {
+                gathered.complete(Self.backlog)
+                isComplete = true
+                _ = gathered.writer.append(records[index])  // one record is never larger than a datagram
             }
-            defer { state.isFlushDue = true }
-            return !state.isFlushDue
+            defer { gathered.isFlushDue = true }
+            return (isComplete, !gathered.isFlushDue)
         }
+        if isComplete { _ = self.socket.withLockIfAvailable { self.transmit(&$0) } }
         if isFirst { self.flushLater() }
     }
 
@@ -65,57 +88,37 @@ final class ReportSender: Sendable {
 
     /// Sends what is there.
     func flush() {
-        let isWaiting = self.state.withLock { state in
-            self.flush(&state)
-            state.isFlushDue = !state.waiting.isEmpty
-            return state.isFlushDue
+        self.gathered.withLock { $0.complete(Self.backlog) }
+        self.socket.withLock { self.transmit(&$0) }
+        let isWaiting = self.gathered.withLock { gathered in
+            gathered.isFlushDue = !gathered.complete.isEmpty || !gathered.writer.isEmpty
+            return gathered.isFlushDue
         }
         if isWaiting { self.flushLater() }
     }
 
-    private func flush(_ state: inout State) {
-        if state.socket == nil { state.socket = ReportSocket() }
-        self.sendWaiting(&state)
-        guard !state.writer.isEmpty else { return }
-        let records = UInt32(state.writer.count)
-        state.header.sentAt = self.clock()
-        let path = self.path
-        // In order: behind what waits this one waits, too.
-        let isBehind = !state.waiting.isEmpty
-        guard let socket = state.socket.take() else {
-            state.writer.finish(state.header) { _ in }
-            state.header.sequence &+= 1
-            state.header.droppedRecords &+= records
-            return
+    private func transmit(_ socket: inout ReportSocket?) {
+        if socket == nil { socket = ReportSocket() }
+        while var datagram = self.gathered.withLock({ $0.complete.isEmpty ? nil : $0.complete.removeFirst() }) {
+            let header = Report.Header(
+                sequence: datagram.sequence,
+                droppedRecords: self.droppedRecords,
+                sentAt: self.clock()
+            )
+            // A process without a descriptor to spare may have one the next time.
+            let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
+            switch outcome {
+            case .sent:
+                datagram.writer.removeAll()
+                self.gathered.withLock { $0.spare = datagram.writer }
+            case .full: return self.gathered.withLock { $0.complete.insert(datagram, at: 0) }
+            case .absent:
+                // What waited was for a daemon that is gone.
+                return self.gathered.withLock { gathered in
+                    gathered.complete = []
+                    gathered.quietUntil = self.clock() + Self.retryNanoseconds
+                }
+            }
         }
-        let (outcome, bytes) = state.writer.finish(state.header) { datagram in
-            let outcome = isBehind ? .full : socket.send(datagram, to: path)
-            return (outcome, outcome == .full ? datagram.indices.map { datagram[$0] } : [])
-        }
-        state.socket = consume socket
-        state.header.sequence &+= 1
-        switch outcome {
-        case .sent: break
-        case .full where state.waiting.count < Self.backlog:
-            state.waiting.append(Waiting(bytes: bytes, records: records))
-        case .full: state.header.droppedRecords &+= records
-        case .absent: self.giveUp(&state)
-        }
-    }
-
-    private func sendWaiting(_ state: inout State) {
-        var sent = 0
-        for datagram in state.waiting {
-            guard let outcome = state.socket?.send(datagram.bytes.span, to: self.path), outcome != .full else { break }
-            if outcome == .absent { return self.giveUp(&state) }
-            sent += 1
-        }
-        state.waiting.removeFirst(sent)
-    }
-
-    /// No daemon: what waited was for one that is gone.
-    private func giveUp(_ state: inout State) {
-        state.waiting = []
-        state.quietUntil = self.clock() + Self.retryNanoseconds
     }
 }

@@ -35,14 +35,37 @@ public final class TrafficMonitor: Sendable {
         }
     }
 
-    private final class Running: Sendable {
-        let configuration: Configuration
+    /// From a start to a stop.
+    final class Running: Sendable {
+        private let configuration: Configuration
         let sender: ReportSender
-        let names = NameCache()
+        private let names = NameCache()
 
         init(_ configuration: Configuration) {
             self.configuration = configuration
             self.sender = ReportSender(path: configuration.socketPath)
+        }
+
+        func name(host: String, target: String, template: String?) -> (host: String, route: String)? {
+            guard template == nil else { return self.makeName(host, target, template) }
+            return self.names.name(host: host, target: target) { self.makeName(host, target, nil) }
+        }
+
+        private func makeName(
+            _ authority: String,
+            _ target: String,
+            _ template: String?
+        ) -> (host: String, route: String)? {
+            let host = HostNaming.host(of: authority)
+            guard self.configuration.filter.admits(host: host, path: target) else { return nil }
+            return (host, self.configuration.naming.route(of: target, template: template))
+        }
+
+        func report(_ records: [Report.Record]) {
+            if !self.configuration.observers.isEmpty {
+                for record in records { for observer in self.configuration.observers { observer.observe(record) } }
+            }
+            self.sender.send(records)
         }
     }
 
@@ -50,6 +73,8 @@ public final class TrafficMonitor: Sendable {
     public static let shared = TrafficMonitor()
 
     private let running = Mutex<Running?>(nil)
+    /// Goes up whenever that changes: whoever has looked need not look again.
+    private let changeCount = Atomic<UInt>(0)
     /// Of all monitors: the daemon knows an exchange by its process and its number.
     private static let lastExchange = Atomic<UInt64>(0)
 
@@ -63,13 +88,17 @@ public final class TrafficMonitor: Sendable {
         self.running.withLock { running in
             guard running == nil else { return false }
             running = Running(configuration)
+            self.changeCount.add(1, ordering: .releasing)
             return true
         }
     }
 
     /// Sends what waits and reports no more. Exchanges at work go on, unreported. Stopping twice is stopping once.
     public func stop() {
-        let stopped = self.running.withLock { $0.take() }
+        let stopped = self.running.withLock { running in
+            self.changeCount.add(1, ordering: .releasing)
+            return running.take()
+        }
         stopped?.sender.flush()
     }
 
@@ -91,83 +120,17 @@ public final class TrafficMonitor: Sendable {
     ///   - template: The app's own route.
     /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
     public func name(host: String, target: String, template: String? = nil) -> (host: String, route: String)? {
-        guard let running = self.running.withLock({ $0 }) else { return nil }
-        guard template == nil else { return Self.name(host, target, template, running.configuration) }
-        return running.names.name(host: host, target: target) {
-            Self.name(host, target, nil, running.configuration)
-        }
-    }
-
-    private static func name(
-        _ authority: String,
-        _ target: String,
-        _ template: String?,
-        _ configuration: Configuration
-    ) -> (host: String, route: String)? {
-        let host = HostNaming.host(of: authority)
-        guard configuration.filter.admits(host: host, path: target) else { return nil }
-        return (host, configuration.naming.route(of: target, template: template))
+        self.running.withLock { $0 }?.name(host: host, target: target, template: template)
     }
 
     public func report(_ record: Report.Record) {
-        guard let running = self.running.withLock({ $0 }) else { return }
-        for observer in running.configuration.observers { observer.observe(record) }
-        running.sender.send(record)
-    }
-}
-
-/// The names of the targets that come again and again: working one out takes longer than all the rest of an exchange.
-///
-/// It keeps no query and nothing long, and forgets everything when it is full.
-private final class NameCache: Sendable {
-    private struct Key: Hashable {
-        var host: String
-        var target: String
+        self.running.withLock { $0 }?.report([record])
     }
 
-    private static let limit = 512
-    private static let longestTarget = 128
-
-    private let names = Mutex<[Key: (host: String, route: String)?]>([:])
-
-    func name(
-        host: String,
-        target: String,
-        _ work: () -> (host: String, route: String)?
-    ) -> (host: String, route: String)? {
-        guard target.utf8.count <= Self.longestTarget, !target.utf8.contains(UInt8(ascii: "?")) else { return work() }
-        let key = Key(host: host, target: target)
-        if let known = self.names.withLock({ $0[key] }) { return known }
-        let name = work()
-        self.names.withLock { names in
-            if names.count >= Self.limit { names.removeAll(keepingCapacity: true) }
-            names[key] = .some(name)
-        }
-        return name
-    }
-}
-
-enum HostNaming {
-    /// Of `Host` or an authority (RFC 3986 section 3.2): without user and port, in lower case.
-    static func host(of authority: String) -> String {
-        if authority.utf8.allSatisfy(Self.isPlain) { return authority }
-        var host = Substring(authority)
-        if let at = host.lastIndex(of: "@") { host = host[host.index(after: at)...] }
-        if host.hasPrefix("[") {
-            if let end = host.firstIndex(of: "]") { host = host[...end] }
-        } else if let colon = host.firstIndex(of: ":"), host[host.index(after: colon)...].allSatisfy(\.isNumber) {
-            host = host[..<colon]
-        }
-        return host.lowercased()
+    /// What runs, and how often that has changed.
+    var current: (running: Running?, changes: UInt) {
+        self.running.withLock { ($0, self.changeCount.load(ordering: .relaxed)) }
     }
 
-    /// Nothing to leave out or to change.
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
-            UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
-    }
+    var changes: UInt { self.changeCount.load(ordering: .acquiring) }
 }

@@ -1,5 +1,5 @@
 /// Makes datagrams. Keeps its memory, so that a record costs no allocation.
-public struct ReportWriter {
+public struct ReportWriter: Sendable {
     private var memory = [UInt8](repeating: 0, count: Report.largestDatagram)
     /// Where the next record begins.
     private var end = Layout.headerLength
@@ -24,6 +24,15 @@ public struct ReportWriter {
         _ header: Report.Header,
         _ body: (Span<UInt8>) throws -> Result
     ) rethrows -> Result {
+        defer { self.removeAll() }
+        return try self.send(header, body)
+    }
+
+    /// The same, and the records stay for another attempt.
+    public mutating func send<Result>(
+        _ header: Report.Header,
+        _ body: (Span<UInt8>) throws -> Result
+    ) rethrows -> Result {
         self.memory.withUnsafeMutableBytes { memory in
             var writer = ByteWriter(memory, at: 0)
             for byte in Layout.magic { writer.write(byte) }
@@ -34,8 +43,12 @@ public struct ReportWriter {
             writer.write(header.droppedRecords)
             writer.write(header.sentAt)
         }
-        defer { (self.end, self.count) = (Layout.headerLength, 0) }
         return try body(self.memory.span.extracting(..<self.end))
+    }
+
+    /// The memory stays.
+    public mutating func removeAll() {
+        (self.end, self.count) = (Layout.headerLength, 0)
     }
 
     // MARK: Records

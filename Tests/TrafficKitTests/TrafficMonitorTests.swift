@@ -46,6 +46,63 @@ struct TrafficMonitorTests {
         #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
     }
 
+    @Test("what many threads report at once arrives once, and what one of them reports in its order")
+    func threads() async throws {
+        let daemon = try ReportReceiver()
+        let sender = ReportSender(path: daemon.path)
+        let (threads, each) = (8, 2_000)
+        let sending = Task.detached {
+            await withTaskGroup(of: Void.self) { group in
+                for thread in 0..<threads {
+                    group.addTask {
+                        for number in 1...each {
+                            sender.send([.request(.init(exchange: UInt64(number * threads + thread)))])
+                            // The queue of a Unix socket is short, and this is not about what it can't take.
+                            if number % 100 == 0 { try? await Task.sleep(for: .milliseconds(2)) }
+                        }
+                    }
+                }
+            }
+            sender.flush()
+        }
+        var (records, sequences) = ([Report.Record](), [UInt32]())
+        let deadline = ContinuousClock.now + .seconds(20)
+        while records.count + Int(sender.droppedRecords) < threads * each, ContinuousClock.now < deadline {
+            let more = try await daemon.everything()
+            records += more.records
+            sequences += more.sequences
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        await sending.value
+        let numbers = records.compactMap { if case .request(let message) = $0 { Int(message.exchange) } else { nil } }
+        #expect(sender.droppedRecords == 0 && Set(numbers).count == threads * each)
+        for thread in 0..<threads {
+            #expect(numbers.filter { $0 % threads == thread } == (1...each).map { $0 * threads + thread })
+        }
+        #expect(sequences == Array(0..<UInt32(sequences.count)))
+    }
+
+    @Test("a connection that outlives a stop and a start goes by what runs")
+    func reporter() async throws {
+        let daemon = try ReportReceiver()
+        let monitor = TrafficMonitor()
+        let reporter = TrafficReporter(monitor)
+        reporter.report([.request(.init(exchange: 1))])  // to nobody
+        #expect(reporter.name(host: "a", target: "/b/1") == nil)
+        monitor.start(.init(socketPath: daemon.path))
+        for _ in 0..<2 { #expect(try #require(reporter.name(host: "a:80", target: "/b/1")) == ("a", "/b/{id}")) }
+        reporter.report([.request(.init(exchange: 2))])
+        monitor.stop()
+        #expect(reporter.name(host: "a:80", target: "/b/1") == nil)
+        reporter.report([.request(.init(exchange: 3))])
+        monitor.start(.init(socketPath: daemon.path, filter: TrafficFilter(exclude: [.init(path: "/b")])))
+        #expect(reporter.name(host: "a:80", target: "/b/1") == nil)
+        #expect(try #require(reporter.name(host: "a:80", target: "/c?d")) == ("a", "/c"))
+        reporter.report([.request(.init(exchange: 4))])
+        monitor.stop()
+        #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+    }
+
     @Test("observers see everything, side by side and in their order, also without a daemon")
     func observers() {
         let seen = Seen()
@@ -100,7 +157,7 @@ struct TrafficMonitorTests {
         var message = Report.Message(exchange: 1)
         message.route = "/" + String(repeating: "a", count: 1_000)
         // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes: these are far more.
-        for _ in 0..<20_000 { sender.send(.request(message)) }
+        for _ in 0..<20_000 { sender.send([.request(message)]) }
         sender.flush()
         let dropped = Int(sender.droppedRecords)
         // Awake again, it gets the backlog without anyone's doing.
@@ -137,7 +194,7 @@ struct TrafficMonitorTests {
         let path = ReportReceiver.freshPath()
         let sender = ReportSender(path: path) { clock.withLock { $0 } }
         let send = { (exchange: UInt64) in
-            sender.send(.request(.init(exchange: exchange)))
+            sender.send([.request(.init(exchange: exchange))])
             sender.flush()
         }
         send(1)  // there is none: quiet for a second
