@@ -1,5 +1,14 @@
 package import TrafficReport
 
+/// What a server's router calls the requests of one connection.
+package protocol RouteSource: AnyObject {
+    /// Asked once, when the server answers.
+    ///
+    /// - Parameter number: Of the request on its connection, from 1; with HTTP/2 its stream's.
+    /// - Returns: `nil`: the router has no name for it.
+    func takeTemplate(ofRequest number: Int) -> String?
+}
+
 /// The exchanges of one HTTP/1.x connection, by the bytes that pass in both directions.
 ///
 /// Requests and responses are reported each on its own, when their last byte has passed; an exchange's outcome once, when both are over or
@@ -41,11 +50,13 @@ package struct HTTP1Exchanges {
     ///   - cookie: Of the socket; 0: unknown.
     ///   - sent: Bytes of the socket's stream that were sent before.
     ///   - received: The same of the other direction.
+    ///   - routes: Where there are some, a request is reported when it is answered.
     package init(
         role: Report.Role,
         cookie: UInt64 = 0,
         sent: UInt64 = 0,
         received: UInt64 = 0,
+        routes: (any RouteSource)? = nil,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping Naming
     ) {
@@ -54,6 +65,7 @@ package struct HTTP1Exchanges {
             cookie: cookie,
             sent: sent,
             received: received,
+            routes: routes,
             makeExchange: makeExchange,
             naming: naming
         )

@@ -4,10 +4,16 @@ import TrafficReport
 struct HTTP1Records {
     private struct Exchange {
         let id: UInt64
+        /// Of the request, on its connection, from 1.
+        let number: Int
         let startedAt: UInt64
         var method = ""
         var name: (host: String, route: String)?
+        /// Complete, and not reported: its route is not known yet.
+        var held: Report.Message?
         var hasHead = false
+        /// The response's head has come, of the final one.
+        var isAnswered = false
         var requestEndedAt: UInt64?
         var responseBeganAt: UInt64?
         var responseEndedAt: UInt64?
@@ -41,6 +47,8 @@ struct HTTP1Records {
     var ending = Report.Ending.truncated
     private let naming: HTTP1Exchanges.Naming
     private let makeExchange: () -> UInt64
+    private let routes: (any RouteSource)?
+    private var begun = 0
     private var requests: Direction
     private var responses: Direction
     /// Whose response has not ended, oldest first.
@@ -51,11 +59,13 @@ struct HTTP1Records {
         cookie: UInt64,
         sent: UInt64,
         received: UInt64,
+        routes: (any RouteSource)?,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping HTTP1Exchanges.Naming
     ) {
         self.role = role
         self.cookie = cookie
+        self.routes = routes
         self.naming = naming
         self.makeExchange = makeExchange
         let isClient = role == .client
@@ -80,10 +90,7 @@ struct HTTP1Records {
         _ time: UInt64,
         _ report: (Report.Record) -> Void
     ) {
-        for exchange in self.exchanges {
-            self.end(exchange, self.ending, time, report)
-        }
-        self.exchanges = []
+        while !self.exchanges.isEmpty { self.end(0, self.ending, time, report) }
         self.requests.close(at: requests)
         self.responses.close(at: responses)
         let (sent, received) = self.remainders
@@ -101,46 +108,42 @@ struct HTTP1Records {
         case .began(let position):
             self.requests.beganAt = time
             self.requests.beganPosition = position
-            self.exchanges.append(Exchange(id: self.makeExchange(), startedAt: time))
+            self.begun += 1
+            self.exchanges.append(Exchange(id: self.makeExchange(), number: self.begun, startedAt: time))
         case .head(let head):
+            guard let index = self.newest else { return }
+            self.exchanges[index].method = head.method
+            self.exchanges[index].name = self.naming(head.host, head.target)
+            self.exchanges[index].hasHead = true
             self.requests.head = head
-            let name = self.naming(head.host, head.target)
-            self.changeNewest { exchange in
-                exchange.method = head.method
-                exchange.name = name
-                exchange.hasHead = true
-            }
         case .ended(let lengths, let position, let isComplete):
-            defer { self.requests.head = nil }
-            guard let head = self.requests.head, let exchange = self.newest else {
+            guard let head = self.requests.head.take(), let index = self.newest else {
                 // Bytes that are no request: empty lines, or another protocol's.
                 self.requests.remainder.framing += lengths.total
-                if self.newest?.hasHead == false { self.exchanges.removeLast() }
+                if let index = self.newest, !self.exchanges[index].hasHead { self.exchanges.remove(at: index) }
                 return
             }
-            self.changeNewest { $0.requestEndedAt = time }
-            self.report(
-                .init(self.requests, head, lengths, position, isComplete),
-                exchange,
-                time,
-                report,
-                isRequest: true
-            )
-            if exchange.responseEndedAt != nil {
-                let whole = self.exchanges.removeLast()
-                self.end(whole, isComplete ? .init(status: whole.status) : self.ending, time, report)
+            self.exchanges[index].requestEndedAt = time
+            let ended = Ended(self.requests, head, lengths, position, isComplete)
+            if let message = self.message(ended, index, time, isRequest: true) {
+                // A client's is known; a server's when it answers.
+                if self.routes == nil || self.exchanges[index].isAnswered {
+                    report(.request(message))
+                } else {
+                    self.exchanges[index].held = message
+                }
+            }
+            if self.exchanges[index].responseEndedAt != nil {
+                let status = self.exchanges[index].status
+                self.end(index, isComplete ? .init(status: status) : self.ending, time, report)
             }
         case .opaque(let position):
             self.requests.opaqueFrom = position
         }
     }
 
-    private var newest: Exchange? { self.exchanges.last { $0.requestEndedAt == nil } }
-
-    private mutating func changeNewest(_ change: (inout Exchange) -> Void) {
-        guard let index = self.exchanges.lastIndex(where: { $0.requestEndedAt == nil }) else { return }
-        change(&self.exchanges[index])
-    }
+    /// Whose request has not ended.
+    private var newest: Int? { self.exchanges.lastIndex { $0.requestEndedAt == nil } }
 
     // MARK: Responses
 
@@ -152,29 +155,36 @@ struct HTTP1Records {
             if !self.exchanges.isEmpty { self.exchanges[0].responseBeganAt = time }
         case .head(let head):
             self.responses.head = head
-            if !self.exchanges.isEmpty { self.exchanges[0].status = head.status }
+            guard !self.exchanges.isEmpty else { return }
+            self.exchanges[0].status = head.status
+            // Interim responses come before the router is asked.
+            if head.status >= 200 || head.status == 101 { self.nameRoute(0, report) }
         case .ended(let lengths, let position, let isComplete):
-            defer { self.responses.head = nil }
-            guard let head = self.responses.head, let exchange = self.exchanges.first else {
+            guard let head = self.responses.head.take(), !self.exchanges.isEmpty else {
                 // Nobody asked: a server's last word on an idle connection (408).
                 self.responses.remainder.framing += lengths.total
                 return
             }
-            self.report(
-                .init(self.responses, head, lengths, position, isComplete),
-                exchange,
-                time,
-                report,
-                isRequest: false
-            )
+            let ended = Ended(self.responses, head, lengths, position, isComplete)
+            if let message = self.message(ended, 0, time, isRequest: false) { report(.response(message)) }
             self.exchanges[0].responseEndedAt = time
             // An early response: the request goes on.
-            guard exchange.requestEndedAt != nil else { return }
-            let whole = self.exchanges.removeFirst()
-            self.end(whole, isComplete ? .init(status: head.status) : self.ending, time, report)
+            guard self.exchanges[0].requestEndedAt != nil else { return }
+            self.end(0, isComplete ? .init(status: head.status) : self.ending, time, report)
         case .opaque(let position):
             self.responses.opaqueFrom = position
         }
+    }
+
+    /// The server answers: by now its router has said what was asked for.
+    private mutating func nameRoute(_ index: Int, _ report: (Report.Record) -> Void) {
+        self.exchanges[index].isAnswered = true
+        guard let routes = self.routes else { return }
+        if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number) {
+            self.exchanges[index].name?.route = template
+            self.exchanges[index].held?.route = template
+        }
+        if let held = self.exchanges[index].held.take() { report(.request(held)) }
     }
 
     // MARK: Reports
@@ -202,22 +212,17 @@ struct HTTP1Records {
         }
     }
 
-    private mutating func report(
-        _ ended: Ended,
-        _ exchange: Exchange,
-        _ time: UInt64,
-        _ report: (Report.Record) -> Void,
-        isRequest: Bool
-    ) {
-        guard let name = exchange.name else {
+    /// - Returns: `nil` for one that the app keeps out.
+    private mutating func message(_ ended: Ended, _ index: Int, _ time: UInt64, isRequest: Bool) -> Report.Message? {
+        guard let name = self.exchanges[index].name else {
             if isRequest {
                 self.requests.remainder.excluded += ended.lengths.total
             } else {
                 self.responses.remainder.excluded += ended.lengths.total
             }
-            return
+            return nil
         }
-        var message = Report.Message(exchange: exchange.id)
+        var message = Report.Message(exchange: self.exchanges[index].id)
         message.cookie = self.cookie
         message.interval = ended.interval
         message.startedAt = ended.startedAt
@@ -235,16 +240,20 @@ struct HTTP1Records {
         message.quality = .exact
         message.contentClass = ended.lengths.body == 0 ? .none : ended.head.contentClass
         message.isIncomplete = !ended.isComplete
-        (message.method, message.host, message.route) = (exchange.method, name.host, name.route)
-        report(isRequest ? .request(message) : .response(message))
+        (message.method, message.host, message.route) = (self.exchanges[index].method, name.host, name.route)
+        return message
     }
 
-    private func end(
-        _ exchange: Exchange,
+    /// The exchange is over.
+    private mutating func end(
+        _ index: Int,
         _ ending: Report.Ending,
         _ time: UInt64,
         _ report: (Report.Record) -> Void
     ) {
+        // Without an answer nobody has asked what it is called.
+        if self.exchanges[index].held != nil { self.nameRoute(index, report) }
+        let exchange = self.exchanges.remove(at: index)
         guard let name = exchange.name else { return }
         var outcome = Report.Outcome(exchange: exchange.id)
         outcome.startedAt = exchange.startedAt

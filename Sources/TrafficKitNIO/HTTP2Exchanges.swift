@@ -7,15 +7,14 @@ import TrafficReport
 /// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
 final class HTTP2Exchanges {
-    /// - Parameter stream: Of the exchange, for a router that names requests by it.
-    typealias MakeExchange = (_ stream: UInt32) -> UInt64
-
     private struct Exchange {
         let id: UInt64
         let startedAt: UInt64
         var name: (host: String, route: String)?
         var request: HTTP2Message?
         var response: HTTP2Message?
+        /// The response's head has come, of the final one.
+        var isAnswered = false
         /// Both are reported in this order, whichever ends first.
         var isRequestReported = false
         var isResponseReported = false
@@ -52,7 +51,9 @@ final class HTTP2Exchanges {
     private let role: Report.Role
     private let cookie: UInt64
     private let naming: HTTP1Exchanges.Naming
-    private let makeExchange: MakeExchange
+    private let makeExchange: () -> UInt64
+    /// Names requests by their streams.
+    private let routes: (any RouteSource)?
     private var sent: Direction
     private var received: Direction
     /// By stream.
@@ -66,19 +67,22 @@ final class HTTP2Exchanges {
     ///   - sent: Bytes of the socket's stream that were sent before.
     ///   - received: The same of the other direction.
     ///   - tls: What TLS has moved so far; `nil`: there is none.
+    ///   - routes: Where there are some, a request is reported when it is answered.
     init(
         role: Report.Role,
         cookie: UInt64,
         sent: UInt64,
         received: UInt64,
         tls: TLSAccount?,
-        makeExchange: @escaping MakeExchange,
+        routes: (any RouteSource)?,
+        makeExchange: @escaping () -> UInt64,
         naming: @escaping HTTP1Exchanges.Naming
     ) {
         self.role = role
         self.cookie = cookie
         self.naming = naming
         self.makeExchange = makeExchange
+        self.routes = routes
         self.sent = Direction(base: sent, tls: tls?.streams.sent)
         self.received = Direction(base: received, tls: tls?.streams.received)
     }
@@ -184,7 +188,7 @@ final class HTTP2Exchanges {
             self.put(down: count, kind, stream, step.time, side)
             return false
         case .headers(let block, let stream):
-            self.read(block, stream, side)
+            self.read(block, stream, side, report)
             return false
         case .ended(let stream):
             guard self.exchanges[stream] != nil else { return false }
@@ -209,7 +213,7 @@ final class HTTP2Exchanges {
         if self.exchanges[stream] != nil { return true }
         guard stream > self.lastStream, stream % 2 == 1 else { return false }
         self.lastStream = stream
-        self.exchanges[stream] = Exchange(id: self.makeExchange(stream), startedAt: time)
+        self.exchanges[stream] = Exchange(id: self.makeExchange(), startedAt: time)
         return true
     }
 
@@ -250,16 +254,24 @@ final class HTTP2Exchanges {
 
     // MARK: Heads
 
-    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side) {
+    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side, _ report: (Report.Record) -> Void) {
         guard let fields = self[side].fields.decode(block), self.exchanges[stream] != nil else { return }
         let isRequest = self.isRequest(side)
         self.change(stream, isRequest) { message in
             // Trailers count, and say nothing (RFC 9113 section 8.1).
             message?.take(fields)
         }
-        guard isRequest, let exchange = self.exchanges[stream], let request = exchange.request, exchange.name == nil
-        else { return }
-        self.exchanges[stream]?.name = self.naming(request.head.host, request.head.target)
+        guard let exchange = self.exchanges[stream] else { return }
+        if isRequest {
+            guard let request = exchange.request, exchange.name == nil else { return }
+            self.exchanges[stream]?.name = self.naming(request.head.host, request.head.target)
+        } else if let routes, !exchange.isAnswered, exchange.response?.hasHead == true {
+            self.exchanges[stream]?.isAnswered = true
+            if let template = routes.takeTemplate(ofRequest: Int(stream)) {
+                self.exchanges[stream]?.name?.route = template
+            }
+            if exchange.request?.endedAt != nil { self.reportRequest(of: stream, report) }
+        }
     }
 
     // MARK: Reports
@@ -270,7 +282,8 @@ final class HTTP2Exchanges {
     private func finish(_ stream: UInt32, _ time: UInt64, _ report: (Report.Record) -> Void) -> Bool {
         guard let exchange = self.exchanges[stream] else { return false }
         let hasAsked = exchange.request?.endedAt != nil
-        if hasAsked { self.reportRequest(of: stream, report) }
+        // A client's is named; a server's when it answers.
+        if hasAsked, self.routes == nil || exchange.isAnswered { self.reportRequest(of: stream, report) }
         // A response that has come first waits for what was asked.
         guard let response = exchange.response, response.endedAt != nil, exchange.request?.hasHead == true || hasAsked
         else { return false }

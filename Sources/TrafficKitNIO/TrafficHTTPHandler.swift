@@ -35,7 +35,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     private let role: Role
-    private let monitor: TrafficMonitor
+    private let reporter: TrafficReporter
     private let version: Version
     private var exchanges: HTTP1Exchanges
     /// Of a connection with TLS.
@@ -43,8 +43,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// In place of both.
     private var http2: HTTP2Exchanges?
     private let tls: TrafficTLSHandler?
-    private var routed: RoutedRecords?
+    private let routes: TrafficRoutes?
+    /// Empty between two calls; keeps its memory.
+    private var records: [Report.Record] = []
     private var error: (any Error)?
+    private var isGivenUp = false
 
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
@@ -59,17 +62,17 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         tls: TrafficTLSHandler? = nil,
         routes: TrafficRoutes? = nil
     ) {
-        self.monitor = monitor
+        self.reporter = TrafficReporter(monitor)
         self.role = role
         self.version = version
         self.tls = tls
-        self.routed = routes.map { RoutedRecords($0) }
-        (self.exchanges, self.account) = Self.begin(role, monitor, tls, routes, SocketFacts())
+        self.routes = routes
+        (self.exchanges, self.account) = Self.begin(role, self.reporter, tls, routes, SocketFacts())
     }
 
     private static func begin(
         _ role: Role,
-        _ monitor: TrafficMonitor,
+        _ reporter: TrafficReporter,
         _ tls: TrafficTLSHandler?,
         _ routes: TrafficRoutes?,
         _ socket: SocketFacts
@@ -80,12 +83,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             // With TLS these are positions in the plaintext, which begins here.
             sent: tls == nil ? socket.sentBytes : 0,
             received: tls == nil ? socket.receivedBytes : 0,
-            makeExchange: {
-                let exchange = monitor.makeExchange()
-                routes?.began(exchange: exchange)
-                return exchange
-            },
-            naming: { host, target in monitor.name(host: host, target: target) }
+            routes: routes,
+            makeExchange: { reporter.makeExchange() },
+            naming: { host, target in reporter.name(host: host, target: target) }
         )
         let account = TLSAccount(role: role.reported, sent: socket.sentBytes, received: socket.receivedBytes)
         return (exchanges, tls == nil ? nil : account)
@@ -93,25 +93,22 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func handlerAdded(context: ChannelHandlerContext) {
         let socket = SocketFacts(of: context)
-        (self.exchanges, self.account) = Self.begin(self.role, self.monitor, self.tls, self.routed?.routes, socket)
+        (self.exchanges, self.account) = Self.begin(self.role, self.reporter, self.tls, self.routes, socket)
         if self.version == .http2 { self.beginHTTP2(socket) }
         self.tls?.plaintext = self
     }
 
     private func beginHTTP2(_ socket: SocketFacts) {
-        let (monitor, routes) = (self.monitor, self.routed?.routes)
+        let reporter = self.reporter
         self.http2 = HTTP2Exchanges(
             role: self.role.reported,
             cookie: socket.cookie,
             sent: socket.sentBytes,
             received: socket.receivedBytes,
             tls: self.account,
-            makeExchange: { stream in
-                let exchange = monitor.makeExchange()
-                routes?.began(exchange: exchange, stream: Int(stream))
-                return exchange
-            },
-            naming: { host, target in monitor.name(host: host, target: target) }
+            routes: self.routes,
+            makeExchange: { reporter.makeExchange() },
+            naming: { host, target in reporter.name(host: host, target: target) }
         )
         self.account = nil
     }
@@ -132,58 +129,43 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = Self.unwrapInboundIn(data)
-        defer { context.fireChannelRead(data) }
+        let time = TrafficClock.nanoseconds()
         if let http2 = self.http2 {
-            return self.collecting { http2.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds(), $0) }
+            self.collect { http2.received(buffer.readableBytesUInt8Span, at: time, $0) }
+        } else {
+            self.account?.received(plaintext: UInt64(buffer.readableBytes))
+            self.collect { self.exchanges.received(buffer.readableBytesUInt8Span, at: time, $0) }
         }
-        self.account?.received(plaintext: UInt64(buffer.readableBytes))
-        self.reporting { exchanges, report in
-            exchanges.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds(), report)
-        }
+        context.fireChannelRead(data)
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let part = Self.unwrapOutboundIn(data)
+        // The end of a message is nothing to send, often.
+        guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
         let sent = context.eventLoop.makePromise(of: Void.self)
-        let handler = NIOLoopBound((self, part), eventLoop: context.eventLoop)
-        sent.futureResult.whenSuccess {
-            let (handler, part) = handler.value
-            handler.sent(part)
-        }
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess { self.sent(part) }
         // After us: whoever waits for it may close the connection, which is the end of what counts.
-        sent.futureResult.cascade(to: promise)
+        if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
     }
 
     private func sent(_ part: IOData) {
         let time = TrafficClock.nanoseconds()
-        if let http2 = self.http2 {
-            // Frames are buffers: no library sends a file as a part of one.
-            guard case .byteBuffer(let buffer) = part else { return }
-            return self.collecting { http2.sent(buffer.readableBytesUInt8Span, at: time, $0) }
-        }
-        self.account?.sent(plaintext: UInt64(part.readableBytes))
-        self.reporting { exchanges, report in
-            switch part {
-            case .byteBuffer(let buffer): exchanges.sent(buffer.readableBytesUInt8Span, at: time, report)
-            case .fileRegion(let region): exchanges.sentUnseen(UInt64(region.readableBytes), at: time, report)
+        switch part {
+        case .byteBuffer(let buffer):
+            if let http2 = self.http2 {
+                self.collect { http2.sent(buffer.readableBytesUInt8Span, at: time, $0) }
+            } else {
+                self.account?.sent(plaintext: UInt64(buffer.readableBytes))
+                self.collect { self.exchanges.sent(buffer.readableBytesUInt8Span, at: time, $0) }
             }
+        case .fileRegion(let region):
+            // No library sends a file as a part of an HTTP/2 frame.
+            guard self.http2 == nil else { return }
+            self.account?.sent(plaintext: UInt64(region.readableBytes))
+            self.collect { self.exchanges.sentUnseen(UInt64(region.readableBytes), at: time, $0) }
         }
-    }
-
-    /// Reports what `body` makes of bytes: at once where nothing has to be added to it.
-    private func reporting(_ body: (inout HTTP1Exchanges, (Report.Record) -> Void) -> Void) {
-        let monitor = self.monitor
-        guard self.account != nil || self.routed != nil else { return body(&self.exchanges) { monitor.report($0) } }
-        var records: [Report.Record] = []
-        body(&self.exchanges) { records.append($0) }
-        if self.account != nil || !records.isEmpty { self.report(records) }
-    }
-
-    private func collecting(_ body: ((Report.Record) -> Void) -> Void) {
-        var records: [Report.Record] = []
-        body { records.append($0) }
-        if !records.isEmpty { self.deliver(records) }
     }
 
     /// It is on its way to the TLS handler.
@@ -194,31 +176,28 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The kernel has it, and all writes that are in it are done.
     func sent(ciphertext buffer: ByteBuffer) {
-        if let http2 = self.http2 {
-            return self.collecting { http2.sent(ciphertext: buffer.readableBytesUInt8Span, $0) }
-        }
         self.account?.sent(ciphertext: buffer.readableBytesUInt8Span)
-        self.report([])
+        self.collect { self.http2?.sent(ciphertext: buffer.readableBytesUInt8Span, $0) }
     }
 
-    private func report(_ records: [Report.Record], isLast: Bool = false) {
-        var placed = records
+    /// Reports what `body` makes of bytes.
+    ///
+    /// - Parameter isLast: Nothing comes after it.
+    private func collect(isLast: Bool = false, _ body: ((Report.Record) -> Void) -> Void) {
+        var records: [Report.Record] = []
+        swap(&records, &self.records)
+        body { records.append($0) }
         if self.account != nil {
-            placed = []
+            // Of messages in the plaintext, those whose bytes of the socket are known by now.
             for record in records { self.account?.take(record) }
-            self.account?.report(of: self.exchanges, isLast: isLast) { placed.append($0) }
+            records.removeAll(keepingCapacity: true)
+            self.account?.report(of: self.exchanges, isLast: isLast) { records.append($0) }
         }
-        self.deliver(placed)
-    }
-
-    private func deliver(_ records: [Report.Record]) {
-        let monitor = self.monitor
-        guard self.routed != nil else {
-            for record in records { monitor.report(record) }
-            return
+        if !records.isEmpty {
+            self.reporter.report(records)
+            records.removeAll(keepingCapacity: true)
         }
-        self.routed?.release { monitor.report($0) }
-        for record in records { self.routed?.pass(record) { monitor.report($0) } }
+        swap(&records, &self.records)
     }
 
     // MARK: End
@@ -234,20 +213,31 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         context.fireChannelInactive()
     }
 
+    /// The program, or its library, closes the connection.
+    public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        // Not because of an error.
+        if mode == .all, self.error == nil { self.isGivenUp = true }
+        context.close(mode: mode, promise: promise)
+    }
+
     private func close() {
-        let ending = self.ending
-        if let http2 = self.http2 {
-            return self.collecting { http2.close(ending, at: TrafficClock.nanoseconds(), $0) }
+        let (ending, time) = (self.ending, TrafficClock.nanoseconds())
+        self.collect(isLast: true) { report in
+            if let http2 = self.http2 {
+                http2.close(ending, at: time, report)
+            } else {
+                self.exchanges.close(ending, at: time, report)
+            }
         }
-        var records: [Report.Record] = []
-        self.exchanges.close(ending, at: TrafficClock.nanoseconds()) { records.append($0) }
-        self.report(records, isLast: true)
         self.account = nil
     }
 
     /// Of exchanges that are not over.
     private var ending: Report.Ending {
-        guard let error = self.error as? IOError else { return .truncated }
+        guard let error = self.error as? IOError else {
+            // A client that does not wait for the rest: its time is up, or its task is cancelled.
+            return self.isGivenUp && self.role == .client ? .cancelled : .truncated
+        }
         return switch error.errnoCode {
         case ECONNRESET, EPIPE: .reset
         case ECONNREFUSED: .refused

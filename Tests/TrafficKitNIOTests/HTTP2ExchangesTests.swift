@@ -17,7 +17,8 @@ final class HTTP2ExchangesTests {
         sent: 1_000,
         received: 2_000,
         tls: nil,
-        makeExchange: { [unowned self] _ in
+        routes: nil,
+        makeExchange: { [unowned self] in
             self.made += 1
             return self.made
         },
