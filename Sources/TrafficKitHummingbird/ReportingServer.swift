@@ -7,8 +7,8 @@ import TrafficKitNIO
 extension HTTPServerBuilder {
     /// HTTP/1.1 as `.http1()` does it, and what its connections move is reported: `Application(router: router, server: .http1(reportingTo: .shared))`.
     ///
-    /// With TLS it is `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. Add a ``TrafficMiddleware`` to the router to have its routes in the
-    /// reports.
+    /// With TLS it is `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. With `router.reportingRoutes()` in the router's place its routes
+    /// are in the reports.
     public static func http1(
         reportingTo monitor: TrafficMonitor,
         configuration: HTTP1Channel.Configuration = .init()

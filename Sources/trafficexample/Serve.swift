@@ -20,9 +20,18 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         self.reports.start()
         let router = Router()
-        // The routes of the reports are the router's.
-        if !self.reports.silent { router.add(middleware: TrafficMiddleware()) }
         Shop.add(to: router)
+        if self.reports.silent {
+            try await self.serve(router)
+        } else {
+            // The routes of the reports are the router's.
+            try await self.serve(router.reportingRoutes())
+        }
+        TrafficMonitor.shared.stop()
+    }
+
+    private func serve<Builder: HTTPResponderBuilder>(_ router: Builder) async throws
+    where Builder.Responder.Context == BasicRequestContext {
         var logger = Logger(label: "trafficexample")
         logger.logLevel = .warning
         let app = Application(
@@ -32,7 +41,6 @@ struct Serve: AsyncParsableCommand {
             logger: logger
         )
         try await app.runService()
-        TrafficMonitor.shared.stop()
     }
 
     /// What the connections move is counted here.

@@ -22,7 +22,6 @@ struct ServerTests {
 
     private static func router() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: TrafficMiddleware())
         router.get("/users/:id") { _, context in "user \(context.parameters.get("id") ?? "")" }
         router.get("/private/:id") { _, _ in "private" }
         router.get("/size/:count") { _, context -> ByteBuffer in
@@ -62,7 +61,7 @@ struct ServerTests {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let application = Application(
-            router: Self.router(),
+            router: Self.router().reportingRoutes(),
             server: try await Self.server(monitor, isTLS: isTLS, isHTTP2: isHTTP2),
             configuration: .init(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { port.yield($0.localAddress?.port ?? 0) },
