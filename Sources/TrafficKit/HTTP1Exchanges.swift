@@ -80,17 +80,17 @@ package struct HTTP1Exchanges {
     }
 
     /// Bytes that the process has sent.
-    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(.bytes(bytes), isSent: true, time, report)
     }
 
     /// Bytes that nobody could look into: of a file, as the body of a message.
-    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ report: (Report.Record) -> Void) {
+    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(.unseen(count), isSent: true, time, report)
     }
 
     /// Bytes that it has received.
-    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(.bytes(bytes), isSent: false, time, report)
     }
 
@@ -100,7 +100,7 @@ package struct HTTP1Exchanges {
     package mutating func close(
         _ ending: Report.Ending = .truncated,
         at time: UInt64,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         guard !self.isClosed else { return }
         self.isClosed = true
@@ -120,7 +120,7 @@ package struct HTTP1Exchanges {
         _ input: Input,
         isSent: Bool,
         _ time: UInt64,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         if isSent == (self.records.role == .client) {
             self.scanRequests(input, time, report)
@@ -129,14 +129,14 @@ package struct HTTP1Exchanges {
         }
     }
 
-    private mutating func scanRequests(_ input: Input, _ time: UInt64, _ report: (Report.Record) -> Void) {
+    private mutating func scanRequests(_ input: Input, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
         input.pass(to: &self.requests) { event in
             if case .head(let head) = event { self.responses.expectResponse(to: head.method) }
             self.records.request(event, time, report)
         }
     }
 
-    private mutating func scanResponses(_ input: Input, _ time: UInt64, _ report: (Report.Record) -> Void) {
+    private mutating func scanResponses(_ input: Input, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
         input.pass(to: &self.responses) { event in
             self.records.response(event, time, report)
             guard case .opaque = event else { return }

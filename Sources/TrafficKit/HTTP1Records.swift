@@ -88,7 +88,7 @@ struct HTTP1Records {
         requests: UInt64,
         responses: UInt64,
         _ time: UInt64,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         while !self.exchanges.isEmpty { self.end(0, self.ending, time, report) }
         self.requests.close(at: requests)
@@ -103,7 +103,7 @@ struct HTTP1Records {
 
     // MARK: Requests
 
-    mutating func request(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (Report.Record) -> Void) {
+    mutating func request(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
         switch event {
         case .began(let position):
             self.requests.beganAt = time
@@ -147,7 +147,7 @@ struct HTTP1Records {
 
     // MARK: Responses
 
-    mutating func response(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (Report.Record) -> Void) {
+    mutating func response(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
         switch event {
         case .began(let position):
             self.responses.beganAt = time
@@ -177,7 +177,7 @@ struct HTTP1Records {
     }
 
     /// The server answers: by now its router has said what was asked for.
-    private mutating func nameRoute(_ index: Int, _ report: (Report.Record) -> Void) {
+    private mutating func nameRoute(_ index: Int, _ report: (consuming Report.Record) -> Void) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
         if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number) {
@@ -249,7 +249,7 @@ struct HTTP1Records {
         _ index: Int,
         _ ending: Report.Ending,
         _ time: UInt64,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         // Without an answer nobody has asked what it is called.
         if self.exchanges[index].held != nil { self.nameRoute(index, report) }

@@ -85,8 +85,11 @@ package struct TLSAccount {
     /// - Parameters:
     ///   - exchanges: What makes the records.
     ///   - isLast: The connection is over.
-    package mutating func report(of exchanges: HTTP1Exchanges, isLast: Bool = false, _ report: (Report.Record) -> Void)
-    {
+    package mutating func report(
+        of exchanges: HTTP1Exchanges,
+        isLast: Bool = false,
+        _ report: (consuming Report.Record) -> Void
+    ) {
         var hasEnded = isLast
         for direction in [\TLSAccount.received, \.sent] {
             guard self[keyPath: direction].stream.isSettled || isLast else { continue }
@@ -134,7 +137,7 @@ package struct TLSAccount {
     private mutating func reportConnection(
         _ exchanges: HTTP1Exchanges,
         _ isLast: Bool,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         let bytes = (sent: self.sent.stream.beside, received: self.received.stream.beside)
         guard exchanges.cookie != 0, isLast || bytes != self.reported else { return }

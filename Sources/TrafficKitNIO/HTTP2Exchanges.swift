@@ -90,20 +90,20 @@ final class HTTP2Exchanges {
     // MARK: Bytes
 
     /// Bytes that the process has sent. With TLS their ciphertext follows.
-    func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+    func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(bytes, time, .sent)
         if self.sent.tls == nil { self.settle(.sent, report) }
     }
 
     /// Bytes that it has received. With TLS their ciphertext has come before.
-    func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (Report.Record) -> Void) {
+    func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(bytes, time, .received)
         self.received.tls?.settle()
         self.settle(.received, report)
     }
 
     /// The kernel has taken it; the plaintext that is in it was scanned before.
-    func sent(ciphertext bytes: Span<UInt8>, _ report: (Report.Record) -> Void) {
+    func sent(ciphertext bytes: Span<UInt8>, _ report: (consuming Report.Record) -> Void) {
         self.sent.tls?.passed(ciphertext: bytes)
         self.sent.tls?.settle()
         self.settle(.sent, report)
@@ -142,7 +142,7 @@ final class HTTP2Exchanges {
     }
 
     /// Puts down what has its place.
-    private func settle(_ side: Side, _ report: (Report.Record) -> Void) {
+    private func settle(_ side: Side, _ report: (consuming Report.Record) -> Void) {
         guard self[side].tls?.isSettled ?? true else { return }
         var steps: [Step] = []
         swap(&steps, &self[side].steps)
@@ -158,7 +158,7 @@ final class HTTP2Exchanges {
     /// The connection is over, in both directions.
     ///
     /// - Parameter ending: Of exchanges that are not over.
-    func close(_ ending: Report.Ending, at time: UInt64, _ report: (Report.Record) -> Void) {
+    func close(_ ending: Report.Ending, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         guard !self.isClosed else { return }
         self.isClosed = true
         for side in Side.allCases {
@@ -181,7 +181,7 @@ final class HTTP2Exchanges {
     }
 
     /// - Returns: Whether an exchange has ended.
-    private func put(down step: Step, _ side: Side, _ report: (Report.Record) -> Void) -> Bool {
+    private func put(down step: Step, _ side: Side, _ report: (consuming Report.Record) -> Void) -> Bool {
         let isRequest = self.isRequest(side)
         switch step.event {
         case .bytes(let count, let kind, let stream):
@@ -254,7 +254,7 @@ final class HTTP2Exchanges {
 
     // MARK: Heads
 
-    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side, _ report: (Report.Record) -> Void) {
+    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side, _ report: (consuming Report.Record) -> Void) {
         guard let fields = self[side].fields.decode(block), self.exchanges[stream] != nil else { return }
         let isRequest = self.isRequest(side)
         self.change(stream, isRequest) { message in
@@ -279,7 +279,7 @@ final class HTTP2Exchanges {
     /// Reports what is whole.
     ///
     /// - Returns: Whether the exchange is.
-    private func finish(_ stream: UInt32, _ time: UInt64, _ report: (Report.Record) -> Void) -> Bool {
+    private func finish(_ stream: UInt32, _ time: UInt64, _ report: (consuming Report.Record) -> Void) -> Bool {
         guard let exchange = self.exchanges[stream] else { return false }
         let hasAsked = exchange.request?.endedAt != nil
         // A client's is named; a server's when it answers.
@@ -293,7 +293,7 @@ final class HTTP2Exchanges {
         return true
     }
 
-    private func reportRequest(of stream: UInt32, _ report: (Report.Record) -> Void) {
+    private func reportRequest(of stream: UInt32, _ report: (consuming Report.Record) -> Void) {
         guard let exchange = self.exchanges[stream], let request = exchange.request, !exchange.isRequestReported else {
             return
         }
@@ -301,7 +301,7 @@ final class HTTP2Exchanges {
         self.report(request, of: exchange, isRequest: true, report)
     }
 
-    private func reportResponse(of stream: UInt32, _ report: (Report.Record) -> Void) {
+    private func reportResponse(of stream: UInt32, _ report: (consuming Report.Record) -> Void) {
         guard let exchange = self.exchanges[stream], let response = exchange.response, !exchange.isResponseReported
         else { return }
         self.exchanges[stream]?.isResponseReported = true
@@ -312,7 +312,7 @@ final class HTTP2Exchanges {
         _ message: HTTP2Message,
         of exchange: Exchange,
         isRequest: Bool,
-        _ report: (Report.Record) -> Void
+        _ report: (consuming Report.Record) -> Void
     ) {
         guard let name = exchange.name, message.hasHead else {
             self.keepOut(message, isRequest: isRequest, isUnnamed: exchange.request?.hasHead != true)
@@ -337,7 +337,12 @@ final class HTTP2Exchanges {
     }
 
     /// Reports what is not reported of the exchange, and its outcome.
-    private func end(_ stream: UInt32, _ ending: Report.Ending, _ time: UInt64, _ report: (Report.Record) -> Void) {
+    private func end(
+        _ stream: UInt32,
+        _ ending: Report.Ending,
+        _ time: UInt64,
+        _ report: (consuming Report.Record) -> Void
+    ) {
         self.reportRequest(of: stream, report)
         self.reportResponse(of: stream, report)
         guard let exchange = self.exchanges.removeValue(forKey: stream), let name = exchange.name else { return }
@@ -358,7 +363,7 @@ final class HTTP2Exchanges {
         report(.outcome(outcome))
     }
 
-    private func reportConnection(_ report: (Report.Record) -> Void, isLast: Bool = false) {
+    private func reportConnection(_ report: (consuming Report.Record) -> Void, isLast: Bool = false) {
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role
         connection.sent = Self.remainder(of: self.sent, isLast)

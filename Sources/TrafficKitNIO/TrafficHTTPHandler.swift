@@ -48,6 +48,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var records: [Report.Record] = []
     private var error: (any Error)?
     private var isGivenUp = false
+    /// Of a connection without TLS, on a channel that tells what it has left of them.
+    private var writes = PendingWrites()
+    private var asksChannel = false
+    private var isWaiting = false
 
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
@@ -95,6 +99,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let socket = SocketFacts(of: context)
         (self.exchanges, self.account) = Self.begin(self.role, self.reporter, self.tls, self.routes, socket)
         if self.version == .http2 { self.beginHTTP2(socket) }
+        self.asksChannel = self.tls == nil && Self.bufferedBytes(context) != nil
         self.tls?.plaintext = self
     }
 
@@ -122,10 +127,23 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func handlerRemoved(context: ChannelHandlerContext) {
+        self.settle(context)
+        self.writes = PendingWrites()
         self.close()
     }
 
     // MARK: Bytes
+
+    /// Also the last word before the channel closes at the end of the stream.
+    public func channelReadComplete(context: ChannelHandlerContext) {
+        self.settle(context)
+        context.fireChannelReadComplete()
+    }
+
+    public func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.settle(context)
+        context.fireChannelWritabilityChanged()
+    }
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = Self.unwrapInboundIn(data)
@@ -143,28 +161,68 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let part = Self.unwrapOutboundIn(data)
         // The end of a message is nothing to send, often.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
+        if self.asksChannel {
+            self.writes.append(part)
+            return context.write(data, promise: promise)
+        }
         let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess { self.sent(part) }
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess { self.sent([.init(part)]) }
         // After us: whoever waits for it may close the connection, which is the end of what counts.
         if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
     }
 
-    private func sent(_ part: IOData) {
+    public func flush(context: ChannelHandlerContext) {
+        self.writes.flush()
+        context.flush()
+        self.settle(context)
+        self.awaitRest(context)
+    }
+
+    /// Counts what the kernel has taken.
+    private func settle(_ context: ChannelHandlerContext) {
+        // A channel that is closed has forgotten what it had left.
+        guard self.writes.flushedBytes > 0, let buffered = Self.bufferedBytes(context) else { return }
+        let taken = self.writes.take(leaving: buffered)
+        if !taken.isEmpty { self.sent(taken) }
+    }
+
+    /// - Returns: `nil` of a channel that is closed, or doesn't tell.
+    private static func bufferedBytes(_ context: ChannelHandlerContext) -> Int? {
+        try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+    }
+
+    /// The socket is full: nothing tells when the kernel takes the rest but a promise behind it.
+    private func awaitRest(_ context: ChannelHandlerContext) {
+        guard self.writes.flushedBytes > 0, !self.isWaiting, context.channel.isActive else { return }
+        self.isWaiting = true
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
+            self.isWaiting = false
+            self.settle(context)
+            self.awaitRest(context)
+        }
+        context.writeAndFlush(Self.wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: sent)
+    }
+
+    private func sent(_ parts: [PendingWrites.Part]) {
         let time = TrafficClock.nanoseconds()
-        switch part {
-        case .byteBuffer(let buffer):
-            if let http2 = self.http2 {
-                self.collect { http2.sent(buffer.readableBytesUInt8Span, at: time, $0) }
-            } else {
-                self.account?.sent(plaintext: UInt64(buffer.readableBytes))
-                self.collect { self.exchanges.sent(buffer.readableBytesUInt8Span, at: time, $0) }
+        self.collect { report in
+            for part in parts {
+                switch part {
+                case .bytes(let buffer):
+                    if let http2 = self.http2 {
+                        http2.sent(buffer.readableBytesUInt8Span, at: time, report)
+                    } else {
+                        self.account?.sent(plaintext: UInt64(buffer.readableBytes))
+                        self.exchanges.sent(buffer.readableBytesUInt8Span, at: time, report)
+                    }
+                case .unseen(let count) where self.http2 == nil:
+                    self.account?.sent(plaintext: UInt64(count))
+                    self.exchanges.sentUnseen(UInt64(count), at: time, report)
+                case .unseen: break  // no library sends a file as a part of an HTTP/2 frame
+                }
             }
-        case .fileRegion(let region):
-            // No library sends a file as a part of an HTTP/2 frame.
-            guard self.http2 == nil else { return }
-            self.account?.sent(plaintext: UInt64(region.readableBytes))
-            self.collect { self.exchanges.sentUnseen(UInt64(region.readableBytes), at: time, $0) }
         }
     }
 
@@ -183,10 +241,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// Reports what `body` makes of bytes.
     ///
     /// - Parameter isLast: Nothing comes after it.
-    private func collect(isLast: Bool = false, _ body: ((Report.Record) -> Void) -> Void) {
+    private func collect(isLast: Bool = false, _ body: ((consuming Report.Record) -> Void) -> Void) {
         var records: [Report.Record] = []
         swap(&records, &self.records)
-        body { records.append($0) }
+        body { (record: consuming Report.Record) in records.append(record) }
         if self.account != nil {
             // Of messages in the plaintext, those whose bytes of the socket are known by now.
             for record in records { self.account?.take(record) }
@@ -203,6 +261,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     // MARK: End
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.settle(context)
         // A TLS handler misses its end of the stream after a reset: that is not why.
         if !(self.error is IOError) { self.error = error }
         context.fireErrorCaught(error)
@@ -215,6 +274,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The program, or its library, closes the connection.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        self.settle(context)
         // Not because of an error.
         if mode == .all, self.error == nil { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
