@@ -9,49 +9,32 @@ extension SystemTests {
     struct PeerTests {
         // MARK: iperf3
 
-        private struct IperfReport: Decodable {
-            struct Start: Decodable { var connected: [Connection] }
-            struct Connection: Decodable { var socket: Int, local_port: UInt16 }
-            struct End: Decodable { var streams: [Stream] }
-            /// TCP has one entry for each end, UDP one that both share.
-            struct Stream: Decodable { var sender: Side?, udp: Side? }
-            struct Side: Decodable { var socket: Int, bytes: UInt64 }
-            var start: Start
-            var end: End
-        }
-
         /// On each data connection iperf3 first sends its 37-byte cookie (TCP), or 4 bytes each way (UDP).
         @Test(
             "iperf3's data streams, by its own JSON",
-            .needs("iperf3"),
+            .needs("iperf3", "ip"),
             arguments: [("tcp", 37 as UInt64, 0 as UInt64), ("udp", 4, 4)]
         )
         func iperf(_ transport: String, _ greeting: UInt64, _ answer: UInt64) async throws {
-            let iperf = try #require(Machine.path(of: "iperf3"))
-            try await withDaemon { daemon in
-                let port = String(try freePort())
-                let server = try Program(iperf, ["--server", "--one-off", "--port", port, "--bind", "127.0.0.1"])
-                try await Task.sleep(for: .milliseconds(300))
-                let amount = transport == "udp" ? ["--udp", "--bytes", "2M", "--bitrate", "100M"] : ["--bytes", "64M"]
-                let result = try await Program.run(
-                    iperf,
-                    ["--client", "127.0.0.1", "--port", port, "--parallel", "2", "--json"] + amount
-                )
-                #expect(result.code == 0)
-                let report = try JSONDecoder().decode(IperfReport.self, from: result.output)
-                let snapshot = try await daemon.snapshot()
-                try await server.exit()
-                #expect(report.end.streams.count == 2)
-                for stream in report.end.streams {
-                    let side = try #require(stream.sender ?? stream.udp)
-                    let connection = try #require(report.start.connected.first { $0.socket == side.socket })
-                    let socket = try #require(
-                        snapshot.sockets?.first {
-                            $0.transport.rawValue == transport && $0.local.port == connection.local_port
-                                && $0.role != .server && $0.remote.port == UInt16(port)
-                        }
-                    )
-                    #expect(socket.bytes.payload == PayloadBytes(sent: side.bytes + greeting, received: answer))
+            let amount = transport == "udp" ? ["--udp", "--bytes", "2M", "--bitrate", "100M"] : ["--bytes", "64M"]
+            try await NetworkNamespace.with { namespace in
+                try await withDaemon { daemon in
+                    let iperf = try await Iperf(in: namespace)
+                    let report = try await iperf.run(["--parallel", "2"] + amount)
+                    let snapshot = try await daemon.snapshot()
+                    try await iperf.stop()
+                    #expect(report.end.streams.count == 2)
+                    let inode = try namespace.inode
+                    let clients = (snapshot.sockets ?? []).filter {
+                        $0.transport.rawValue == transport && $0.role != .server && $0.remote.port == Iperf.port
+                            && $0.networkNamespace == inode
+                    }
+                    for stream in report.end.streams {
+                        let side = try #require(stream.sender ?? stream.udp)
+                        let connection = try #require(report.start.connected.first { $0.socket == side.socket })
+                        let socket = try #require(clients.first { $0.local.port == connection.local_port })
+                        #expect(socket.bytes.payload == PayloadBytes(sent: side.bytes + greeting, received: answer))
+                    }
                 }
             }
         }

@@ -1,0 +1,63 @@
+import Foundation
+import GroundTruth
+import Testing
+
+/// iperf3 over the loopback interface of a network namespace.
+///
+/// It takes the same port of TCP and of UDP, and starts to listen on the latter in the middle of a test. Where others open sockets, too,
+/// no port is sure to be free then; in a namespace of one's own every port is.
+struct Iperf {
+    struct Report: Decodable {
+        struct Start: Decodable { var connected: [Connection] }
+        struct Connection: Decodable { var socket: Int, local_port: UInt16 }
+        struct End: Decodable { var streams: [Stream] }
+        /// TCP has one entry for each end, UDP one that both share.
+        struct Stream: Decodable { var sender: Side?, udp: Side? }
+        struct Side: Decodable { var socket: Int, bytes: UInt64 }
+        var start: Start
+        var end: End
+    }
+
+    /// All that there is where it went wrong. The exit code is 0 then, too.
+    private struct Refusal: Decodable { var error: String? }
+
+    static let port: UInt16 = 5201
+
+    private let namespace: NetworkNamespace
+    private let server: Program
+
+    /// Returns once the server listens.
+    init(in namespace: NetworkNamespace) async throws {
+        self.namespace = namespace
+        let (program, arguments) = try Self.command(in: namespace)
+        self.server = try Program(
+            program,
+            arguments + ["--server", "--one-off", "--bind", "127.0.0.1", "--forceflush"]
+        )
+        while let line = try await self.server.line() {
+            if String(decoding: line, as: UTF8.self).hasPrefix("Server listening on \(Self.port)") { return }
+        }
+        throw Program.Failure(description: "iperf3's server does not listen: \(self.server.errorText)")
+    }
+
+    private static func command(in namespace: NetworkNamespace) throws -> (program: URL, arguments: [String]) {
+        let iperf = try #require(Machine.path(of: "iperf3"))
+        let launcher = try namespace.launcher()
+        return (launcher.program, launcher.arguments + [iperf.path, "--port", String(Self.port)])
+    }
+
+    /// One test of the client, the only one that the server is there for.
+    func run(_ options: [String]) async throws -> Report {
+        let (program, arguments) = try Self.command(in: self.namespace)
+        let result = try await Program.run(program, arguments + ["--client", "127.0.0.1", "--json"] + options)
+        if let error = try JSONDecoder().decode(Refusal.self, from: result.output).error {
+            throw Program.Failure(description: "iperf3: \(error)")
+        }
+        #expect(result.code == 0, "\(result.error)")
+        return try JSONDecoder().decode(Report.self, from: result.output)
+    }
+
+    func stop() async throws {
+        try await self.server.exit()
+    }
+}
