@@ -49,11 +49,13 @@ package enum ControlAPI {
         }
         for view in SnapshotView.allCases {
             router.get("/v1/\(view.rawValue)") { request, context in
-                let parameters = try QueryParameters(request, known: ["filter", "format", "sockets_of"])
+                let known = ["filter", "format", "sockets_of"] + (view == .endpoints ? ["by"] : [])
+                let parameters = try QueryParameters(request, known: known)
                 let query = try SnapshotQuery(
                     view: view,
                     filter: parameters.filter(),
                     socketsOf: parameters.pids("sockets_of"),
+                    grouping: parameters.word("by", fallback: .route),
                     viewer: context.viewer
                 )
                 let format = try parameters.word("format", fallback: ExportFormat.json)

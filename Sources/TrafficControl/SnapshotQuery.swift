@@ -45,20 +45,28 @@ struct SnapshotQuery {
     var filter: Filter
     /// The pids whose sockets are wanted; `nil` for those of all processes.
     var socketsOf: Set<Int32>?
+    var grouping: EndpointGrouping
     var viewer: Viewer
 
     /// - Throws: ``Problem`` where the viewer may not see what this is about.
-    init(view: SnapshotView, filter: Filter, socketsOf: Set<Int32>? = nil, viewer: Viewer) throws(Problem) {
+    init(
+        view: SnapshotView,
+        filter: Filter,
+        socketsOf: Set<Int32>? = nil,
+        grouping: EndpointGrouping = .route,
+        viewer: Viewer
+    ) throws(Problem) {
         if viewer == .network, view == .sockets || filter.needsSockets { throw .socketsWithheld }
         self.view = view
         self.filter = filter
         self.socketsOf = socketsOf
+        self.grouping = grouping
         self.viewer = viewer
     }
 
     /// What the viewer may see of `snapshot`, then what it asked for.
     func apply(to snapshot: Snapshot) -> Snapshot {
-        let visible = snapshot.visible(to: self.viewer)
+        let visible = snapshot.withEndpoints(by: self.grouping).visible(to: self.viewer)
         // The filter comes first: whether a process passes may depend on all of its sockets.
         var result = self.view.select(from: visible.filtered(by: self.filter), of: visible)
         if let socketsOf, result.sockets != nil {

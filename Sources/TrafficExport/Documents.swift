@@ -173,7 +173,7 @@ extension ProcessUsage {
 
 extension EndpointUsage {
     fileprivate static var blank: Self {
-        EndpointUsage(process: ProcessGroup(name: ""), role: .client, host: "", route: "")
+        EndpointUsage(process: ProcessGroup(name: ""), role: .client, subject: .host(""))
     }
 }
 

@@ -87,6 +87,7 @@ extension EndpointUsage: Row {
         sink.optional(CodingKeys.duration, self.duration, blank: Durations(count: 0, p50: 0, p90: 0, p99: 0, max: 0))
         sink.members(CodingKeys.phases, self.phases) { "\($0.rawValue)=\($1.sum)" }
         sink.word(CodingKeys.quality, self.quality)
+        sink.word(CodingKeys.contentClass, self.contentClass)
     }
 }
 

@@ -283,6 +283,7 @@ public struct Ledger: Sendable {
                 byClass: self.destinations.byClass
             )
         )
+        snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
         snapshot.exchanges = self.reports.exchangeUsages
         snapshot.evidence = self.evidence
         return snapshot

@@ -1,4 +1,5 @@
-/// One API of one service: the exchanges that a process group had in one role with one host under one route.
+/// One API of one service: the exchanges that a process group had in one role with one host under one route. Or, where they are grouped so, all
+/// with one host, or all with one class of content.
 public struct EndpointUsage: Sendable, Decodable, Hashable {
     /// The name of what adds up beyond a limit.
     public static let other = "_other"
@@ -73,10 +74,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
 
     public var process: ProcessGroup
     public var role: EndpointRole
-    /// Lower case, without a port.
-    public var host: String
-    /// A template, `/users/{id}`.
-    public var route: String
+    public var subject: EndpointSubject
     public var requests: UInt64
     public var responses: UInt64
     /// Those that there were.
@@ -100,8 +98,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
     public init(
         process: ProcessGroup,
         role: EndpointRole,
-        host: String,
-        route: String,
+        subject: EndpointSubject,
         requests: UInt64 = 0,
         responses: UInt64 = 0,
         outcomes: [ExchangeOutcome: UInt64] = [:],
@@ -117,8 +114,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
     ) {
         self.process = process
         self.role = role
-        self.host = host
-        self.route = route
+        self.subject = subject
         self.requests = requests
         self.responses = responses
         self.outcomes = outcomes
@@ -145,6 +141,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
         case waste = "wasted"
         case content = "content_bytes"
         case duration, phases, quality
+        case contentClass = "content_class"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -152,8 +149,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
         self.init(
             process: try container.decode(ProcessGroup.self, forKey: .process),
             role: try container.decode(EndpointRole.self, forKey: .role),
-            host: try container.decode(String.self, forKey: .host),
-            route: try container.decode(String.self, forKey: .route),
+            subject: try EndpointSubject(from: container),
             requests: try container.decode(UInt64.self, forKey: .requests),
             responses: try container.decode(UInt64.self, forKey: .responses),
             outcomes: try container.words(forKey: .outcomes),

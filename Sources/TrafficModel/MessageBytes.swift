@@ -45,6 +45,15 @@ public struct MessageBytes: Sendable, Codable, Hashable {
         left.tls &+= right.tls
     }
 
+    public static func -= (left: inout MessageBytes, right: MessageBytes) {
+        left.line &-= right.line
+        left.header &-= right.header
+        left.cookie &-= right.cookie
+        left.body &-= right.body
+        left.framing &-= right.framing
+        left.tls &-= right.tls
+    }
+
     package enum CodingKeys: String, CodingKey {
         case line = "line_bytes"
         case header = "header_bytes"

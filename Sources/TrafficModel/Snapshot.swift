@@ -27,6 +27,8 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var totals: Totals
     /// What an audit works from beside the sockets that are listed. Not in the JSON.
     public var evidence: AuditEvidence?
+    /// The exchanges of ``endpoints`` told apart otherwise. Not in the JSON: ``withEndpoints(by:)`` puts one of them there.
+    public var groupedEndpoints: [EndpointGrouping: [EndpointUsage]] = [:]
     /// The last ones and those that go on. Not in the JSON of a snapshot: they have a document of their own.
     public var exchanges: [ExchangeUsage]?
 

@@ -65,6 +65,7 @@ struct UnitOptions: ParsableArguments {
 extension SortKey: ExpressibleByArgument {}
 extension Grouping: ExpressibleByArgument {}
 extension EndpointSortKey: ExpressibleByArgument {}
+extension EndpointGrouping: ExpressibleByArgument {}
 
 /// An interval between snapshots.
 struct Interval: ExpressibleByArgument, CustomStringConvertible {

@@ -162,6 +162,30 @@ extension SystemTests {
                 #expect(rows[1][column("route")] == "/length/{id}" && rows[1][column("requests")] == "10")
                 let received = transfers.reduce(0) { $0 + $1.requestBytes }
                 #expect(rows[1][column("received_bytes")] == String(received))
+                func endpoints(by grouping: String) async throws -> [EndpointUsage] {
+                    let json = try await trafficctl(
+                        "endpoints",
+                        "--by",
+                        grouping,
+                        "--format",
+                        "json",
+                        "--sort",
+                        "requests"
+                    )
+                    return try #require(try JSONDecoder().decode(Snapshot.self, from: Data(json.utf8)).endpoints)
+                }
+                let hosts = try await endpoints(by: "host")
+                #expect(hosts.map(\.subject) == [.host("127.0.0.1")])
+                // The first response has no body.
+                let types = try await endpoints(by: "type")
+                #expect(types.map(\.subject) == [.content(.json), .content(.none)])
+                #expect(types.map(\.requests) == [9, 1] && types.map(\.duration?.count) == [9, 1])
+                for rows in [hosts, types] {
+                    #expect(rows.reduce(0) { $0 + $1.requests } == 10)
+                    #expect(rows.reduce(0) { $0 + $1.received.message } == received)
+                    #expect(rows.reduce(0) { $0 + $1.sent.body } == transfers.reduce(0) { $0 + $1.bodyBytes })
+                    #expect(rows.allSatisfy { $0.quality == .exact })
+                }
 
                 let lines = try await trafficctl("exchanges", "--format", "ndjson", "--limit", "4")
                 let exchanges = try lines.split(separator: "\n").map {

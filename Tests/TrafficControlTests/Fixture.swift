@@ -38,8 +38,7 @@ enum Fixture {
         EndpointUsage(
             process: ProcessGroup(process.details),
             role: .client,
-            host: "api.example",
-            route: route,
+            subject: .route(host: "api.example", route: route),
             requests: 1
         )
     }

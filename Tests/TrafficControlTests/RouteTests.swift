@@ -100,6 +100,30 @@ struct RouteTests {
         #expect(try await self.snapshot("/v1/endpoints", as: .user(1)).endpoints == [])
     }
 
+    @Test("APIs by host and by type are for those whose they are, and in no other view")
+    func endpointsByOthers() async throws {
+        var snapshot = Fixture.snapshot()
+        let groups = [Fixture.root, Fixture.nobody].map { ProcessGroup($0.details) }
+        snapshot.groupedEndpoints = [
+            .host: groups.map { EndpointUsage(process: $0, role: .client, subject: .host("of.\($0.name)")) },
+            .type: groups.map { EndpointUsage(process: $0, role: .client, subject: .content(.json), requests: 7) },
+        ]
+        self.box.publish(snapshot)
+        let hosts = try await self.snapshot("/v1/endpoints?by=host").endpoints
+        #expect(hosts?.map(\.subject) == [.host("of.sshd"), .host("of.web")])
+        #expect(
+            try await self.snapshot("/v1/endpoints?by=host&filter=process:web").endpoints?.map(\.host) == ["of.web"]
+        )
+        #expect(
+            try await self.snapshot("/v1/endpoints?by=host", as: .user(65_534)).endpoints?.map(\.host) == ["of.web"]
+        )
+        let types = try await self.snapshot("/v1/endpoints?by=type", as: .user(65_534)).endpoints
+        #expect(types?.map(\.contentClass) == [.json] && types?.map(\.requests) == [7])
+        #expect(try await self.snapshot("/v1/endpoints?by=route").endpoints == snapshot.endpoints)
+        try self.expectProblem(try await self.get("/v1/endpoints?by=day"), .badRequest, parameter: "by")
+        try self.expectProblem(try await self.get("/v1/processes?by=host"), .badRequest, parameter: "by")
+    }
+
     @Test(
         "A filter may be encoded either way",
         arguments: ["filter=process:web%20port:80", "filter=process:web+port:80", "filter=process%3Aweb%09port%3A80"]

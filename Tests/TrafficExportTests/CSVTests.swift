@@ -44,8 +44,7 @@ struct CSVTests {
         let usage = EndpointUsage(
             process: .init(name: "web"),
             role: .server,
-            host: "h",
-            route: "/",
+            subject: .route(host: "h", route: "/"),
             outcomes: [.ok: 3, .http4xx: 1],
             phases: [.wait: .init(count: 1, sum: 7, max: 7)]
         )
@@ -58,12 +57,12 @@ struct CSVTests {
                 sent_message_bytes,received_line_bytes,received_header_bytes,received_cookie_bytes,received_body_bytes,\
                 received_framing_bytes,received_tls_bytes,received_message_bytes,decoded_body_bytes,wire_bytes_estimated,\
                 wasted_failed_bytes,wasted_throttled_bytes,wasted_redirected_bytes,content_bytes,duration_count,duration_p50_us,\
-                duration_p90_us,duration_p99_us,duration_max_us,phases,quality
+                duration_p90_us,duration_p99_us,duration_max_us,phases,quality,content_class
                 """
         )
         #expect(
             lines[1].hasSuffix(
-                ",h,web,,,,server,h,/,0,0,http_4xx=1 ok=3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,0,0,0,0,,,,,,,wait=7,exact"
+                ",h,web,,,,server,h,/,0,0,http_4xx=1 ok=3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,0,0,0,0,,,,,,,wait=7,exact,"
             )
         )
     }

@@ -179,8 +179,10 @@ struct RandomSnapshot {
                 uid: self.maybe { $0.pick([0, .max]) }
             ),
             role: self.pick(EndpointRole.allCases),
-            host: self.text(),
-            route: self.text(),
+            subject: self.pick([
+                .route(host: self.text(), route: self.text()), .host(self.text()),
+                .content(self.pick(ContentClass.allCases)),
+            ]),
             requests: self.count(),
             responses: self.count(),
             outcomes: self.words { $0.count() },

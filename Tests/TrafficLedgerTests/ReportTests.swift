@@ -7,17 +7,9 @@ import TrafficReport
 /// What programs report, against what the kernel counted: made-up events, so that every disagreement can be had.
 @Suite("Reports in the ledger")
 struct ReportTests {
-    /// A server's socket 7 that moved bytes for process 1.
-    private func fixture(sent: UInt64 = 1_000, received: UInt64 = 300, preexisting: Bool = false) -> LedgerFixture {
-        var fixture = LedgerFixture()
-        fixture.move(sent: sent, received: received, preexisting: preexisting)
-        fixture.absorb(.details(LedgerFixture.process(1), .init(name: "web", executable: "/bin/web", uid: 33)))
-        return fixture
-    }
-
     @Test("what the kernel bears out is joined, explains its bytes once and leaves the rest")
     func joined() throws {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         fixture.report([
             .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
             .outcome(.sample(1, status: 200)),
@@ -37,7 +29,7 @@ struct ReportTests {
 
     @Test("a claim that comes before the kernel's count waits for it; one that never fits is impossible")
     func early() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         fixture.report([
             .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 1_500)),
             .outcome(.sample(1, status: 200)),
@@ -60,7 +52,7 @@ struct ReportTests {
 
     @Test("nobody claims another's socket, by whatever it says")
     func foreign() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         let other = LedgerFixture.process(2)
         fixture.absorb(
             LedgerFixture.socket(8, [LedgerFixture.owner(other, sent: 10)]),
@@ -82,7 +74,7 @@ struct ReportTests {
 
     @Test("what is claimed twice counts once: the same record, a copy under another name, an overlap")
     func duplicates() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         fixture.report([.response(.sample(1, from: 0, to: 400)), .response(.sample(1, from: 0, to: 400))])
         fixture.report([.response(.sample(2, from: 0, to: 400)), .response(.sample(3, from: 399, to: 500))])
         fixture.report([.outcome(.sample(1, status: 200)), .outcome(.sample(1, status: 200))])
@@ -95,7 +87,7 @@ struct ReportTests {
 
     @Test("lengths that are not the interval's are turned down")
     func contradiction() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         var message = Report.Message.sample(1, from: 0, to: 400)
         message.bodyBytes += 1
         fixture.report([.response(message)])
@@ -105,7 +97,7 @@ struct ReportTests {
 
     @Test("a request that nobody answers stays a request")
     func noResponse() throws {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         fixture.report([.request(.sample(1, from: 0, to: 100, isRequest: true))])
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.sent == MessageBytes())
@@ -118,7 +110,7 @@ struct ReportTests {
 
     @Test("of a socket older than the daemon only the rest is explained, and nothing is called exact")
     func preexisting() {
-        var fixture = self.fixture(preexisting: true)
+        var fixture = LedgerFixture.reporting(preexisting: true)
         fixture.report([
             .response(.sample(1, from: 5_000_000, to: 5_000_700)),
             .response(.sample(2, from: 6_000_000, to: 6_000_700)),
@@ -130,7 +122,7 @@ struct ReportTests {
 
     @Test("what a connection moves beside messages is explained too, cumulative, within what it moved")
     func beside() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         var connection = Report.Connection(cookie: 7)
         connection.sent.tls = 100
         connection.received.opaque = 50
@@ -145,7 +137,7 @@ struct ReportTests {
 
     @Test("a socket that is forgotten can't be claimed any more")
     func late() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         fixture.move(sent: 1_000, received: 300, closed: fixture.now)
         fixture.tick()
         fixture.tick(after: 60)
@@ -157,7 +149,7 @@ struct ReportTests {
 
     @Test("bytes that bought nothing, by the way in which they did not")
     func waste() throws {
-        var fixture = self.fixture(sent: 1_000)
+        var fixture = LedgerFixture.reporting(sent: 1_000)
         for (index, status) in [200, 302, 304, 404, 429, 503, 500].enumerated() {
             let from = UInt64(index) * 100
             fixture.report([
@@ -177,7 +169,7 @@ struct ReportTests {
 
     @Test("percentiles are those of the durations, to two digits")
     func durations() throws {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         for index in 1...1_000 {
             var outcome = Report.Outcome.sample(UInt64(index), status: 200)
             outcome.duration = UInt64(index) * 1_000_000
@@ -198,7 +190,7 @@ struct ReportTests {
 
     @Test("what senders dropped is added up, whatever the order; what nobody can have dropped is not")
     func dropped() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         for (dropped, sum) in [(5, 5), (5, 5), (12, 12), (9, 12), (12, 12), (4_000_000_000, 12), (13, 13)]
             as [(UInt32, UInt64)]
         {
@@ -211,7 +203,7 @@ struct ReportTests {
 
     @Test("a datagram of another version, a record of a later library and what is no report are told apart")
     func others() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
         var (version, type, noReport) = (whole, whole, whole)
         version.datagram[4] = 9
@@ -227,7 +219,7 @@ struct ReportTests {
 
     @Test("a cookie that several sockets have names none of them")
     func sharedCookie() {
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, name: "web")
         guard case .socket(var twin) = LedgerFixture.socket(7, [owner]) else { return }
         twin.serial = 4_711
@@ -279,7 +271,8 @@ struct ReportTests {
             let group = accounts.group(ProcessGroup(name: "s\(service)", uid: 1))
             for route in 0..<5 {
                 accounts.change(group, .init(.server, host: "h", route: "/\(route)")) {
-                    $0.add(.sample(1, from: 0, to: 100), isRequest: false, wire: 0, quality: .exact)
+                    let message = Report.Message.sample(1, from: 0, to: 100)
+                    $0.add(MessageShare(message, isRequest: false, wire: 0, quality: .exact))
                 }
             }
         }
@@ -297,17 +290,16 @@ struct ReportTests {
     func exchangeLimits() {
         var table = ExchangeTable(openLimit: 4, recentLimit: 3)
         let sender = ReportSender(identity: LedgerFixture.process(1), name: "web")
+        var totals = EndpointTotals()
+        let group = totals.group(ProcessGroup(name: "web"))
         let time = Timestamp(nanosecondsSinceEpoch: 0)
         for exchange in 1...20 as ClosedRange<UInt64> {
-            table.add(
-                .sample(exchange, from: 0, to: 100),
-                isRequest: false,
-                of: sender,
-                startedAt: time,
-                quality: .exact
-            )
+            let message = Report.Message.sample(exchange, from: 0, to: 100)
+            let share = MessageShare(message, isRequest: false, wire: 0, quality: .exact)
+            #expect(table.add(message, share, of: sender, group, startedAt: time).contentClass == .json)
             if exchange.isMultiple(of: 2) {
-                #expect(table.end(.sample(exchange, status: 200), of: sender, startedAt: time) == 100)
+                let (bytes, content) = table.end(.sample(exchange, status: 200), of: sender, startedAt: time)
+                #expect(bytes == 100 && content.contentClass == .json)
             }
         }
         #expect(table.snapshot.map(\.exchange) == [16, 18, 20, 15, 17, 19])
@@ -317,7 +309,7 @@ struct ReportTests {
 
     @Test("a million paths take the room of two thousand, and add up")
     func manyPaths() throws {
-        var fixture = self.fixture(sent: 1_000_000)
+        var fixture = LedgerFixture.reporting(sent: 1_000_000)
         var records: [Report.Record] = []
         for index in 0..<5_000 {
             var message = Report.Message.sample(
@@ -331,7 +323,7 @@ struct ReportTests {
         fixture.report(records)
         let endpoints = try #require(fixture.snapshot.endpoints)
         #expect(endpoints.count == 2_001)
-        #expect(endpoints.allSatisfy { $0.route.utf8.count <= 256 })
+        #expect(endpoints.allSatisfy { $0.route.map { $0.utf8.count <= 256 } == true })
         #expect(endpoints.reduce(0) { $0 + $1.sent.total } == 500_000)
         #expect(endpoints.first { $0.route == EndpointUsage.other }?.responses == 3_000)
         #expect(fixture.process(1)?.explained == 500_000)
@@ -340,7 +332,7 @@ struct ReportTests {
     @Test("whatever a sender makes of its datagrams, no byte is explained that the kernel did not count")
     func mutations() {
         var random = SystemRandomNumberGenerator()
-        var fixture = self.fixture()
+        var fixture = LedgerFixture.reporting()
         let whole = datagram([
             .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
             .outcome(.sample(1, status: 200)), .connection(.init(cookie: 7)),
@@ -361,76 +353,5 @@ struct ReportTests {
         #expect((fixture.process(1)?.explained ?? .max) <= 1_300)
         #expect((fixture.snapshot.endpoints?.count ?? .max) <= 2_002)
         #expect(fixture.snapshot.capture.reports.datagrams == 20_000)
-    }
-}
-
-extension LedgerFixture {
-    fileprivate mutating func move(sent: UInt64, received: UInt64, preexisting: Bool = false, closed: UInt64? = nil) {
-        let owner = Self.owner(Self.process(1), sent: sent, received: received, name: "web")
-        self.absorb(Self.socket(7, [owner], closed: closed, preexisting: preexisting))
-    }
-
-    /// - Parameter startTicks: Of the fixture's processes 0: they began 5 ns after the boot.
-    fileprivate mutating func report(_ records: [Report.Record], pid: Int32 = 1, startTicks: UInt64? = 0) {
-        let reports = records.isEmpty ? [] : datagrams(records)
-        self.absorb(
-            .reports(reports.map { ReceivedReport(pid: pid, startTicks: startTicks, datagram: $0) }, dropped: 0)
-        )
-        self.tick()
-    }
-}
-
-private func datagrams(_ records: [Report.Record]) -> [[UInt8]] {
-    var (writer, result) = (ReportWriter(), [[UInt8]]())
-    func finish(_ writer: inout ReportWriter) -> [UInt8] {
-        writer.finish(.init()) { bytes in bytes.indices.map { bytes[$0] } }
-    }
-    for record in records where !writer.append(record) {
-        result.append(finish(&writer))
-        _ = writer.append(record)
-    }
-    return result + [finish(&writer)]
-}
-
-private func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedReport {
-    var writer = ReportWriter()
-    for record in records { _ = writer.append(record) }
-    let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
-    return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
-}
-
-private func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }
-
-extension Report.Message {
-    /// Of a server: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
-    fileprivate static func sample(_ exchange: UInt64, from: UInt64, to: UInt64, isRequest: Bool = false) -> Self {
-        var message = Report.Message(exchange: exchange)
-        message.cookie = 7
-        message.interval = .init(from: from, to: to)
-        message.startedAt = 1_000_000_000
-        message.finishedAt = 1_000_000_100
-        (message.lineBytes, message.headerBytes, message.cookieBytes) = (20, 30, 5)
-        message.bodyBytes = to - from - 50
-        message.decodedBodyBytes = message.bodyBytes
-        message.status = isRequest ? 0 : 200
-        message.role = .server
-        message.version = .http1_1
-        message.quality = .exact
-        message.contentClass = .json
-        (message.method, message.host, message.route) = ("GET", "api.example", "/users/{id}")
-        return message
-    }
-}
-
-extension Report.Outcome {
-    fileprivate static func sample(_ exchange: UInt64, status: UInt16) -> Self {
-        var outcome = Report.Outcome(exchange: exchange)
-        outcome.startedAt = 1_000_000_000
-        outcome.duration = 5_000_000
-        outcome.role = .server
-        outcome.status = status
-        outcome.ending = status >= 500 ? .http5xx : status >= 400 ? .http4xx : .ok
-        (outcome.method, outcome.host, outcome.route) = ("GET", "api.example", "/users/{id}")
-        return outcome
     }
 }

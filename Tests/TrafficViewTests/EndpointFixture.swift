@@ -39,6 +39,16 @@ extension Fixture {
             Self.endpoint(group, .client, "日本.example", "/\u{1b}[31m", requests: 1, sent: 100, quality: .inferred),
             Self.endpoint(ProcessGroup(name: "other"), .client, "not.shown", "/", requests: 1, sent: 1),
         ]
+        snapshot.groupedEndpoints = [
+            .host: [
+                Self.endpoint(group, .server, .host("shop.example"), requests: 12_462, failures: 12, sent: 940_050_000),
+                Self.endpoint(group, .client, .host("api.payments.example"), requests: 9, sent: 9_000),
+            ],
+            .type: [
+                Self.endpoint(group, .server, .content(.json), requests: 12_385, failures: 12, sent: 40_050_000),
+                Self.endpoint(group, .server, .content(.image), requests: 77, sent: 900_000_000),
+            ],
+        ]
         return snapshot
     }
 
@@ -53,11 +63,33 @@ extension Fixture {
         p90: UInt64 = 12_300,
         quality: JoinQuality = .exact
     ) -> EndpointUsage {
+        let subject = EndpointSubject.route(host: host, route: route)
+        return Self.endpoint(
+            group,
+            role,
+            subject,
+            requests: requests,
+            failures: failures,
+            sent: sent,
+            p90: p90,
+            quality: quality
+        )
+    }
+
+    private static func endpoint(
+        _ group: ProcessGroup,
+        _ role: EndpointRole,
+        _ subject: EndpointSubject,
+        requests: UInt64,
+        failures: UInt64 = 0,
+        sent: UInt64,
+        p90: UInt64 = 12_300,
+        quality: JoinQuality = .exact
+    ) -> EndpointUsage {
         EndpointUsage(
             process: group,
             role: role,
-            host: host,
-            route: route,
+            subject: subject,
             requests: requests,
             responses: requests,
             outcomes: failures == 0 ? [.ok: requests] : [.ok: requests - failures, .http5xx: failures],

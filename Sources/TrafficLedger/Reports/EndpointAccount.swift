@@ -25,25 +25,41 @@ struct EndpointAccount {
     private var durations: Histogram<UInt64>?
 
     init(_ group: ProcessGroup, _ name: EndpointName) {
-        self.usage = EndpointUsage(process: group, role: name.role, host: name.host, route: name.route)
+        self.usage = EndpointUsage(process: group, role: name.role, subject: name.subject)
     }
 
-    /// - Parameters:
-    ///   - wire: What of the socket's wire bytes is its part.
-    mutating func add(_ message: Report.Message, isRequest: Bool, wire: UInt64, quality: JoinQuality) {
+    mutating func add(_ message: MessageShare) {
         self.isOld = true
-        if isRequest { self.requests += 1 } else { self.responses += 1 }
-        let bytes = MessageBytes(message)
-        if isRequest == (self.usage.role == .client) { self.sent += bytes } else { self.received += bytes }
-        self.wire &+= wire
-        self.quality = max(self.quality, quality)
-        guard message.bodyBytes > 0 else { return }
-        self.content[message.contentClass.index] &+= message.bodyBytes
-        if let decoded = message.decodedBodyBytes {
+        if message.isRequest { self.requests += 1 } else { self.responses += 1 }
+        if message.isRequest == (self.usage.role == .client) {
+            self.sent += message.bytes
+        } else {
+            self.received += message.bytes
+        }
+        self.wire &+= message.wire
+        self.quality = max(self.quality, message.quality)
+        guard message.bytes.body > 0 else { return }
+        self.content[message.contentClass.index] &+= message.bytes.body
+        if let decoded = message.decodedBody {
             self.decodedBody &+= decoded
         } else {
             self.hasUndecodedBodies = true
         }
+    }
+
+    /// Takes back what was added: it counts in another row from now on. The quality remains that of all that was here, and so does a body
+    /// that nobody decoded.
+    mutating func remove(_ message: MessageShare) {
+        self.isOld = true
+        if message.isRequest { self.requests -= 1 } else { self.responses -= 1 }
+        if message.isRequest == (self.usage.role == .client) {
+            self.sent -= message.bytes
+        } else {
+            self.received -= message.bytes
+        }
+        self.wire &-= message.wire
+        self.content[message.contentClass.index] &-= message.bytes.body
+        self.decodedBody &-= message.bytes.body > 0 ? message.decodedBody ?? 0 : 0
     }
 
     /// - Parameter bytes: Of the exchange's messages.
@@ -101,8 +117,9 @@ struct EndpointAccount {
         for ending in Report.Ending.allCases where self.outcomes[Int(ending.rawValue)] > 0 {
             self.usage.outcomes[ExchangeOutcome(ending)] = self.outcomes[Int(ending.rawValue)]
         }
-        for content in Report.ContentClass.allCases where self.content[content.index] > 0 {
-            self.usage.content[ContentClass(content)] = self.content[content.index]
+        for content in Report.ContentClass.allCases {
+            let bytes = self.content[content.index]
+            self.usage.content[ContentClass(content)] = bytes > 0 ? bytes : nil
         }
         for (index, phase) in ExchangePhase.allCases.enumerated() where self.phases[index].count > 0 {
             self.usage.phases[phase] = self.phases[index]
@@ -121,41 +138,4 @@ struct EndpointAccount {
 extension Report.ContentClass {
     /// Without the gap before `other`.
     fileprivate var index: Int { self == .other ? Self.allCases.count - 1 : Int(self.rawValue) }
-}
-
-/// An API within its process group.
-struct EndpointName: Hashable {
-    /// RFC 1035 section 2.3.4.
-    private static let longestHost = 253
-    private static let longestRoute = 256
-
-    var isServer: Bool
-    var host: String
-    var route: String
-
-    var role: EndpointRole { self.isServer ? .server : .client }
-
-    /// Cut where a program sends longer names than there can be.
-    init(_ role: Report.Role, host: String, route: String) {
-        self.isServer = role == .server
-        self.host = host.cut(to: Self.longestHost)
-        self.route = route.cut(to: Self.longestRoute)
-    }
-
-    /// Where what exceeds the limit of its group adds up.
-    var other: EndpointName {
-        var other = self
-        (other.host, other.route) = (EndpointUsage.other, EndpointUsage.other)
-        return other
-    }
-}
-
-extension String {
-    /// - Parameter limit: Bytes.
-    func cut(to limit: Int) -> String {
-        guard self.utf8.count > limit else { return self }
-        var end = self.utf8.index(self.startIndex, offsetBy: limit)
-        while end.samePosition(in: self.unicodeScalars) == nil { end = self.utf8.index(before: end) }
-        return String(self[..<end])
-    }
 }

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// All APIs of all services, within bounds: what exceeds them adds up under `_other`.
+/// All rows of all services in one grouping, within bounds: what exceeds them adds up under `_other`.
 struct EndpointAccounts {
     /// A service, found once for all records of a datagram.
     struct Group {
@@ -14,8 +14,8 @@ struct EndpointAccounts {
     private var accounts: [EndpointAccount] = []
 
     /// - Parameters:
-    ///   - limitPerGroup: APIs of one service.
-    ///   - limit: APIs of all. Each service has one or two rows more, for the rest.
+    ///   - limitPerGroup: Rows of one service.
+    ///   - limit: Rows of all. Each service has one or two rows more, for the rest.
     init(limitPerGroup: Int = 2_000, limit: Int = 8_000) {
         self.limitPerGroup = limitPerGroup
         self.limit = limit
@@ -31,7 +31,7 @@ struct EndpointAccounts {
         return Group(index: self.names.count - 1)
     }
 
-    /// The one place where messages and outcomes become part of an API's totals.
+    /// The one place where messages and outcomes become part of a row's totals. A name stands for the same row ever after.
     mutating func change(_ group: Group, _ name: EndpointName, _ change: (inout EndpointAccount) -> Void) {
         if let index = self.names[group.index].endpoints[name] { return change(&self.accounts[index]) }
         let isFull =
@@ -56,7 +56,10 @@ struct EndpointAccounts {
 
 extension EndpointUsage {
     /// The same endpoints come in the same order.
-    fileprivate var order: (String, String, String, String, String) {
-        (self.process.name, self.process.executable ?? "", self.role.rawValue, self.host, self.route)
+    fileprivate var order: (String, String, String, String, String, String) {
+        (
+            self.process.name, self.process.executable ?? "", self.role.rawValue, self.host ?? "", self.route ?? "",
+            self.contentClass?.rawValue ?? ""
+        )
     }
 }

@@ -9,9 +9,13 @@ struct ExchangeTable {
         var exchange: UInt64
     }
 
-    private struct Entry {
+    fileprivate struct Entry {
         var usage: ExchangeUsage
         var phases = Report.Phases()
+        /// The response's.
+        var contentClass: ContentClass?
+        /// Waits for that.
+        var request: ContentPlace.Request?
     }
 
     private let openLimit: Int
@@ -38,13 +42,14 @@ struct ExchangeTable {
         self.recentKeys.contains(Key(process: process, exchange: outcome.exchange))
     }
 
+    /// - Parameter group: Of the sender.
     mutating func add(
         _ message: Report.Message,
-        isRequest: Bool,
+        _ share: MessageShare,
         of sender: ReportSender,
-        startedAt: Timestamp,
-        quality: JoinQuality
-    ) {
+        _ group: EndpointTotals.Group,
+        startedAt: Timestamp
+    ) -> ContentPlace {
         let key = Key(process: sender.identity, exchange: message.exchange)
         if self.open.index(forKey: key) == nil {
             self.makeRoom(for: key)
@@ -61,11 +66,15 @@ struct ExchangeTable {
                 )
             )
         }
-        self.open[key]?.usage.add(message, isRequest: isRequest, startedAt: startedAt, quality: quality)
+        return self.open[key]?.add(message, share, group, startedAt: startedAt) ?? ContentPlace(contentClass: .unknown)
     }
 
     /// - Returns: Bytes of the exchange's messages.
-    mutating func end(_ outcome: Report.Outcome, of sender: ReportSender, startedAt: Timestamp) -> UInt64 {
+    mutating func end(
+        _ outcome: Report.Outcome,
+        of sender: ReportSender,
+        startedAt: Timestamp
+    ) -> (bytes: UInt64, content: ContentPlace) {
         let key = Key(process: sender.identity, exchange: outcome.exchange)
         var entry =
             self.open.removeValue(forKey: key)
@@ -87,13 +96,18 @@ struct ExchangeTable {
         entry.usage.duration = outcome.duration / 1_000
         entry.phases = outcome.phases
         let bytes = (entry.usage.request?.message ?? 0) &+ (entry.usage.response?.message ?? 0)
+        // With a status there was a response, which nobody has seen or remembers.
+        let content = ContentPlace(
+            contentClass: entry.contentClass ?? (outcome.status == 0 ? .none : .unknown),
+            request: entry.request.take()
+        )
         self.recent.append(entry)
         self.recentKeys.insert(key)
         if self.recent.count > self.recentLimit {
             let oldest = self.recent.removeFirst().usage
             self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange))
         }
-        return bytes
+        return (bytes, content)
     }
 
     private mutating func makeRoom(for key: Key) {
@@ -113,22 +127,35 @@ struct ExchangeTable {
     }
 }
 
-extension ExchangeUsage {
+extension ExchangeTable.Entry {
     fileprivate mutating func add(
         _ message: Report.Message,
-        isRequest: Bool,
-        startedAt: Timestamp,
-        quality: JoinQuality
-    ) {
+        _ share: MessageShare,
+        _ group: EndpointTotals.Group,
+        startedAt: Timestamp
+    ) -> ContentPlace {
+        self.usage.add(message, share, startedAt: startedAt)
+        guard share.isRequest else {
+            let contentClass = ContentClass(message.contentClass)
+            self.contentClass = contentClass
+            return ContentPlace(contentClass: contentClass, request: self.request.take())
+        }
+        if self.contentClass == nil { self.request = .init(message: share, role: .init(message.role), group: group) }
+        return ContentPlace(contentClass: self.contentClass ?? .unknown)
+    }
+}
+
+extension ExchangeUsage {
+    fileprivate mutating func add(_ message: Report.Message, _ share: MessageShare, startedAt: Timestamp) {
         self.startedAt = min(self.startedAt, startedAt)
         if message.chain != 0 { self.chain = message.chain }
         self.hop = message.hop
         if message.cookie != 0 { self.cookie = SocketCookie(rawValue: message.cookie) }
-        self.quality = max(self.quality, quality)
-        if isRequest {
-            self.request = MessageBytes(message)
+        self.quality = max(self.quality, share.quality)
+        if share.isRequest {
+            self.request = share.bytes
         } else {
-            self.response = MessageBytes(message)
+            self.response = share.bytes
             self.status = message.status
         }
     }

@@ -34,7 +34,7 @@ struct ReportAccounts {
     private(set) var counters = ReportCounters()
     /// By the sockets' serials.
     private var claims: [UInt64: SocketClaims] = [:]
-    private var endpoints = EndpointAccounts()
+    private var endpoints = EndpointTotals()
     private var exchanges = ExchangeTable()
     private var waiting: [Waiting] = []
     /// Exchanges that have records in `waiting`: what comes later waits behind them.
@@ -183,7 +183,7 @@ struct ReportAccounts {
         _ message: Report.Message,
         isRequest: Bool,
         from sender: ReportSender,
-        _ group: EndpointAccounts.Group,
+        _ group: EndpointTotals.Group,
         _ round: ReportRound,
         _ processes: inout [ProcessIdentity: ProcessAccount]
     ) -> Verdict {
@@ -227,33 +227,27 @@ struct ReportAccounts {
             quality = max(quality, .inferred)
         }
         if quality == .exact { self.counters.joined += 1 } else { self.counters.inferred += 1 }
-        self.exchanges.add(
-            message,
-            isRequest: isRequest,
-            of: sender,
-            startedAt: round.wall(message.startedAt),
-            quality: quality
-        )
+        let share = MessageShare(message, isRequest: isRequest, wire: wire, quality: quality)
+        let startedAt = round.wall(message.startedAt)
+        let content = self.exchanges.add(message, share, of: sender, group, startedAt: startedAt)
         let name = EndpointName(message.role, host: message.host, route: message.route)
-        self.endpoints.change(group, name) {
-            $0.add(message, isRequest: isRequest, wire: wire, quality: quality)
-        }
+        self.endpoints.add(share, group, name, content)
         return .settled
     }
 
     private mutating func end(
         _ outcome: Report.Outcome,
         of sender: ReportSender,
-        _ group: EndpointAccounts.Group,
+        _ group: EndpointTotals.Group,
         _ round: ReportRound
     ) {
         guard !self.exchanges.has(outcome, of: sender.identity) else {
             self.counters.duplicate += 1
             return
         }
-        let bytes = self.exchanges.end(outcome, of: sender, startedAt: round.wall(outcome.startedAt))
+        let (bytes, content) = self.exchanges.end(outcome, of: sender, startedAt: round.wall(outcome.startedAt))
         let name = EndpointName(outcome.role, host: outcome.host, route: outcome.route)
-        self.endpoints.change(group, name) { $0.add(outcome, bytes: bytes) }
+        self.endpoints.add(outcome, bytes: bytes, group, name, content)
     }
 
     /// Percentiles are taken once a tick.
@@ -267,7 +261,9 @@ struct ReportAccounts {
 
     func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
 
-    var endpointUsages: [EndpointUsage] { self.endpoints.usages }
+    var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
+
+    var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }
 
     var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
 }

@@ -7,7 +7,7 @@ struct ReportSender {
     /// Its name is known for good.
     var isResolved = false
     /// `nil` for a process that the kernel has seen nothing of.
-    var group: EndpointAccounts.Group?
+    var group: EndpointTotals.Group?
 }
 
 /// What the kernel's counts were after a round of observations, for looking up what a report speaks of.

@@ -42,7 +42,7 @@ extension TopState {
         var lines = [
             PageLine(
                 label: endpoint.role.rawValue,
-                text: self.clean(endpoint.host + endpoint.route),
+                text: self.clean(endpoint.name),
                 role: .title
             )
         ]

@@ -228,7 +228,7 @@ extension TopState {
         let end = layout.descriptionWidth
         let room = end - line.columns - counts.utf8.count - 1
         let arrow = endpoint.role == .client ? self.typeface.outgoing : self.typeface.incoming
-        let name = self.typeface.printable(endpoint.host + endpoint.route, limit: 400)
+        let name = self.typeface.printable(endpoint.name, limit: 400)
         line.add("\(arrow) ", .label)
         line.add(self.typeface.fitted(name, to: max(0, room - 2)), .plain)
         if room > 12 { line.add(" " + counts, endpoint.failures > 0 ? .warning : .label) }

@@ -144,7 +144,7 @@ struct ListBuilder {
             .sorted { self.order.precedes(endpoints[$0], endpoints[$1]) }
         self.append(ordered, .APIs, of: process.id, depth: depth, to: &rows) { index in
             let endpoint = endpoints[index]
-            let id = RowID.endpoint(endpoint.role, host: endpoint.host, route: endpoint.route, of: process.id)
+            let id = RowID.endpoint(endpoint.role, endpoint.subject, of: process.id)
             return (id, .endpoint(index))
         }
     }

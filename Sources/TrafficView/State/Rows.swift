@@ -9,7 +9,7 @@ public indirect enum RowID: Hashable, Sendable {
     /// `of` is `nil` where sockets stand under a remote address and not under a process.
     case socket(serial: UInt64, of: ProcessIdentity?)
     /// An API, under a process of its service.
-    case endpoint(EndpointRole, host: String, route: String, of: RowID)
+    case endpoint(EndpointRole, EndpointSubject, of: RowID)
     /// "… 9,900 more" under `of`.
     case rest(of: RowID)
     /// What stands under `of` in place of sockets or APIs.

@@ -12,8 +12,8 @@ public enum EndpointSortKey: String, Sendable, Hashable, CaseIterable {
     func precedes(_ left: EndpointUsage, _ right: EndpointUsage) -> Bool {
         switch self {
         case .process where left.process.name != right.process.name: left.process.name < right.process.name
-        case .host where left.host != right.host: left.host < right.host
-        case .route where left.route != right.route: left.route < right.route
+        case .host where left.host != right.host: (left.host ?? "") < (right.host ?? "")
+        case .route where left.route != right.route: (left.route ?? "") < (right.route ?? "")
         case .process, .host, .route: Self.isFirst(left, right)
         default:
             self.amount(left) == self.amount(right) ? Self.isFirst(left, right) : self.amount(left) > self.amount(right)
@@ -22,8 +22,7 @@ public enum EndpointSortKey: String, Sendable, Hashable, CaseIterable {
 
     /// Of two that are equal.
     private static func isFirst(_ left: EndpointUsage, _ right: EndpointUsage) -> Bool {
-        (left.host, left.route, left.process.name, left.role.rawValue)
-            < (right.host, right.route, right.process.name, right.role.rawValue)
+        left.alphabetic < right.alphabetic
     }
 
     private func amount(_ endpoint: EndpointUsage) -> UInt64 {
@@ -42,6 +41,15 @@ public enum EndpointSortKey: String, Sendable, Hashable, CaseIterable {
     }
 }
 
+extension EndpointUsage {
+    fileprivate var alphabetic: (String, String, String, String, String) {
+        (self.host ?? "", self.route ?? "", self.contentClass?.rawValue ?? "", self.process.name, self.role.rawValue)
+    }
+
+    /// What it is about, in one word.
+    var name: String { (self.host ?? "") + (self.route ?? "") + (self.contentClass?.rawValue ?? "") }
+}
+
 extension Snapshot {
     /// - Parameter limit: At most so many.
     public func withEndpoints(sortedBy key: EndpointSortKey, limit: Int? = nil) -> Snapshot {
@@ -53,11 +61,14 @@ extension Snapshot {
 
 extension Table {
     /// A row per API, in the snapshot's order. Bytes are those of messages.
-    public static func endpoints(_ snapshot: Snapshot) -> Table {
-        Table(
+    ///
+    /// - Parameter grouping: What its rows are told apart by.
+    public static func endpoints(_ snapshot: Snapshot, by grouping: EndpointGrouping = .route) -> Table {
+        let subject = Self.subject(grouping)
+        return Table(
             columns: [
                 Column("PROCESS", "process", cutTo: 8, rank: 6), Column("ROLE", "role", rank: 5),
-                Column("HOST", "host", cutTo: 10), Column("ROUTE", "route", cutTo: 12),
+            ] + subject.map(\.column) + [
                 Column("REQ", "requests"), Column("RESP", "responses", rank: 0), Column("FAIL", "failures", rank: 8),
                 Column("P50", "p50_us", rank: 4), Column("P90", "p90_us", rank: 7), Column("P99", "p99_us", rank: 1),
                 Column("WASTED", "wasted_bytes", rank: 3), Column("SENT", "sent_bytes"),
@@ -66,16 +77,26 @@ extension Table {
             rows: (snapshot.endpoints ?? []).map { endpoint in
                 let percentiles: [Cell] = [endpoint.duration?.p50, endpoint.duration?.p90, endpoint.duration?.p99]
                     .map { $0.map(Cell.microseconds) ?? .none }
-                return [
-                    .text(endpoint.process.name), .text(endpoint.role.rawValue), .text(endpoint.host),
-                    .text(endpoint.route), .count(Int(clamping: endpoint.requests)),
-                    .count(Int(clamping: endpoint.responses)), .count(Int(clamping: endpoint.failures)),
-                ] + percentiles + [
-                    .bytes(endpoint.waste.total), .bytes(endpoint.sent.message), .bytes(endpoint.received.message),
-                    .text(endpoint.quality.rawValue),
-                ]
+                let names: [Cell] = subject.map { .text($0.text(endpoint) ?? "") }
+                let counts: [Cell] = [endpoint.requests, endpoint.responses, endpoint.failures]
+                    .map { .count(Int(clamping: $0)) }
+                let bytes: [Cell] = [endpoint.waste.total, endpoint.sent.message, endpoint.received.message]
+                    .map { .bytes($0) }
+                return [.text(endpoint.process.name), .text(endpoint.role.rawValue)] + names + counts + percentiles
+                    + bytes + [.text(endpoint.quality.rawValue)]
             }
         )
+    }
+
+    private static func subject(
+        _ grouping: EndpointGrouping
+    ) -> [(column: Column, text: (EndpointUsage) -> String?)] {
+        let host = (Column("HOST", "host", cutTo: 10), { (endpoint: EndpointUsage) in endpoint.host })
+        return switch grouping {
+        case .route: [host, (Column("ROUTE", "route", cutTo: 12), { $0.route })]
+        case .host: [host]
+        case .type: [(Column("TYPE", "content_class"), { $0.contentClass?.rawValue })]
+        }
     }
 
     /// A row per exchange, in the report's order.

@@ -11,10 +11,15 @@ struct Endpoints: AsyncParsableCommand {
             Of programs that link TrafficKit, or speak its format. SENT and RECV are what HTTP counts: lines, headers, bodies and their
             framing. QUALITY is exact where the kernel's own count of the socket bears every message out.
 
+            --by host and --by type add the same exchanges up otherwise. The type is what the response's body is, by its Content-Type:
+            unknown until there is one, none where it has no body or never came.
+
             EXAMPLES
               trafficctl endpoints --sort received         which API eats the traffic
               trafficctl endpoints --sort p90 --limit 10   which is slow
               trafficctl endpoints --sort wasted           which fails, is throttled or redirects
+              trafficctl endpoints --by type               what the bytes are: json, image, …
+              trafficctl endpoints --by host --sort sent   whom they go to
               trafficctl endpoints --filter unit:shop.service --format json | jq '.endpoints[] | {route, sent}'
             """
     )
@@ -27,20 +32,28 @@ struct Endpoints: AsyncParsableCommand {
     @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
     var format = RowOptions.Format.table
 
+    @Option(help: "What makes one row of a process.")
+    var by = EndpointGrouping.route
+
     @Option(help: "Largest first for amounts, A to Z for names.")
     var sort = EndpointSortKey.total
 
     @OptionGroup var limiting: LimitOption
 
     func run() async throws {
-        let answer = try await self.connection.client.get("/v1/endpoints", [("filter", self.filtering.filter)])
+        let query = [("filter", self.filtering.filter), ("by", self.by.rawValue)]
+        let answer = try await self.connection.client.get("/v1/endpoints", query)
         let snapshot = try Snapshot(json: answer).withEndpoints(sortedBy: self.sort, limit: self.limiting.limit)
         if let format = self.format.export {
             let bytes = snapshot.encoded(as: format, table: .endpoints)
             return try StandardStream.output.write(ByteBuffer(bytes: bytes))
         }
         let hint = "No program has reported any exchange; trafficctl processes has every program's bytes."
-        try Table.endpoints(snapshot).write(units: self.unit.units, inColor: self.color.isWanted, ifEmpty: hint)
+        try Table.endpoints(snapshot, by: self.by).write(
+            units: self.unit.units,
+            inColor: self.color.isWanted,
+            ifEmpty: hint
+        )
     }
 }
 

@@ -1,0 +1,182 @@
+import Testing
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+@Suite("APIs by host and by type")
+struct EndpointGroupingTests {
+    private func rows(_ fixture: LedgerFixture, by grouping: EndpointGrouping) -> [EndpointUsage] {
+        fixture.snapshot.withEndpoints(by: grouping).endpoints ?? []
+    }
+
+    @Test("an exchange is of an unknown type until its response says, and of none where none came")
+    func types() throws {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([
+            .request(.sample(1, from: 0, to: 100, isRequest: true)),
+            .request(.sample(2, from: 100, to: 180, isRequest: true)),
+        ])
+        var types = self.rows(fixture, by: .type)
+        #expect(types.map(\.contentClass) == [.unknown])
+        #expect(types.first?.requests == 2 && types.first?.received.total == 180)
+        #expect(types.first?.content == [.json: 80])
+
+        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        types = self.rows(fixture, by: .type)
+        #expect(types.map(\.contentClass) == [.json, .unknown])
+        #expect(types[0].requests == 1 && types[0].responses == 1)
+        #expect(types[0].received.total == 100 && types[0].sent.total == 700)
+        #expect(types[1].requests == 1 && types[1].received.total == 80 && types[1].content == [.json: 30])
+
+        var reset = Report.Outcome.sample(2, status: 0)
+        reset.ending = .reset
+        fixture.report([.outcome(.sample(1, status: 200)), .outcome(reset)])
+        types = self.rows(fixture, by: .type)
+        #expect(types.map(\.contentClass) == [.json, ContentClass.none])
+        #expect(types.map(\.outcomes) == [[.ok: 1], [.reset: 1]])
+        #expect(types.map(\.waste.failed) == [0, 80])
+        #expect(types.map(\.quality) == [.exact, .exact])
+        #expect(types.map(\.decodedBody) == [700, 30])
+    }
+
+    @Test("a response that comes before its request, or is not known, decides too")
+    func order() throws {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([
+            .response(.sample(1, from: 0, to: 700)), .request(.sample(1, from: 0, to: 100, isRequest: true)),
+            .outcome(.sample(1, status: 200)),
+            // Somebody answered, and nobody knows what.
+            .outcome(.sample(2, status: 404)),
+        ])
+        let types = self.rows(fixture, by: .type)
+        #expect(types.map(\.contentClass) == [.json, .unknown])
+        #expect(types.map(\.requests) == [1, 0] && types.map(\.responses) == [1, 0])
+        #expect(types.map(\.outcomes) == [[.ok: 1], [.http4xx: 1]])
+    }
+
+    @Test("a host is one row for each role, whatever the routes")
+    func hosts() throws {
+        var fixture = LedgerFixture.reporting()
+        for index in 0..<4 as Range<UInt64> {
+            var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
+            message.host = index == 3 ? "b.example" : "a.example"
+            message.route = "/\(index)"
+            fixture.report([.response(message)])
+        }
+        let hosts = self.rows(fixture, by: .host)
+        #expect(hosts.map(\.host) == ["a.example", "b.example"] && hosts.allSatisfy { $0.route == nil })
+        #expect(hosts.map(\.sent.total) == [300, 100])
+    }
+
+    @Test(
+        "whatever comes in whatever order, the rows of each grouping add up to the same",
+        arguments: 0..<20 as Range<UInt64>
+    )
+    func sums(seed: UInt64) throws {
+        var random = Seeded(state: seed)
+        var fixture = LedgerFixture.reporting(sent: 1 << 40, received: 1 << 40)
+        var position: UInt64 = 0
+        var records: [Report.Record] = []
+        for exchange in 1...300 as ClosedRange<UInt64> {
+            func message(isRequest: Bool) -> Report.Message {
+                let length = UInt64.random(in: 50...500, using: &random)
+                var message = Report.Message.sample(
+                    exchange,
+                    from: position,
+                    to: position + length,
+                    isRequest: isRequest
+                )
+                position += length
+                message.host = "h\(exchange % 5)"
+                message.route = "/\(exchange % 50)"
+                message.role = exchange.isMultiple(of: 3) ? .client : .server
+                message.contentClass = Report.ContentClass.allCases.randomElement(using: &random) ?? .none
+                if Bool.random(using: &random) { message.decodedBodyBytes = nil }
+                return message
+            }
+            var outcome = Report.Outcome.sample(
+                exchange,
+                status: [0, 200, 302, 404, 503].randomElement(using: &random) ?? 0
+            )
+            outcome.role = exchange.isMultiple(of: 3) ? .client : .server
+            (outcome.host, outcome.route) = ("h\(exchange % 5)", "/\(exchange % 50)")
+            let all = [
+                Report.Record.request(message(isRequest: true)), .response(message(isRequest: false)),
+                .outcome(outcome),
+            ]
+            records += all.filter { _ in Int.random(in: 0..<5, using: &random) > 0 }
+        }
+        // Not all the way: a record that comes after its exchange's end counts nowhere, in no grouping.
+        for _ in 0..<200 {
+            let first = Int.random(in: 0..<records.count - 3, using: &random)
+            records.swapAt(first, first + Int.random(in: 1...3, using: &random))
+        }
+        while !records.isEmpty {
+            fixture.report(Array(records.prefix(17)))
+            records.removeFirst(min(17, records.count))
+            let whole = Sum(self.rows(fixture, by: .route))
+            #expect(Sum(self.rows(fixture, by: .host)) == whole)
+            #expect(Sum(self.rows(fixture, by: .type)) == whole)
+        }
+        #expect(self.rows(fixture, by: .host).count == 10)
+    }
+
+    @Test("hosts beyond the limit have a row for the rest, and types always have room")
+    func limits() throws {
+        var fixture = LedgerFixture.reporting(sent: 1 << 30)
+        fixture.report(
+            (0..<3_000 as Range<UInt64>).map { index in
+                var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
+                message.host = "h\(index)"
+                return .response(message)
+            }
+        )
+        let hosts = self.rows(fixture, by: .host)
+        #expect(hosts.count == 2_001 && hosts.first { $0.host == EndpointUsage.other }?.responses == 1_000)
+        #expect(self.rows(fixture, by: .type).map(\.responses) == [3_000])
+    }
+
+    /// All of a row that can be added up.
+    private struct Sum: Equatable {
+        var requests: UInt64 = 0
+        var responses: UInt64 = 0
+        var outcomes: [ExchangeOutcome: UInt64] = [:]
+        var sent = MessageBytes()
+        var received = MessageBytes()
+        var wire: UInt64 = 0
+        var waste = EndpointUsage.Waste()
+        var content: [ContentClass: UInt64] = [:]
+        var durations: UInt64 = 0
+        var phases: [ExchangePhase: UInt64] = [:]
+        var quality = JoinQuality.exact
+
+        init(_ rows: [EndpointUsage]) {
+            for row in rows {
+                self.requests += row.requests
+                self.responses += row.responses
+                self.outcomes.merge(row.outcomes, uniquingKeysWith: +)
+                self.sent += row.sent
+                self.received += row.received
+                self.wire += row.wireEstimated
+                self.waste.failed += row.waste.failed
+                self.waste.throttled += row.waste.throttled
+                self.waste.redirected += row.waste.redirected
+                self.content.merge(row.content, uniquingKeysWith: +)
+                self.durations += row.duration?.count ?? 0
+                self.phases.merge(row.phases.mapValues(\.sum), uniquingKeysWith: +)
+                self.quality = max(self.quality, row.quality)
+            }
+        }
+    }
+}
+
+/// So that a failure comes again.
+private struct Seeded: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        self.state = self.state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return self.state ^ (self.state >> 33)
+    }
+}

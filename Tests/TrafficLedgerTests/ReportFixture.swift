@@ -1,0 +1,83 @@
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+extension LedgerFixture {
+    /// A server's socket 7 that moved bytes for process 1.
+    static func reporting(sent: UInt64 = 1_000, received: UInt64 = 300, preexisting: Bool = false) -> LedgerFixture {
+        var fixture = LedgerFixture()
+        fixture.move(sent: sent, received: received, preexisting: preexisting)
+        fixture.absorb(.details(LedgerFixture.process(1), .init(name: "web", executable: "/bin/web", uid: 33)))
+        return fixture
+    }
+
+    mutating func move(sent: UInt64, received: UInt64, preexisting: Bool = false, closed: UInt64? = nil) {
+        let owner = Self.owner(Self.process(1), sent: sent, received: received, name: "web")
+        self.absorb(Self.socket(7, [owner], closed: closed, preexisting: preexisting))
+    }
+
+    /// - Parameter startTicks: Of the fixture's processes 0: they began 5 ns after the boot.
+    mutating func report(_ records: [Report.Record], pid: Int32 = 1, startTicks: UInt64? = 0) {
+        let reports = records.isEmpty ? [] : datagrams(records)
+        self.absorb(
+            .reports(reports.map { ReceivedReport(pid: pid, startTicks: startTicks, datagram: $0) }, dropped: 0)
+        )
+        self.tick()
+    }
+}
+
+func datagrams(_ records: [Report.Record]) -> [[UInt8]] {
+    var (writer, result) = (ReportWriter(), [[UInt8]]())
+    func finish(_ writer: inout ReportWriter) -> [UInt8] {
+        writer.finish(.init()) { bytes in bytes.indices.map { bytes[$0] } }
+    }
+    for record in records where !writer.append(record) {
+        result.append(finish(&writer))
+        _ = writer.append(record)
+    }
+    return result + [finish(&writer)]
+}
+
+func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedReport {
+    var writer = ReportWriter()
+    for record in records { _ = writer.append(record) }
+    let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
+    return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
+}
+
+func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }
+
+extension Report.Message {
+    /// Of a server: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
+    static func sample(_ exchange: UInt64, from: UInt64, to: UInt64, isRequest: Bool = false) -> Self {
+        var message = Report.Message(exchange: exchange)
+        message.cookie = 7
+        message.interval = .init(from: from, to: to)
+        message.startedAt = 1_000_000_000
+        message.finishedAt = 1_000_000_100
+        (message.lineBytes, message.headerBytes, message.cookieBytes) = (20, 30, 5)
+        message.bodyBytes = to - from - 50
+        message.decodedBodyBytes = message.bodyBytes
+        message.status = isRequest ? 0 : 200
+        message.role = .server
+        message.version = .http1_1
+        message.quality = .exact
+        message.contentClass = .json
+        (message.method, message.host, message.route) = ("GET", "api.example", "/users/{id}")
+        return message
+    }
+}
+
+extension Report.Outcome {
+    static func sample(_ exchange: UInt64, status: UInt16) -> Self {
+        var outcome = Report.Outcome(exchange: exchange)
+        outcome.startedAt = 1_000_000_000
+        outcome.duration = 5_000_000
+        outcome.role = .server
+        outcome.status = status
+        outcome.ending = status >= 500 ? .http5xx : status >= 400 ? .http4xx : .ok
+        (outcome.method, outcome.host, outcome.route) = ("GET", "api.example", "/users/{id}")
+        return outcome
+    }
+}
