@@ -19,6 +19,7 @@ extension ReportCounters: Row {
         sink.number(CodingKeys.impossible, self.impossible)
         sink.number(CodingKeys.droppedBySenders, self.droppedBySenders)
         sink.number(CodingKeys.droppedDatagrams, self.droppedDatagrams)
+        sink.number(CodingKeys.missingDatagrams, self.missingDatagrams)
     }
 }
 

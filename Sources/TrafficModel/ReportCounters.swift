@@ -36,6 +36,8 @@ public struct ReportCounters: Sendable, Codable, Hashable {
     public var droppedBySenders: UInt64 = 0
     /// Datagrams that the daemon itself had no room for.
     public var droppedDatagrams: UInt64 = 0
+    /// Datagrams whose numbers never came: those that senders or the daemon had no room for, and any that got lost in between.
+    public var missingDatagrams: UInt64 = 0
 
     public init() {}
 
@@ -58,5 +60,6 @@ public struct ReportCounters: Sendable, Codable, Hashable {
         case foreign, late, duplicate, overlapping, impossible
         case droppedBySenders = "dropped_by_senders"
         case droppedDatagrams = "dropped_datagrams"
+        case missingDatagrams = "missing_datagrams"
     }
 }

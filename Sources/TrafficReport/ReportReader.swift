@@ -25,20 +25,9 @@ public struct ReportReader {
         _ datagram: Span<UInt8>,
         _ body: (Report.Record) -> Void
     ) throws(ReportError) -> Contents {
-        var reader = ByteReader()
-        guard datagram.count >= 5, Layout.magic.allSatisfy({ reader.number(datagram) == $0 }) else { throw .notAReport }
-        let version: UInt8 = reader.number(datagram)
-        guard version == Report.version else { throw .unknownVersion(version) }
-        var start = Int(reader.number(datagram) as UInt8)
-        guard start >= Layout.headerLength, start <= datagram.count else { throw .truncated(record: nil) }
+        var (reader, start) = try Self.start(of: datagram)
         let count = Int(reader.number(datagram) as UInt16)
-        var contents = Contents(
-            header: Report.Header(
-                sequence: reader.number(datagram),
-                droppedRecords: reader.number(datagram),
-                sentAt: reader.number(datagram)
-            )
-        )
+        var contents = Contents(header: Self.header(&reader, datagram))
         for index in 0..<count {
             guard datagram.count - start >= Layout.recordHeadLength else { throw .truncated(record: index) }
             let rest = datagram.extracting(start..<datagram.count)
@@ -64,6 +53,34 @@ public struct ReportReader {
             start += length
         }
         return contents
+    }
+
+    /// What a datagram says of itself, also where its records are damaged.
+    ///
+    /// - Throws: ``ReportError``.
+    public static func header(of datagram: Span<UInt8>) throws(ReportError) -> Report.Header {
+        var (reader, _) = try Self.start(of: datagram)
+        _ = reader.number(datagram) as UInt16
+        return Self.header(&reader, datagram)
+    }
+
+    /// - Returns: A reader of what comes after the header's own length, and where the records start.
+    private static func start(of datagram: Span<UInt8>) throws(ReportError) -> (reader: ByteReader, records: Int) {
+        var reader = ByteReader()
+        guard datagram.count >= 5, Layout.magic.allSatisfy({ reader.number(datagram) == $0 }) else { throw .notAReport }
+        let version: UInt8 = reader.number(datagram)
+        guard version == Report.version else { throw .unknownVersion(version) }
+        let start = Int(reader.number(datagram) as UInt8)
+        guard start >= Layout.headerLength, start <= datagram.count else { throw .truncated(record: nil) }
+        return (reader, start)
+    }
+
+    private static func header(_ reader: inout ByteReader, _ datagram: Span<UInt8>) -> Report.Header {
+        Report.Header(
+            sequence: reader.number(datagram),
+            droppedRecords: reader.number(datagram),
+            sentAt: reader.number(datagram)
+        )
     }
 
     private static func record(

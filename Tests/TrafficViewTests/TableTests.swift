@@ -166,13 +166,16 @@ struct TableTests {
     @Test("the doctor says what is wrong, what it costs and what would help", arguments: [80, 40])
     func doctor(width: Int) throws {
         let snapshot = try Fixture.snapshot()
+        var reports = ReportCounters()
+        (reports.datagrams, reports.missingDatagrams, reports.records) = (12_345, 3, 2_000_000)
         let report = DoctorReport(
             capture: CaptureStatus(
                 rung: .tracepoint,
                 reason: "BPF trampolines are refused (EPERM)",
                 hooks: ["tp_btf/sock_send_length", "tp_btf/tcp_rcv_space_adjust"],
                 blindSpots: ["Raw sockets are not seen."],
-                loss: CaptureLoss(ringFull: 5)
+                loss: CaptureLoss(ringFull: 5),
+                reports: reports
             ),
             daemon: snapshot.daemon,
             host: snapshot.host,

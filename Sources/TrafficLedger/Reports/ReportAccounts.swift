@@ -41,6 +41,7 @@ struct ReportAccounts {
     private var waitingExchanges: Set<ExchangeKey> = []
     /// Records that a sender had dropped when it was heard of last.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
+    private var numbers: [ProcessIdentity: SenderNumbers] = [:]
 
     // MARK: In
 
@@ -92,6 +93,7 @@ struct ReportAccounts {
         _ body: (inout ReportAccounts, Report.Record) -> Void
     ) {
         do throws(ReportError) {
+            self.note(try ReportReader.header(of: datagram.span), of: sender)
             let contents = try ReportReader.read(datagram.span) { record in
                 self.counters.records += 1
                 body(&self, record)
@@ -99,18 +101,22 @@ struct ReportAccounts {
             self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
             self.counters.skippedRecords += UInt64(contents.skippedRecords)
             self.counters.malformedRecords += UInt64(contents.malformedRecords)
-            // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process; one that is far
-            // larger, nobody's.
-            let growth = contents.header.droppedRecords &- self.droppedBySender[sender, default: 0]
-            if growth > 0 && growth <= Self.mostDropped {
-                self.counters.droppedBySenders += UInt64(growth)
-                self.droppedBySender[sender] = contents.header.droppedRecords
-            }
         } catch {
             switch error {
             case .unknownVersion: self.counters.unknownVersion += 1
             case .notAReport, .truncated: self.counters.malformedDatagrams += 1
             }
+        }
+    }
+
+    private mutating func note(_ header: Report.Header, of sender: ProcessIdentity) {
+        self.counters.missingDatagrams += self.numbers[sender, default: SenderNumbers()].note(header.sequence)
+        // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process; one that is far
+        // larger, nobody's.
+        let growth = header.droppedRecords &- self.droppedBySender[sender, default: 0]
+        if growth > 0 && growth <= Self.mostDropped {
+            self.counters.droppedBySenders += UInt64(growth)
+            self.droppedBySender[sender] = header.droppedRecords
         }
     }
 
@@ -120,6 +126,9 @@ struct ReportAccounts {
 
     mutating func forget(process: ProcessIdentity) {
         self.droppedBySender[process] = nil
+        if var numbers = self.numbers.removeValue(forKey: process) {
+            self.counters.missingDatagrams += numbers.settle()
+        }
     }
 
     // MARK: Settling
@@ -250,9 +259,12 @@ struct ReportAccounts {
         self.endpoints.add(outcome, bytes: bytes, group, name, content)
     }
 
-    /// Percentiles are taken once a tick.
+    /// Percentiles are taken once a tick, and what was waited for in vain is missing.
     mutating func tick() {
         self.endpoints.summarize()
+        var missing: UInt64 = 0
+        self.numbers.forEachInPlace { missing += $0.tick() }
+        self.counters.missingDatagrams += missing
     }
 
     // MARK: Out

@@ -28,6 +28,7 @@ extension TopState {
             ("map full", loss.mapFull, "records, owners or sockets found no room"),
             ("malformed", loss.recordsMalformed, "records could not be read"),
             ("reports", loss.reportsDropped + loss.reportsRejected, "reports dropped or rejected"),
+            ("datagrams", capture.reports.missingDatagrams, "datagrams of reports never came"),
             ("sent", loss.lostSentBytes, "bytes belong to no known socket"),
             ("received", loss.lostReceivedBytes, "bytes belong to no known socket"),
             ("wire", loss.lostWire.sent + loss.lostWire.received, "wire bytes of sockets that closed unseen"),

@@ -29,6 +29,7 @@ public struct DoctorView: Sendable {
             report.capture.loss.summary?.text ?? "none",
             report.capture.loss.summary?.role ?? .plain
         )
+        if let reports = report.capture.reports.summary { rows += self.rows("reports", reports.text, reports.role) }
         rows.append(Frame.Row())
         for check in report.checks {
             let role: Style.Role =
@@ -60,5 +61,18 @@ public struct DoctorView: Sendable {
             line.add(text, role)
             return line.row()
         }
+    }
+}
+
+extension ReportCounters {
+    /// `nil` where no program reports.
+    fileprivate var summary: (text: String, role: Style.Role)? {
+        guard self.datagrams > 0 else { return nil }
+        let parts = [
+            ("datagrams", self.datagrams), ("missing", self.missingDatagrams), ("records", self.records),
+            ("rejected", self.rejected), ("dropped", self.dropped),
+        ]
+        let text = parts.filter { $0.1 > 0 }.map { "\(TimeText.grouped($0.1)) \($0.0)" }.joined(separator: ", ")
+        return (text, self.missingDatagrams + self.rejected + self.dropped > 0 ? .error : .plain)
     }
 }
