@@ -137,6 +137,22 @@ struct EndpointGroupingTests {
         #expect(self.rows(fixture, by: .type).map(\.responses) == [3_000])
     }
 
+    @Test("routes that have no row of their own still count for their hosts")
+    func hostsOfTheRest() throws {
+        var fixture = LedgerFixture.reporting(sent: 1 << 30)
+        fixture.report(
+            (0..<3_000 as Range<UInt64>).map { index in
+                var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
+                message.host = index.isMultiple(of: 3) ? "a" : "b"
+                message.route = "/\(index)"
+                return .response(message)
+            }
+        )
+        #expect(self.rows(fixture, by: .route).first { $0.route == EndpointUsage.other }?.responses == 1_000)
+        let hosts = self.rows(fixture, by: .host)
+        #expect(hosts.map(\.host) == ["a", "b"] && hosts.map(\.responses) == [1_000, 2_000])
+    }
+
     /// All of a row that can be added up.
     private struct Sum: Equatable {
         var requests: UInt64 = 0

@@ -270,7 +270,8 @@ struct ReportTests {
         for service in 0..<10 {
             let group = accounts.group(ProcessGroup(name: "s\(service)", uid: 1))
             for route in 0..<5 {
-                accounts.change(group, .init(.server, host: "h", route: "/\(route)")) {
+                let row = accounts.row(of: .init(.server, host: "h", route: "/\(route)"), in: group)
+                accounts.change(row) {
                     let message = Report.Message.sample(1, from: 0, to: 100)
                     $0.add(MessageShare(message, isRequest: false, wire: 0, quality: .exact))
                 }

@@ -4,7 +4,16 @@ import TrafficModel
 struct EndpointAccounts {
     /// A service, found once for all records of a datagram.
     struct Group {
-        fileprivate var index: Int
+        fileprivate(set) var index: Int
+        /// It is that of the rest, and so of other services, too.
+        fileprivate var isShared = false
+    }
+
+    /// Where a name's totals are, for good.
+    struct Row {
+        fileprivate(set) var index: Int
+        /// It is that of the rest, and so of other names, too.
+        fileprivate(set) var isShared = false
     }
 
     private let limitPerGroup: Int
@@ -25,15 +34,17 @@ struct EndpointAccounts {
     mutating func group(_ group: ProcessGroup) -> Group {
         if let index = self.groups[group] { return Group(index: index) }
         let group = max(self.accounts.count, self.names.count) < self.limit ? group : .other
-        if let index = self.groups[group] { return Group(index: index) }
+        if let index = self.groups[group] { return Group(index: index, isShared: group == .other) }
         self.groups[group] = self.names.count
         self.names.append((group, [:]))
-        return Group(index: self.names.count - 1)
+        return Group(index: self.names.count - 1, isShared: group == .other)
     }
 
-    /// The one place where messages and outcomes become part of a row's totals. A name stands for the same row ever after.
-    mutating func change(_ group: Group, _ name: EndpointName, _ change: (inout EndpointAccount) -> Void) {
-        if let index = self.names[group.index].endpoints[name] { return change(&self.accounts[index]) }
+    /// The row of a name, a new one where there is none. A name stands for the same row ever after.
+    mutating func row(of name: EndpointName, in group: Group) -> Row {
+        if let index = self.names[group.index].endpoints[name] {
+            return Row(index: index, isShared: group.isShared)
+        }
         let isFull =
             self.names[group.index].endpoints.count >= self.limitPerGroup || self.accounts.count >= self.limit
         let name = isFull ? name.other : name
@@ -42,7 +53,12 @@ struct EndpointAccounts {
             self.names[group.index].endpoints[name] = index
             self.accounts.append(EndpointAccount(self.names[group.index].group, name))
         }
-        change(&self.accounts[index])
+        return Row(index: index, isShared: isFull || group.isShared)
+    }
+
+    /// The one place where messages and outcomes become part of a row's totals.
+    mutating func change(_ row: Row, _ change: (inout EndpointAccount) -> Void) {
+        change(&self.accounts[row.index])
     }
 
     mutating func summarize() {

@@ -13,6 +13,11 @@ struct EndpointTotals {
     private var routes = EndpointAccounts()
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
+    // To look a name up is most of the work of a record: once is enough.
+    /// By the row of the route.
+    private var hostRows: [EndpointAccounts.Row?] = []
+    /// By group, role and class.
+    private var contentRows: [EndpointAccounts.Row?] = []
 
     mutating func group(_ group: ProcessGroup) -> Group {
         Group(route: self.routes.group(group), host: self.hosts.group(group), content: self.contents.group(group))
@@ -20,10 +25,8 @@ struct EndpointTotals {
 
     /// - Parameter content: Where the message belongs, by its exchange's response.
     mutating func add(_ message: MessageShare, _ group: Group, _ name: EndpointName, _ content: ContentPlace) {
-        self.routes.change(group.route, name) { $0.add(message) }
-        self.hosts.change(group.host, name.host) { $0.add(message) }
         self.settle(content)
-        self.contents.change(group.content, .init(name.role, content.subject)) { $0.add(message) }
+        self.change(group, name, content.contentClass) { $0.add(message) }
     }
 
     /// - Parameter bytes: Of the exchange's messages.
@@ -34,18 +37,52 @@ struct EndpointTotals {
         _ name: EndpointName,
         _ content: ContentPlace
     ) {
-        self.routes.change(group.route, name) { $0.add(outcome, bytes: bytes) }
-        self.hosts.change(group.host, name.host) { $0.add(outcome, bytes: bytes) }
         self.settle(content)
-        self.contents.change(group.content, .init(name.role, content.subject)) { $0.add(outcome, bytes: bytes) }
+        self.change(group, name, content.contentClass) { $0.add(outcome, bytes: bytes) }
+    }
+
+    private mutating func change(
+        _ group: Group,
+        _ name: EndpointName,
+        _ contentClass: ContentClass,
+        _ change: (inout EndpointAccount) -> Void
+    ) {
+        let route = self.routes.row(of: name, in: group.route)
+        self.routes.change(route, change)
+        self.hosts.change(self.hostRow(of: name, route, in: group.host), change)
+        self.contents.change(self.contentRow(of: contentClass, name.role, in: group.content), change)
     }
 
     /// A request that waited for its response's class goes where that belongs.
     private mutating func settle(_ content: ContentPlace) {
         guard let request = content.request, content.contentClass != .unknown else { return }
-        let group = request.group.content
-        self.contents.change(group, .init(request.role, .content(.unknown))) { $0.remove(request.message) }
-        self.contents.change(group, .init(request.role, content.subject)) { $0.add(request.message) }
+        let (group, role) = (request.group, request.role)
+        self.contents.change(self.contentRow(of: .unknown, role, in: group)) { $0.remove(request.message) }
+        self.contents.change(self.contentRow(of: content.contentClass, role, in: group)) { $0.add(request.message) }
+    }
+
+    private mutating func hostRow(
+        of name: EndpointName,
+        _ route: EndpointAccounts.Row,
+        in group: EndpointAccounts.Group
+    ) -> EndpointAccounts.Row {
+        guard !route.isShared else { return self.hosts.row(of: name.host, in: group) }
+        if let row = self.hostRows.at(route.index) { return row }
+        let row = self.hosts.row(of: name.host, in: group)
+        self.hostRows.put(row, at: route.index)
+        return row
+    }
+
+    private mutating func contentRow(
+        of contentClass: ContentClass,
+        _ role: EndpointRole,
+        in group: EndpointAccounts.Group
+    ) -> EndpointAccounts.Row {
+        let place = (group.index << 1 | (role == .server ? 1 : 0)) << 4 | contentClass.place
+        if let row = self.contentRows.at(place) { return row }
+        let row = self.contents.row(of: EndpointName(role, .content(contentClass)), in: group)
+        self.contentRows.put(row, at: place)
+        return row
     }
 
     mutating func summarize() {
@@ -58,6 +95,33 @@ struct EndpointTotals {
 
     var otherwise: [EndpointGrouping: [EndpointUsage]] {
         [.host: self.hosts.usages, .type: self.contents.usages.filter { !$0.isEmpty }]
+    }
+}
+
+extension [EndpointAccounts.Row?] {
+    fileprivate func at(_ index: Int) -> EndpointAccounts.Row? { index < self.count ? self[index] : nil }
+
+    fileprivate mutating func put(_ row: EndpointAccounts.Row, at index: Int) {
+        if index >= self.count { self += repeatElement(nil, count: index + 1 - self.count) }
+        self[index] = row
+    }
+}
+
+extension ContentClass {
+    /// Less than 16.
+    fileprivate var place: Int {
+        switch self {
+        case .none: 0
+        case .json: 1
+        case .html: 2
+        case .image: 3
+        case .script: 4
+        case .stream: 5
+        case .form: 6
+        case .text: 7
+        case .other: 8
+        case .unknown: 9
+        }
     }
 }
 
@@ -92,12 +156,16 @@ struct ContentPlace {
     struct Request {
         var message: MessageShare
         var role: EndpointRole
-        var group: EndpointTotals.Group
+        fileprivate var group: EndpointAccounts.Group
+
+        init(message: MessageShare, role: EndpointRole, in group: EndpointTotals.Group) {
+            self.message = message
+            self.role = role
+            self.group = group.content
+        }
     }
 
     var contentClass: ContentClass
     /// That of this exchange, which belongs there, too, and was `unknown` until now.
     var request: Request?
-
-    var subject: EndpointSubject { .content(self.contentClass) }
 }

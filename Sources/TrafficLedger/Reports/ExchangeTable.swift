@@ -9,21 +9,25 @@ struct ExchangeTable {
         var exchange: UInt64
     }
 
-    fileprivate struct Entry {
+    fileprivate struct Open {
         var usage: ExchangeUsage
-        var phases = Report.Phases()
         /// The response's.
         var contentClass: ContentClass?
         /// Waits for that.
         var request: ContentPlace.Request?
     }
 
+    private struct Ended {
+        var usage: ExchangeUsage
+        var phases: Report.Phases
+    }
+
     private let openLimit: Int
     private let recentLimit: Int
-    private var open: [Key: Entry] = [:]
+    private var open: [Key: Open] = [:]
     /// Oldest first; has keys of ended ones, too.
     private var openOrder: Deque<Key> = []
-    private var recent: Deque<Entry> = []
+    private var recent: Deque<Ended> = []
     private var recentKeys: Set<Key> = []
 
     init(openLimit: Int = 8_192, recentLimit: Int = 1_000) {
@@ -53,7 +57,7 @@ struct ExchangeTable {
         let key = Key(process: sender.identity, exchange: message.exchange)
         if self.open.index(forKey: key) == nil {
             self.makeRoom(for: key)
-            self.open[key] = Entry(
+            self.open[key] = Open(
                 usage: ExchangeUsage(
                     process: sender.identity,
                     processName: sender.name,
@@ -78,7 +82,7 @@ struct ExchangeTable {
         let key = Key(process: sender.identity, exchange: outcome.exchange)
         var entry =
             self.open.removeValue(forKey: key)
-            ?? Entry(
+            ?? Open(
                 usage: ExchangeUsage(
                     process: sender.identity,
                     processName: sender.name,
@@ -94,14 +98,13 @@ struct ExchangeTable {
         entry.usage.outcome = ExchangeOutcome(outcome.ending)
         if outcome.status != 0 { entry.usage.status = outcome.status }
         entry.usage.duration = outcome.duration / 1_000
-        entry.phases = outcome.phases
         let bytes = (entry.usage.request?.message ?? 0) &+ (entry.usage.response?.message ?? 0)
         // With a status there was a response, which nobody has seen or remembers.
         let content = ContentPlace(
             contentClass: entry.contentClass ?? (outcome.status == 0 ? .none : .unknown),
-            request: entry.request.take()
+            request: entry.request
         )
-        self.recent.append(entry)
+        self.recent.append(Ended(usage: entry.usage, phases: outcome.phases))
         self.recentKeys.insert(key)
         if self.recent.count > self.recentLimit {
             let oldest = self.recent.removeFirst().usage
@@ -127,7 +130,7 @@ struct ExchangeTable {
     }
 }
 
-extension ExchangeTable.Entry {
+extension ExchangeTable.Open {
     fileprivate mutating func add(
         _ message: Report.Message,
         _ share: MessageShare,
@@ -140,7 +143,7 @@ extension ExchangeTable.Entry {
             self.contentClass = contentClass
             return ContentPlace(contentClass: contentClass, request: self.request.take())
         }
-        if self.contentClass == nil { self.request = .init(message: share, role: .init(message.role), group: group) }
+        if self.contentClass == nil { self.request = .init(message: share, role: .init(message.role), in: group) }
         return ContentPlace(contentClass: self.contentClass ?? .unknown)
     }
 }
