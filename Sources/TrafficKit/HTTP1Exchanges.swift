@@ -51,12 +51,14 @@ package struct HTTP1Exchanges {
     ///   - sent: Bytes of the socket's stream that were sent before.
     ///   - received: The same of the other direction.
     ///   - routes: Where there are some, a request is reported when it is answered.
+    ///   - placing: What becomes of a request that is held back for that.
     package init(
         role: Report.Role,
         cookie: UInt64 = 0,
         sent: UInt64 = 0,
         received: UInt64 = 0,
         routes: (any RouteSource)? = nil,
+        placing: ((Report.Message) -> Report.Message)? = nil,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping Naming
     ) {
@@ -66,6 +68,7 @@ package struct HTTP1Exchanges {
             sent: sent,
             received: received,
             routes: routes,
+            placing: placing,
             makeExchange: makeExchange,
             naming: naming
         )

@@ -48,6 +48,7 @@ struct HTTP1Records {
     private let naming: HTTP1Exchanges.Naming
     private let makeExchange: () -> UInt64
     private let routes: (any RouteSource)?
+    private let placing: ((Report.Message) -> Report.Message)?
     private var begun = 0
     private var requests: Direction
     private var responses: Direction
@@ -60,12 +61,14 @@ struct HTTP1Records {
         sent: UInt64,
         received: UInt64,
         routes: (any RouteSource)?,
+        placing: ((Report.Message) -> Report.Message)?,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping HTTP1Exchanges.Naming
     ) {
         self.role = role
         self.cookie = cookie
         self.routes = routes
+        self.placing = placing
         self.naming = naming
         self.makeExchange = makeExchange
         let isClient = role == .client
@@ -127,10 +130,11 @@ struct HTTP1Records {
             let ended = Ended(self.requests, head, lengths, position, isComplete)
             if let message = self.message(ended, index, time, isRequest: true) {
                 // A client's is known; a server's when it answers.
-                if self.routes == nil || self.exchanges[index].isAnswered {
+                if self.routes == nil {
                     report(.request(message))
                 } else {
-                    self.exchanges[index].held = message
+                    self.exchanges[index].held = self.placing?(message) ?? message
+                    if self.exchanges[index].isAnswered { self.release(index, report) }
                 }
             }
             if self.exchanges[index].responseEndedAt != nil {
@@ -184,6 +188,10 @@ struct HTTP1Records {
             self.exchanges[index].name?.route = template
             self.exchanges[index].held?.route = template
         }
+        self.release(index, report)
+    }
+
+    private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
         if let held = self.exchanges[index].held.take() { report(.request(held)) }
     }
 

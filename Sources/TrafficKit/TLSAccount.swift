@@ -16,6 +16,8 @@ package struct TLSAccount {
 
     private var sent: Direction
     private var received: Direction
+    /// Have their place already.
+    private var placed: [Report.Record] = []
     private let role: Report.Role
     /// Reported of the connection so far.
     private var reported: (sent: UInt64, received: UInt64) = (0, 0)
@@ -50,6 +52,18 @@ package struct TLSAccount {
 
     package mutating func sent(plaintext count: UInt64) {
         self.sent.stream.passed(plaintext: count)
+    }
+
+    /// A request that a server holds back until it is answered, when nobody knows any more where its bytes were: in time.
+    ///
+    /// Plaintext that was received has its place before it is scanned.
+    package mutating func place(received message: Report.Message) -> Report.Message {
+        self.placed(message, \.received)
+    }
+
+    /// One that ``place(received:)`` has placed.
+    package mutating func take(placed record: consuming Report.Record) {
+        self.placed.append(record)
     }
 
     /// Takes over a record about plaintext. It is reported by ``report(_:)``, when its bytes have their place.
@@ -91,6 +105,8 @@ package struct TLSAccount {
         _ report: (consuming Report.Record) -> Void
     ) {
         var hasEnded = isLast
+        for record in self.placed { report(record) }
+        self.placed.removeAll()
         for direction in [\TLSAccount.received, \.sent] {
             guard self[keyPath: direction].stream.isSettled || isLast else { continue }
             for record in self[keyPath: direction].waiting {

@@ -79,7 +79,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         _ reporter: TrafficReporter,
         _ tls: TrafficTLSHandler?,
         _ routes: TrafficRoutes?,
-        _ socket: SocketFacts
+        _ socket: SocketFacts,
+        placing: ((Report.Message) -> Report.Message)? = nil
     ) -> (HTTP1Exchanges, TLSAccount?) {
         let exchanges = HTTP1Exchanges(
             role: role.reported,
@@ -88,6 +89,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             sent: tls == nil ? socket.sentBytes : 0,
             received: tls == nil ? socket.receivedBytes : 0,
             routes: routes,
+            placing: tls == nil ? nil : placing,
             makeExchange: { reporter.makeExchange() },
             naming: { host, target in reporter.name(host: host, target: target) }
         )
@@ -97,7 +99,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func handlerAdded(context: ChannelHandlerContext) {
         let socket = SocketFacts(of: context)
-        (self.exchanges, self.account) = Self.begin(self.role, self.reporter, self.tls, self.routes, socket)
+        (self.exchanges, self.account) = Self.begin(self.role, self.reporter, self.tls, self.routes, socket) {
+            [unowned self] in
+            self.account?.place(received: $0) ?? $0
+        }
         if self.version == .http2 { self.beginHTTP2(socket) }
         self.asksChannel = self.tls == nil && Self.bufferedBytes(context) != nil
         self.tls?.plaintext = self
@@ -247,7 +252,13 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         body { (record: consuming Report.Record) in records.append(record) }
         if self.account != nil {
             // Of messages in the plaintext, those whose bytes of the socket are known by now.
-            for record in records { self.account?.take(record) }
+            for record in records {
+                if case .request = record, self.routes != nil {
+                    self.account?.take(placed: record)
+                } else {
+                    self.account?.take(record)
+                }
+            }
             records.removeAll(keepingCapacity: true)
             self.account?.report(of: self.exchanges, isLast: isLast) { records.append($0) }
         }
