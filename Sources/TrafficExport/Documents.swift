@@ -26,7 +26,7 @@ extension Snapshot {
     }
 
     /// One JSON object per line for every process, `exited` row, socket, endpoint and interface. Each begins with `type` (`process`,
-    /// `exited`, `socket`, `endpoint`, `interface`), `taken_at` and `host` (the name), then has the fields that it has in ``json()``.
+    /// `exited`, `socket`, `endpoint`, `interface`), `taken_at` and `host_name`, then has the fields that it has in ``json()``.
     public func ndjson() -> [UInt8] {
         var writer = JSONWriter()
         writer.lines(.process, of: self.processes, in: self)
@@ -42,7 +42,7 @@ extension Snapshot {
         case processes, sockets, endpoints
     }
 
-    /// RFC 4180 with a header line and stable columns: `taken_at`, `host` and the fields of ``json()``, those of inner objects as
+    /// RFC 4180 with a header line and stable columns: `taken_at`, `host_name` and the fields of ``json()``, those of inner objects as
     /// `local_address`. Lists share a cell, blanks between; owners of a socket are given by their pids.
     ///
     /// A text that a spreadsheet would take for a formula gets a leading apostrophe.
@@ -121,7 +121,8 @@ private struct RowContext: Row {
     enum CodingKeys: String, CodingKey {
         case type
         case takenAt = "taken_at"
-        case host
+        /// The machine's: `host` is that of an API.
+        case hostName = "host_name"
     }
 
     /// `nil` in CSV, where all rows are of one kind.
@@ -131,7 +132,7 @@ private struct RowContext: Row {
     func write(to sink: inout some FieldSink) {
         if let kind = self.kind { sink.word(CodingKeys.type, kind) }
         sink.time(CodingKeys.takenAt, self.snapshot.takenAt)
-        sink.text(CodingKeys.host, self.snapshot.host.name)
+        sink.text(CodingKeys.hostName, self.snapshot.host.name)
     }
 }
 

@@ -162,9 +162,9 @@ struct RouteTests {
         let csv = try await self.get("/v1/snapshot?format=csv")
         #expect(csv.headers[.contentType] == "text/csv; charset=utf-8; header=present")
         #expect(String(buffer: csv.body).split(separator: "\r\n").count == 3)
-        #expect(String(buffer: csv.body).hasPrefix("taken_at,host,pid,"))
+        #expect(String(buffer: csv.body).hasPrefix("taken_at,host_name,pid,"))
         let sockets = try await self.get("/v1/sockets?format=csv")
-        #expect(String(buffer: sockets.body).hasPrefix("taken_at,host,serial,cookie,"))
+        #expect(String(buffer: sockets.body).hasPrefix("taken_at,host_name,serial,cookie,"))
         let lines = try await self.get("/v1/snapshot?format=ndjson")
         #expect(lines.headers[.contentType] == "application/x-ndjson")
         #expect(

@@ -12,7 +12,7 @@ struct CSVTests {
         snapshot.processes = nil
         #expect(
             String(decoding: snapshot.csv(.processes), as: UTF8.self) == """
-                taken_at,host,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
+                taken_at,host_name,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
                 container_id,cgroup,network_namespace,state,exited_at,sockets_open,payload_sent_bytes,\
                 payload_received_bytes,pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,\
                 rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second,explained_bytes,unattributed_bytes\r\n
@@ -27,7 +27,7 @@ struct CSVTests {
         snapshot.sockets = []
         #expect(
             String(decoding: snapshot.csv(.sockets), as: UTF8.self) == """
-                taken_at,host,serial,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,class,\
+                taken_at,host_name,serial,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,class,\
                 state,opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
                 pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
                 rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
@@ -52,7 +52,7 @@ struct CSVTests {
         let lines = String(decoding: snapshot.csv(.endpoints), as: UTF8.self).split(separator: "\r\n")
         #expect(
             lines[0] == """
-                taken_at,host,process_name,process_executable,process_systemd_unit,process_uid,role,host,route,requests,responses,\
+                taken_at,host_name,process_name,process_executable,process_systemd_unit,process_uid,role,host,route,requests,responses,\
                 outcomes,sent_line_bytes,sent_header_bytes,sent_cookie_bytes,sent_body_bytes,sent_framing_bytes,sent_tls_bytes,\
                 sent_message_bytes,received_line_bytes,received_header_bytes,received_cookie_bytes,received_body_bytes,\
                 received_framing_bytes,received_tls_bytes,received_message_bytes,decoded_body_bytes,wire_bytes_estimated,\

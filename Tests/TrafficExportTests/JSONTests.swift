@@ -77,18 +77,23 @@ struct JSONTests {
         snapshot.processes = [random.process(), random.process()]
         snapshot.exited = [ExitedUsage(name: "a", executable: nil, processes: 1, bytes: ByteCounts())]
         snapshot.sockets = [random.socket()]
+        snapshot.endpoints = [random.endpoint()]
         snapshot.interfaces = [InterfaceUsage(name: "lo", sentBytes: 1, receivedBytes: 1)]
         let lines = snapshot.ndjson().split(separator: UInt8(ascii: "\n"))
         #expect(snapshot.ndjson().last == UInt8(ascii: "\n"))
         let rows = try lines.map { try #require(try JSONSerialization.jsonObject(with: Data($0)) as? [String: Any]) }
-        #expect(rows.map { $0["type"] as? String } == ["process", "process", "exited", "socket", "interface"])
+        #expect(
+            rows.map { $0["type"] as? String } == ["process", "process", "exited", "socket", "endpoint", "interface"]
+        )
         for row in rows {
             #expect(row["taken_at"] as? String == snapshot.takenAt.description)
-            #expect(row["host"] as? String == snapshot.host.name)
+            #expect(row["host_name"] as? String == snapshot.host.name)
         }
         let decoder = JSONDecoder()
         #expect(try decoder.decode(ProcessUsage.self, from: Data(lines[0])) == snapshot.processes?.first)
         #expect(try decoder.decode(SocketUsage.self, from: Data(lines[3])) == snapshot.sockets?.first)
+        // Whose `host` is not the machine.
+        #expect(try decoder.decode(EndpointUsage.self, from: Data(lines[4])) == snapshot.endpoints?.first)
     }
 
     @Test("Every format ends its last line", arguments: ExportFormat.allCases)
