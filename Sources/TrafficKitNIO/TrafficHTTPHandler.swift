@@ -139,6 +139,13 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     // MARK: Bytes
 
+    /// What was flushed before there was a connection is on its way by now.
+    public func channelActive(context: ChannelHandlerContext) {
+        self.settle(context)
+        self.awaitRest(context)
+        context.fireChannelActive()
+    }
+
     /// Also the last word before the channel closes at the end of the stream.
     public func channelReadComplete(context: ChannelHandlerContext) {
         self.settle(context)
@@ -151,6 +158,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // Before the answer to it.
+        self.settle(context)
         let buffer = Self.unwrapInboundIn(data)
         let time = TrafficClock.nanoseconds()
         if let http2 = self.http2 {

@@ -84,6 +84,36 @@ struct PendingWritesTests {
         #expect(response.bodyBytes > 0 && response.bodyBytes < UInt64(size))
     }
 
+    @Test("a request that is flushed before there is a connection comes before its answer")
+    func early() async throws {
+        let (request, answer) = ("GET /early/1 HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n")
+        let records = Records()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Answer(head: answer, size: 0) {})
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addTrafficHandlers(role: .client, monitor: monitor)
+                    pipeline.writeAndFlush(NIOAny(ByteBuffer(string: request)), promise: nil)
+                }
+            }
+            .connect(to: try #require(server.localAddress)).get()
+        try await client.closeFuture.get()
+        try await server.close()
+        #expect(records.requests.map(\.messageBytes) == [UInt64(request.utf8.count)])
+        #expect(records.requests.map(\.interval) == [.init(from: 0, to: UInt64(request.utf8.count))])
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(answer.utf8.count))])
+        #expect(records.outcomes.map(\.ending) == [.ok] && records.outcomes.map(\.route) == ["/early/{id}"])
+    }
+
     /// Answers with more than the kernel takes, and closes.
     private final class Answer: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
