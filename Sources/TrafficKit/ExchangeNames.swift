@@ -11,9 +11,12 @@ final class NameCache: Sendable {
 
     private static let limit = 512
     private static let longestTarget = 128
+    /// A name of 253 characters (RFC 1035 section 2.3.4) and a port.
+    private static let longestHost = 260
 
-    static func keeps(_ target: String) -> Bool {
-        target.utf8.count <= Self.longestTarget && !target.utf8.contains(UInt8(ascii: "?"))
+    static func keeps(_ host: String, _ target: String) -> Bool {
+        host.utf8.count <= Self.longestHost && target.utf8.count <= Self.longestTarget
+            && !target.utf8.contains(UInt8(ascii: "?"))
     }
 
     private let names = Mutex<[Key: (host: String, route: String)?]>([:])
@@ -23,7 +26,7 @@ final class NameCache: Sendable {
         target: String,
         _ work: () -> (host: String, route: String)?
     ) -> (host: String, route: String)? {
-        guard Self.keeps(target) else { return work() }
+        guard Self.keeps(host, target) else { return work() }
         let key = Key(host: host, target: target)
         if let known = self.names.withLock({ $0[key] }) { return known }
         let name = work()

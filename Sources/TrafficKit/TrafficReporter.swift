@@ -27,7 +27,7 @@ package final class TrafficReporter {
         self.refresh()
         if let last, last.target == target, last.host == host { return last.name }
         let name = self.known.running?.name(host: host, target: target, template: nil)
-        self.last = NameCache.keeps(target) ? (host, target, name) : nil
+        self.last = NameCache.keeps(host, target) ? (host, target, name) : nil
         return name
     }
 

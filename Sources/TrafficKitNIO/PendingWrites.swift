@@ -21,6 +21,8 @@ struct PendingWrites {
         self.parts.append(part)
     }
 
+    var isFlushed: Bool { self.flushedBytes == self.bytes }
+
     mutating func flush() {
         self.flushedBytes = self.bytes
     }

@@ -48,6 +48,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var records: [Report.Record] = []
     private var error: (any Error)?
     private var isGivenUp = false
+    /// The other side sends no more, and the channel lives on: half-closed.
+    private var hasEnded = false
     /// Of a connection without TLS, on a channel that tells what it has left of them.
     private var writes = PendingWrites()
     private var asksChannel = false
@@ -104,7 +106,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             self.account?.place(received: $0) ?? $0
         }
         if self.version == .http2 { self.beginHTTP2(socket) }
-        self.asksChannel = self.tls == nil && Self.bufferedBytes(context) != nil
+        // Other channels than those of sockets may not bear to be asked.
+        self.asksChannel = self.tls == nil && socket.cookie != 0
         self.tls?.plaintext = self
     }
 
@@ -128,6 +131,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if case .handshakeCompleted(let negotiated?) = event as? TLSUserEvent, negotiated == "h2", self.http2 == nil {
             self.beginHTTP2(SocketFacts(of: context))
         }
+        if case .inputClosed? = event as? ChannelEvent { self.hasEnded = true }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -208,7 +212,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The socket is full: nothing tells when the kernel takes the rest but a promise behind it.
     private func awaitRest(_ context: ChannelHandlerContext) {
-        guard self.writes.flushedBytes > 0, !self.isWaiting, context.channel.isActive else { return }
+        // Behind what was not flushed it would be flushed along: that is the program's to say.
+        guard self.writes.flushedBytes > 0, self.writes.isFlushed, !self.isWaiting, context.channel.isActive else {
+            return
+        }
         self.isWaiting = true
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
@@ -295,8 +302,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// The program, or its library, closes the connection.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle(context)
-        // Not because of an error.
-        if mode == .all, self.error == nil { self.isGivenUp = true }
+        // What is written from now on fails, and is never among what the channel has left.
+        if mode != .input { self.asksChannel = false }
+        // Not because of an error, nor because there is nothing more to come.
+        if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
     }
 

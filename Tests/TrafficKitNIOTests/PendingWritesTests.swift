@@ -114,6 +114,95 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [.ok] && records.outcomes.map(\.route) == ["/early/{id}"])
     }
 
+    @Test("what is written after the end of the stream fails, and is in no report")
+    func afterTheEnd() async throws {
+        let (request, answer) = ("GET /late/1 HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n")
+        let records = Records()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addTrafficHandlers(role: .server, monitor: monitor)
+                    try pipeline.addHandler(TwoAnswers(answer))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(to: try #require(server.localAddress)).get()
+        try await client.writeAndFlush(ByteBuffer(string: request + request))
+        try await client.closeFuture.get()
+        while records.outcomes.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
+        try await server.close()
+        #expect(records.requests.count == 2)
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(answer.utf8.count))])
+        #expect(records.outcomes.map(\.ending) == [.ok, .truncated])
+    }
+
+    @Test("a client that closes because the other side has ended has not given up", arguments: [5, 6])
+    func halfClosed(declared: Int) async throws {
+        // The first ends with its connection, the other one is cut.
+        let length = declared == 5 ? "" : "Content-Length: \(declared)\r\n"
+        let answer = "HTTP/1.1 200 OK\r\n\(length)\r\nhello"
+        let records = Records()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Answer(head: answer, size: 0) {})
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addTrafficHandlers(role: .client, monitor: monitor)
+                    try pipeline.addHandler(ClosingAtEnd())
+                }
+            }
+            .connect(to: try #require(server.localAddress)).get()
+        try await client.writeAndFlush(ByteBuffer(string: "GET /half/1 HTTP/1.1\r\nHost: h\r\n\r\n"))
+        try await client.closeFuture.get()
+        try await server.close()
+        #expect(records.responses.map(\.bodyBytes) == [5])
+        #expect(records.responses.map(\.isIncomplete) == [declared != 5])
+        #expect(records.outcomes.map(\.ending) == [declared == 5 ? .ok : .truncated])
+    }
+
+    /// Answers, ends the stream, and answers once more.
+    private final class TwoAnswers: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+        private let answer: String
+
+        init(_ answer: String) {
+            self.answer = answer
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            context.writeAndFlush(Self.wrapOutboundOut(ByteBuffer(string: self.answer)), promise: nil)
+            context.close(mode: .output, promise: nil)
+            context.writeAndFlush(Self.wrapOutboundOut(ByteBuffer(string: self.answer)), promise: nil)
+        }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
+        }
+    }
+
+    private final class ClosingAtEnd: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
+        }
+    }
+
     /// Answers with more than the kernel takes, and closes.
     private final class Answer: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
