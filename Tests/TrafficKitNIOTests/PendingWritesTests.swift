@@ -1,4 +1,6 @@
 import NIOCore
+import NIOEmbedded
+import NIOHTTP2
 import NIOPosix
 import Synchronization
 import Testing
@@ -42,41 +44,69 @@ struct PendingWritesTests {
         #expect(writes.flushedBytes == 2)
     }
 
+    /// A server and a client of it on loopback, until the client's connection is closed.
+    ///
+    /// - Parameters:
+    ///   - isHalfClosable: The end of one direction is not the connection's.
+    ///   - server: Adds handlers to each of its connections.
+    ///   - body: What the client does once it is connected.
+    /// - Returns: What was reported.
+    private static func run(
+        isHalfClosable: Bool = false,
+        server: @escaping @Sendable (any Channel, TrafficMonitor) throws -> Void,
+        client: @escaping @Sendable (any Channel, TrafficMonitor) throws -> Void,
+        _ body: (any Channel) async throws -> Void = { _ in }
+    ) async throws -> Records {
+        let records = Records()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.allowRemoteHalfClosure, value: isHalfClosable)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try server(channel, monitor) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let connection = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.allowRemoteHalfClosure, value: isHalfClosable)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try client(channel, monitor) }
+            }
+            .connect(to: try #require(listener.localAddress)).get()
+        try await body(connection)
+        try await connection.closeFuture.get()
+        try await listener.close()
+        return records
+    }
+
+    private static func request(_ target: String) -> String { "GET \(target) HTTP/1.1\r\nHost: h\r\n\r\n" }
+    private static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
+
     /// What the program handed to the kernel before it closed still arrives, and nothing else does.
     @Test("a body in one write of which the kernel takes a part: the peer gets as many bytes as are reported")
     func part() async throws {
         let size = 64 << 20  // more than a socket's buffers hold
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n"
-        let records = Records()
-        let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         let (full, isFull) = AsyncStream<Void>.makeStream()
-        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addTrafficHandlers(role: .server, monitor: monitor)
-                    try pipeline.addHandler(Answer(head: answer, size: size) { isFull.yield() })
-                }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
         let received = Mutex(0)
-        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(.autoRead, value: false)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        Counter { count in received.withLock { $0 += count } }
-                    )
+        let records = try await Self.run { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
+            try channel.pipeline.syncOperations.addHandler(
+                Answer { context in
+                    context.write(NIOAny(ByteBuffer(string: answer)), promise: nil)
+                    context.writeAndFlush(NIOAny(ByteBuffer(repeating: 0x78, count: size)), promise: nil)
+                    context.close(promise: nil)
+                    isFull.yield()
                 }
-            }
-            .connect(to: try #require(server.localAddress)).get()
-        try await client.writeAndFlush(ByteBuffer(string: "GET /files/1 HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-        // The server has closed: now it is read.
-        for await _ in full { break }
-        try await client.setOption(.autoRead, value: true).get()
-        try await client.closeFuture.get()
-        try await server.close()
+            )
+        } client: { channel, _ in
+            try channel.syncOptions?.setOption(.autoRead, value: false)
+            try channel.pipeline.syncOperations.addHandler(Counter { count in received.withLock { $0 += count } })
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/files/1")))
+            // The server has closed: now it is read.
+            for await _ in full { break }
+            try await client.setOption(.autoRead, value: true).get()
+        }
         let count = UInt64(received.withLock { $0 })
         let response = try #require(records.responses.first)
         #expect(records.responses.count == 1 && response.isIncomplete)
@@ -84,143 +114,144 @@ struct PendingWritesTests {
         #expect(response.bodyBytes > 0 && response.bodyBytes < UInt64(size))
     }
 
+    @Test("a full socket makes nobody flush what the program has only written")
+    func unflushedRest() async throws {
+        let size = 16 << 20  // twice, of which the socket's buffers hold the least
+        let (full, isFull) = AsyncStream<Void>.makeStream()
+        let received = Mutex(0)
+        let records = try await Self.run { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
+            try channel.pipeline.syncOperations.addHandler(
+                Answer { context in
+                    let head = ByteBuffer(string: "HTTP/1.1 200 OK\r\n\r\n")
+                    context.write(NIOAny(head), promise: nil)
+                    let body = NIOAny(ByteBuffer(repeating: 0x78, count: size))
+                    context.writeAndFlush(body, promise: nil)
+                    context.writeAndFlush(body, promise: nil)
+                    context.write(NIOAny(ByteBuffer(repeating: 0x79, count: 1_000)), promise: nil)
+                    isFull.yield()
+                }
+            )
+        } client: { channel, _ in
+            try channel.syncOptions?.setOption(.autoRead, value: false)
+            try channel.pipeline.syncOperations.addHandler(Counter { count in received.withLock { $0 += count } })
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/rest/1")))
+            for await _ in full { break }
+            try await client.setOption(.autoRead, value: true).get()
+            while received.withLock({ $0 }) < 2 * size + 19 { try await Task.sleep(for: .milliseconds(5)) }
+            // Time for what must not come.
+            try await Task.sleep(for: .milliseconds(100))
+            try await client.close()
+        }
+        #expect(received.withLock { $0 } == 2 * size + 19)
+        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(records.responses.map(\.bodyBytes) == [UInt64(2 * size)])
+    }
+
     @Test("a request that is flushed before there is a connection comes before its answer")
     func early() async throws {
-        let (request, answer) = ("GET /early/1 HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n")
-        let records = Records()
-        let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
-        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(Answer(head: answer, size: 0) {})
-                }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addTrafficHandlers(role: .client, monitor: monitor)
-                    pipeline.writeAndFlush(NIOAny(ByteBuffer(string: request)), promise: nil)
-                }
-            }
-            .connect(to: try #require(server.localAddress)).get()
-        try await client.closeFuture.get()
-        try await server.close()
+        let request = Self.request("/early/1")
+        let records = try await Self.run { channel, _ in
+            try channel.pipeline.syncOperations.addHandler(Answer.closing(Self.noContent))
+        } client: { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .client, monitor: monitor)
+            channel.pipeline.syncOperations.writeAndFlush(NIOAny(ByteBuffer(string: request)), promise: nil)
+        }
         #expect(records.requests.map(\.messageBytes) == [UInt64(request.utf8.count)])
         #expect(records.requests.map(\.interval) == [.init(from: 0, to: UInt64(request.utf8.count))])
-        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(answer.utf8.count))])
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(Self.noContent.utf8.count))])
         #expect(records.outcomes.map(\.ending) == [.ok] && records.outcomes.map(\.route) == ["/early/{id}"])
     }
 
     @Test("what is written after the end of the stream fails, and is in no report")
     func afterTheEnd() async throws {
-        let (request, answer) = ("GET /late/1 HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n")
-        let records = Records()
-        let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
-        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addTrafficHandlers(role: .server, monitor: monitor)
-                    try pipeline.addHandler(TwoAnswers(answer))
+        let records = try await Self.run(isHalfClosable: true) { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
+            try channel.pipeline.syncOperations.addHandler(
+                Answer { context in
+                    context.writeAndFlush(NIOAny(ByteBuffer(string: Self.noContent)), promise: nil)
+                    context.close(mode: .output, promise: nil)
+                    context.writeAndFlush(NIOAny(ByteBuffer(string: Self.noContent)), promise: nil)
                 }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connect(to: try #require(server.localAddress)).get()
-        try await client.writeAndFlush(ByteBuffer(string: request + request))
-        try await client.closeFuture.get()
+            )
+            try channel.pipeline.syncOperations.addHandler(ClosingAtEnd())
+        } client: { channel, _ in
+            try channel.pipeline.syncOperations.addHandler(ClosingAtEnd())
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/late/1") + Self.request("/late/2")))
+        }
         while records.outcomes.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
-        try await server.close()
         #expect(records.requests.count == 2)
-        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(answer.utf8.count))])
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(Self.noContent.utf8.count))])
         #expect(records.outcomes.map(\.ending) == [.ok, .truncated])
     }
 
-    @Test("a client that closes because the other side has ended has not given up", arguments: [5, 6])
-    func halfClosed(declared: Int) async throws {
-        // The first ends with its connection, the other one is cut.
-        let length = declared == 5 ? "" : "Content-Length: \(declared)\r\n"
-        let answer = "HTTP/1.1 200 OK\r\n\(length)\r\nhello"
-        let records = Records()
-        let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
-        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(Answer(head: answer, size: 0) {})
-                }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        let client = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(.allowRemoteHalfClosure, value: true)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addTrafficHandlers(role: .client, monitor: monitor)
-                    try pipeline.addHandler(ClosingAtEnd())
-                }
-            }
-            .connect(to: try #require(server.localAddress)).get()
-        try await client.writeAndFlush(ByteBuffer(string: "GET /half/1 HTTP/1.1\r\nHost: h\r\n\r\n"))
-        try await client.closeFuture.get()
-        try await server.close()
+    /// Without a length the body ends with the stream; with that one it is cut.
+    @Test("a client that closes because the other side has ended has not given up", arguments: [nil, 6])
+    func halfClosed(length: Int?) async throws {
+        let field = length.map { "Content-Length: \($0)\r\n" } ?? ""
+        let records = try await Self.run(isHalfClosable: true) { channel, _ in
+            try channel.pipeline.syncOperations.addHandler(Answer.closing("HTTP/1.1 200 OK\r\n\(field)\r\nhello"))
+        } client: { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .client, monitor: monitor)
+            try channel.pipeline.syncOperations.addHandler(ClosingAtEnd())
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/half/1")))
+        }
         #expect(records.responses.map(\.bodyBytes) == [5])
-        #expect(records.responses.map(\.isIncomplete) == [declared != 5])
-        #expect(records.outcomes.map(\.ending) == [declared == 5 ? .ok : .truncated])
+        #expect(records.responses.map(\.isIncomplete) == [length != nil])
+        #expect(records.outcomes.map(\.ending) == [length == nil ? .ok : .truncated])
     }
 
-    /// Answers, ends the stream, and answers once more.
-    private final class TwoAnswers: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-        typealias OutboundOut = ByteBuffer
-        private let answer: String
+    @Test("a channel that is no socket is not asked: it would abort")
+    func stream() throws {
+        let channel = EmbeddedChannel()
+        let http2 = NIOHTTP2Handler(mode: .client, eventLoop: channel.eventLoop) {
+            $0.eventLoop.makeSucceededVoidFuture()
+        }
+        try channel.pipeline.syncOperations.addHandler(http2)
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 80)).wait()
+        let isAdded = Mutex(false)
+        let stream = try http2.multiplexer.wait().createStreamChannel { stream in
+            stream.eventLoop.makeCompletedFuture {
+                try stream.pipeline.syncOperations.addHandler(TrafficHTTPHandler(role: .client))
+                isAdded.withLock { $0 = true }
+            }
+        }
+        channel.embeddedEventLoop.run()
+        _ = try stream.wait()
+        #expect(isAdded.withLock { $0 })
+        _ = try? channel.finish()
+    }
 
-        init(_ answer: String) {
+    private final class Answer: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private let answer: (ChannelHandlerContext) -> Void
+
+        init(_ answer: @escaping (ChannelHandlerContext) -> Void) {
             self.answer = answer
         }
 
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            context.writeAndFlush(Self.wrapOutboundOut(ByteBuffer(string: self.answer)), promise: nil)
-            context.close(mode: .output, promise: nil)
-            context.writeAndFlush(Self.wrapOutboundOut(ByteBuffer(string: self.answer)), promise: nil)
+        /// Says this, and closes.
+        static func closing(_ text: String) -> Answer {
+            Answer { context in
+                context.writeAndFlush(NIOAny(ByteBuffer(string: text)), promise: nil)
+                context.close(promise: nil)
+            }
         }
 
-        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-            if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            self.answer(context)
         }
     }
 
+    /// Closes when the other side has ended.
     private final class ClosingAtEnd: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
-        }
-    }
-
-    /// Answers with more than the kernel takes, and closes.
-    private final class Answer: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-        typealias OutboundOut = ByteBuffer
-        private let head: String
-        private let size: Int
-        private let done: () -> Void
-
-        init(head: String, size: Int, done: @escaping () -> Void) {
-            (self.head, self.size, self.done) = (head, size, done)
-        }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            context.write(Self.wrapOutboundOut(ByteBuffer(string: self.head)), promise: nil)
-            let body = ByteBuffer(repeating: 0x78, count: self.size)
-            context.writeAndFlush(Self.wrapOutboundOut(body), promise: nil)
-            context.close(promise: nil)
-            self.done()
         }
     }
 
