@@ -265,13 +265,18 @@ final class HTTP2Exchanges {
         if isRequest {
             guard let request = exchange.request, exchange.name == nil else { return }
             self.exchanges[stream]?.name = self.naming(request.head.host, request.head.target)
-        } else if let routes, !exchange.isAnswered, exchange.response?.hasHead == true {
-            self.exchanges[stream]?.isAnswered = true
-            if let template = routes.takeTemplate(ofRequest: Int(stream)) {
-                self.exchanges[stream]?.name?.route = template
-            }
-            if exchange.request?.endedAt != nil { self.reportRequest(of: stream, report) }
+        } else if exchange.response?.hasHead == true {
+            self.nameRoute(of: stream)
+            if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: stream, report) }
         }
+    }
+
+    /// The server answers, or never will: what its router has said so far is all that it says.
+    private func nameRoute(of stream: UInt32) {
+        guard let routes, self.exchanges[stream]?.isAnswered == false else { return }
+        self.exchanges[stream]?.isAnswered = true
+        guard let template = routes.takeTemplate(ofRequest: Int(stream)) else { return }
+        self.exchanges[stream]?.name?.route = template
     }
 
     // MARK: Reports
@@ -343,6 +348,7 @@ final class HTTP2Exchanges {
         _ time: UInt64,
         _ report: (consuming Report.Record) -> Void
     ) {
+        self.nameRoute(of: stream)
         self.reportRequest(of: stream, report)
         self.reportResponse(of: stream, report)
         guard let exchange = self.exchanges.removeValue(forKey: stream), let name = exchange.name else { return }

@@ -11,13 +11,15 @@ final class HTTP2ExchangesTests {
     private var records: [Report.Record] = []
     private var made: UInt64 = 0
     private var bytes = (sent: UInt64(0), received: UInt64(0))
+    /// To be set before the first byte.
+    private var routes: TrafficRoutes?
     private lazy var exchanges = HTTP2Exchanges(
         role: .client,
         cookie: 5,
         sent: 1_000,
         received: 2_000,
         tls: nil,
-        routes: nil,
+        routes: self.routes,
         makeExchange: { [unowned self] in
             self.made += 1
             return self.made
@@ -128,6 +130,28 @@ final class HTTP2ExchangesTests {
         #expect(self.endings == [.reset, .cancelled, .http4xx, .timeout])
         #expect(self.messages.map(\.exchange) == [1, 2, 3, 3, 4])
         #expect(self.messages.filter { $0.status == 413 }.map(\.isIncomplete) == [false])
+        self.expectEveryByte()
+    }
+
+    @Test("a request has its route when it is answered, also if it never is, and nothing is left of it")
+    func routed() throws {
+        let routes = TrafficRoutes()
+        self.routes = routes
+        for stream in [1, 3, 5] {
+            routes.name("/\(stream)/{id}", ofStream: stream)
+            try self.request(UInt32(stream), "/\(stream)/x")
+        }
+        #expect(self.records.isEmpty)
+        try self.respond(1, 200, isLast: false)
+        #expect(self.messages.map(\.route) == ["/1/{id}"])
+        self.receive(self.frame(0, 0x1, 1, [1, 2, 3]))
+        self.receive(self.frame(3, 0, 3, [0, 0, 0, 8]))
+        self.close()
+        #expect(self.messages.map(\.route) == ["/1/{id}", "/1/{id}", "/3/{id}", "/5/{id}"])
+        let outcomes = self.records.compactMap { if case .outcome(let outcome) = $0 { outcome.route } else { nil } }
+        #expect(outcomes == ["/1/{id}", "/3/{id}", "/5/{id}"])
+        #expect(self.endings == [.ok, .reset, .truncated])
+        for stream in [1, 3, 5] { #expect(routes.takeTemplate(ofRequest: stream) == nil) }
         self.expectEveryByte()
     }
 
