@@ -58,7 +58,7 @@ package struct HTTP1Scanner {
     package private(set) var position: UInt64 = 0
     private var lengths = Lengths()
     private var head = HTTP1HeadReader()
-    /// Of a line that has not ended, what came with other pieces. Keeps its memory.
+    /// Of a line that has not ended, what came with other pieces.
     private var text: [UInt8] = []
     /// Of the line so far.
     private var lineLength: UInt64 = 0

@@ -180,6 +180,7 @@ extension SystemTests {
                 let types = try await endpoints(by: "type")
                 #expect(types.map(\.subject) == [.content(.json), .content(.none)])
                 #expect(types.map(\.requests) == [9, 1] && types.map(\.duration?.count) == [9, 1])
+                #expect(types.map(\.sent.body) == [transfers.reduce(0) { $0 + $1.bodyBytes }, 0])
                 for rows in [hosts, types] {
                     #expect(rows.reduce(0) { $0 + $1.requests } == 10)
                     #expect(rows.reduce(0) { $0 + $1.received.message } == received)

@@ -124,14 +124,7 @@ struct EndpointGroupingTests {
 
     @Test("hosts beyond the limit have a row for the rest, and types always have room")
     func limits() throws {
-        var fixture = LedgerFixture.reporting(sent: 1 << 30)
-        fixture.report(
-            (0..<3_000 as Range<UInt64>).map { index in
-                var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
-                message.host = "h\(index)"
-                return .response(message)
-            }
-        )
+        let fixture = Self.responses { $1.host = "h\($0)" }
         let hosts = self.rows(fixture, by: .host)
         #expect(hosts.count == 2_001 && hosts.first { $0.host == EndpointUsage.other }?.responses == 1_000)
         #expect(self.rows(fixture, by: .type).map(\.responses) == [3_000])
@@ -139,18 +132,27 @@ struct EndpointGroupingTests {
 
     @Test("routes that have no row of their own still count for their hosts")
     func hostsOfTheRest() throws {
-        var fixture = LedgerFixture.reporting(sent: 1 << 30)
-        fixture.report(
-            (0..<3_000 as Range<UInt64>).map { index in
-                var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
-                message.host = index.isMultiple(of: 3) ? "a" : "b"
-                message.route = "/\(index)"
-                return .response(message)
-            }
-        )
+        let fixture = Self.responses { index, message in
+            message.host = index.isMultiple(of: 3) ? "a" : "b"
+            message.route = "/\(index)"
+        }
         #expect(self.rows(fixture, by: .route).first { $0.route == EndpointUsage.other }?.responses == 1_000)
         let hosts = self.rows(fixture, by: .host)
         #expect(hosts.map(\.host) == ["a", "b"] && hosts.map(\.responses) == [1_000, 2_000])
+    }
+
+    /// 3,000 of them, more than a service has rows.
+    private static func responses(_ change: (Int, inout Report.Message) -> Void) -> LedgerFixture {
+        var fixture = LedgerFixture.reporting(sent: 1 << 30)
+        fixture.report(
+            (0..<3_000).map { index in
+                let start = UInt64(index) * 100
+                var message = Report.Message.sample(UInt64(index) + 1, from: start, to: start + 100)
+                change(index, &message)
+                return .response(message)
+            }
+        )
+        return fixture
     }
 
     /// All of a row that can be added up.
