@@ -1,38 +1,30 @@
 import Synchronization
+import TrafficReport
 
 /// The names of the targets that come again and again: working one out takes longer than all the rest of an exchange.
 ///
 /// It keeps no query and nothing long, and forgets everything when it is full.
 final class NameCache: Sendable {
-    private struct Key: Hashable {
-        var host: String
-        var target: String
-    }
-
     private static let limit = 512
+    private static let longestMethod = 32
     private static let longestTarget = 128
     /// A name of 253 characters (RFC 1035 section 2.3.4) and a port.
     private static let longestHost = 260
 
-    static func keeps(_ host: String, _ target: String) -> Bool {
-        host.utf8.count <= Self.longestHost && target.utf8.count <= Self.longestTarget
-            && !target.utf8.contains(UInt8(ascii: "?"))
+    static func keeps(_ request: HTTP1Head.Request) -> Bool {
+        request.method.utf8.count <= Self.longestMethod && request.host.utf8.count <= Self.longestHost
+            && request.target.utf8.count <= Self.longestTarget && !request.target.utf8.contains(UInt8(ascii: "?"))
     }
 
-    private let names = Mutex<[Key: (host: String, route: String)?]>([:])
+    private let names = Mutex<[HTTP1Head.Request: Report.Name?]>([:])
 
-    func name(
-        host: String,
-        target: String,
-        _ work: () -> (host: String, route: String)?
-    ) -> (host: String, route: String)? {
-        guard Self.keeps(host, target) else { return work() }
-        let key = Key(host: host, target: target)
-        if let known = self.names.withLock({ $0[key] }) { return known }
+    func name(of request: HTTP1Head.Request, _ work: () -> Report.Name?) -> Report.Name? {
+        guard Self.keeps(request) else { return work() }
+        if let known = self.names.withLock({ $0[request] }) { return known }
         let name = work()
         self.names.withLock { names in
             if names.count >= Self.limit { names.removeAll(keepingCapacity: true) }
-            names[key] = .some(name)
+            names[request] = .some(name)
         }
         return name
     }

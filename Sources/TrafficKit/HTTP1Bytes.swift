@@ -41,6 +41,15 @@ extension Span<UInt8> {
             }
     }
 
+    func isEqual(_ text: String) -> Bool {
+        guard self.count == text.utf8.count else { return false }
+        return text.utf8.withContiguousStorageIfAvailable { text in
+            self.withUnsafeBytes { bytes in
+                bytes.isEmpty || memcmp(bytes.baseAddress!, text.baseAddress!, bytes.count) == 0
+            }
+        } ?? false
+    }
+
     /// In any case.
     ///
     /// - Parameter text: In lower case.

@@ -15,7 +15,10 @@ package protocol RouteSource: AnyObject {
 /// the connection is. What is in no message is in the connection's record.
 package struct HTTP1Exchanges {
     /// How the exchange of a request is to be named; `nil`: the app keeps it out.
-    package typealias Naming = (_ host: String, _ target: String) -> (host: String, route: String)?
+    package typealias Naming = (HTTP1Head.Request) -> Report.Name?
+
+    /// Where a message is that has so many bytes in this interval of the stream that is scanned.
+    package typealias Placing = (Report.Interval, UInt64) -> MessagePlace
 
     /// What happens to one direction.
     private enum Input: ~Escapable {
@@ -51,14 +54,14 @@ package struct HTTP1Exchanges {
     ///   - sent: Bytes of the socket's stream that were sent before.
     ///   - received: The same of the other direction.
     ///   - routes: Where there are some, a request is reported when it is answered.
-    ///   - placing: What becomes of a request that is held back for that.
+    ///   - placing: Where on the socket's stream it is, which is asked in time: the request is held back.
     package init(
         role: Report.Role,
         cookie: UInt64 = 0,
         sent: UInt64 = 0,
         received: UInt64 = 0,
         routes: (any RouteSource)? = nil,
-        placing: ((Report.Message) -> Report.Message)? = nil,
+        placing: Placing? = nil,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping Naming
     ) {
@@ -134,7 +137,7 @@ package struct HTTP1Exchanges {
 
     private mutating func scanRequests(_ input: Input, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
         input.pass(to: &self.requests) { event in
-            if case .head(let head) = event { self.responses.expectResponse(to: head.method) }
+            if case .head(_, of: let request?) = event { self.responses.expectResponse(to: request.method) }
             self.records.request(event, time, report)
         }
     }

@@ -1,13 +1,10 @@
 package import TrafficReport
 
-/// What a message's line and fields say that matters for its bytes and its name. Nothing else of them is kept.
+/// What a message's line and fields say that matters for its bytes. Nothing else of them is kept, but for what is asked for.
 package struct HTTP1Head: Hashable, Sendable {
-    package var method = ""
-    package var target = ""
     /// 0 of a request.
     package var status: UInt16 = 0
     package var version: Report.HTTPVersion = .unknown
-    package var host = ""
     package var contentLength: UInt64?
     package var isChunked = false
     /// A transfer coding or lengths that contradict each other: where the body ends can't be told.
@@ -16,6 +13,30 @@ package struct HTTP1Head: Hashable, Sendable {
     package var contentClass = Report.ContentClass.unknown
 
     package init() {}
+
+    /// What is asked for, and of whom (RFC 9110 section 6.2). It is handed around a good deal: one reference.
+    package final class Request: Hashable, Sendable {
+        package static let none = Request(method: "", target: "", host: "")
+
+        package let method: String
+        package let target: String
+        /// `Host`, or the authority.
+        package let host: String
+
+        package init(method: String, target: String, host: String) {
+            (self.method, self.target, self.host) = (method, target, host)
+        }
+
+        package static func == (one: Request, other: Request) -> Bool {
+            one === other || (one.method, one.target, one.host) == (other.method, other.target, other.host)
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            hasher.combine(self.method)
+            hasher.combine(self.target)
+            hasher.combine(self.host)
+        }
+    }
 }
 
 /// The body of a message (RFC 9112 section 6.3).
@@ -72,7 +93,6 @@ extension HTTP1Head {
     /// - Parameter value: Without white space at its ends.
     mutating func take(_ field: HTTP1Field, value: String) {
         switch field {
-        case .host: self.host = value
         case .contentLength:
             // A list of equal lengths is one (RFC 9110 section 8.6).
             let lengths = value.split(separator: ",").map { UInt64($0.trimmed) }
@@ -89,7 +109,7 @@ extension HTTP1Head {
             self.isChunked = codings.last == "chunked"
         case .contentEncoding: self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
         case .contentType: self.contentClass = Report.ContentClass(mediaType: value)
-        case .cookie, .other: break
+        case .host, .cookie, .other: break
         }
     }
 }

@@ -6,18 +6,26 @@ struct HTTP1HeadReader {
     /// Of a field's value; what is longer is counted and not kept.
     private static let longestValue = 256
 
-    private(set) var head = HTTP1Head()
+    private var head = HTTP1Head()
     /// The field whose lines may go on (RFC 9112 section 5.2).
     private var field: HTTP1Field?
     /// Its value, if it is wanted and not taken yet.
     private var value: [UInt8] = []
     private var isPending = false
-    // Connections say the same again and again.
-    private var methods = RepeatedText()
-    private var targets = RepeatedText()
-    private var hosts = RepeatedText()
-    private var mediaTypes = RepeatedText()
+    // Connections say the same again and again: to compare bytes costs less than to make strings of them.
+    private var request = HTTP1Head.Request.none
+    /// What differs from `request`.
+    private var changes = Changes()
+    private var mediaType = ""
     private var contentClass = Report.ContentClass.unknown
+
+    private struct Changes {
+        var method: String?
+        var target: String?
+        var host: String?
+
+        var isEmpty: Bool { self.method == nil && self.target == nil && self.host == nil }
+    }
 
     /// A line goes on in the next one if that begins so.
     static func isContinuation(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
@@ -30,6 +38,9 @@ struct HTTP1HeadReader {
     mutating func begin(_ line: Span<UInt8>, _ kind: HTTP1Scanner.Kind) -> Bool {
         self.head = HTTP1Head()
         (self.field, self.isPending) = (nil, false)
+        if !self.changes.isEmpty { self.changes = Changes() }
+        // No host until there is one.
+        if !self.request.host.isEmpty { self.changes.host = "" }
         let end = line.last == UInt8(ascii: "\r") ? line.count - 1 : line.count
         let space = UInt8(ascii: " ")
         let first = line.index(of: space, in: 0..<end)
@@ -41,8 +52,8 @@ struct HTTP1HeadReader {
             guard third > second, let version = Report.HTTPVersion(http1: line.extracting(fourth..<end)) else {
                 return false
             }
-            self.head.method = self.methods.text(of: line.extracting(0..<first))
-            self.head.target = self.targets.text(of: line.extracting(second..<third))
+            self.changes.method = Self.change(of: self.request.method, to: line.extracting(0..<first))
+            self.changes.target = Self.change(of: self.request.target, to: line.extracting(second..<third))
             self.head.version = version
         case .response:
             guard let version = Report.HTTPVersion(http1: line.extracting(0..<first)), third - second == 3,
@@ -99,13 +110,29 @@ struct HTTP1HeadReader {
         self.field = nil
     }
 
+    /// The blank line has passed.
+    ///
+    /// - Returns: With what was asked for, which only a request says.
+    mutating func end() -> (HTTP1Head, HTTP1Head.Request) {
+        if !self.changes.isEmpty {
+            self.request = HTTP1Head.Request(
+                method: self.changes.method ?? self.request.method,
+                target: self.changes.target ?? self.request.target,
+                host: self.changes.host ?? self.request.host
+            )
+            self.changes = Changes()
+        }
+        return (self.head, self.request)
+    }
+
     private mutating func take(_ untrimmed: Span<UInt8>, of field: HTTP1Field) {
         let value = untrimmed.extracting(untrimmed.trimmed)
         switch field {
-        case .host: self.head.host = self.hosts.text(of: value)
+        case .host: self.changes.host = Self.change(of: self.request.host, to: value)
         case .contentType:
-            if !self.mediaTypes.isEqual(value) {
-                self.contentClass = Report.ContentClass(mediaType: self.mediaTypes.text(of: value))
+            if let mediaType = Self.change(of: self.mediaType, to: value) {
+                self.mediaType = mediaType
+                self.contentClass = Report.ContentClass(mediaType: mediaType)
             }
             self.head.contentClass = self.contentClass
         case .contentLength where self.head.contentLength == nil && !self.head.isAmbiguous:
@@ -118,23 +145,9 @@ struct HTTP1HeadReader {
         case let field: self.head.take(field, value: String(value))
         }
     }
-}
 
-/// A text that is nearly always the one before: to compare bytes costs less than to make a string of them.
-struct RepeatedText {
-    private var last = ""
-
-    func isEqual(_ bytes: Span<UInt8>) -> Bool {
-        guard self.last.utf8.count == bytes.count else { return false }
-        return self.last.utf8.withContiguousStorageIfAvailable { last in
-            bytes.withUnsafeBytes { bytes in
-                bytes.isEmpty || memcmp(last.baseAddress!, bytes.baseAddress!, bytes.count) == 0
-            }
-        } ?? false
-    }
-
-    mutating func text(of bytes: Span<UInt8>) -> String {
-        if !self.isEqual(bytes) { self.last = String(bytes) }
-        return self.last
+    /// - Returns: `nil`: they are the same.
+    private static func change(of text: String, to bytes: Span<UInt8>) -> String? {
+        bytes.isEqual(text) ? nil : String(bytes)
     }
 }

@@ -7,10 +7,9 @@ struct HTTP1Records {
         /// Of the request, on its connection, from 1.
         let number: Int
         let startedAt: UInt64
-        var method = ""
-        var name: (host: String, route: String)?
-        /// Complete, and not reported: its route is not known yet.
-        var held: Report.Message?
+        var name: Report.Name?
+        /// The request that is over, and not reported: its route is not known yet.
+        var held: Ended?
         var hasHead = false
         /// The response's head has come, of the final one.
         var isAnswered = false
@@ -48,7 +47,8 @@ struct HTTP1Records {
     private let naming: HTTP1Exchanges.Naming
     private let makeExchange: () -> UInt64
     private let routes: (any RouteSource)?
-    private let placing: ((Report.Message) -> Report.Message)?
+    private let placing: HTTP1Exchanges.Placing?
+    private var routed = RoutedNames()
     private var begun = 0
     private var requests: Direction
     private var responses: Direction
@@ -61,14 +61,15 @@ struct HTTP1Records {
         sent: UInt64,
         received: UInt64,
         routes: (any RouteSource)?,
-        placing: ((Report.Message) -> Report.Message)?,
+        placing: HTTP1Exchanges.Placing?,
         makeExchange: @escaping () -> UInt64,
         naming: @escaping HTTP1Exchanges.Naming
     ) {
         self.role = role
         self.cookie = cookie
         self.routes = routes
-        self.placing = placing
+        // Of what is not held back whoever gets it finds the place.
+        self.placing = routes == nil ? nil : placing
         self.naming = naming
         self.makeExchange = makeExchange
         let isClient = role == .client
@@ -113,10 +114,9 @@ struct HTTP1Records {
             self.requests.beganPosition = position
             self.begun += 1
             self.exchanges.append(Exchange(id: self.makeExchange(), number: self.begun, startedAt: time))
-        case .head(let head):
-            guard let index = self.newest else { return }
-            self.exchanges[index].method = head.method
-            self.exchanges[index].name = self.naming(head.host, head.target)
+        case .head(let head, of: let request):
+            guard let index = self.newest, let request else { return }
+            self.exchanges[index].name = self.naming(request)
             self.exchanges[index].hasHead = true
             self.requests.head = head
         case .ended(let lengths, let position, let isComplete):
@@ -127,15 +127,20 @@ struct HTTP1Records {
                 return
             }
             self.exchanges[index].requestEndedAt = time
-            let ended = Ended(self.requests, head, lengths, position, isComplete)
-            if let message = self.message(ended, index, time, isRequest: true) {
-                // A client's is known; a server's when it answers.
-                if self.routes == nil {
-                    report(.request(message))
-                } else {
-                    self.exchanges[index].held = self.placing?(message) ?? message
-                    if self.exchanges[index].isAnswered { self.release(index, report) }
-                }
+            if self.exchanges[index].name == nil {
+                self.requests.remainder.excluded += lengths.total
+            } else {
+                self.exchanges[index].held = Ended(
+                    self.requests,
+                    head,
+                    lengths,
+                    position,
+                    time,
+                    isComplete,
+                    self.placing
+                )
+                // A client's is named; a server's when it answers.
+                if self.routes == nil || self.exchanges[index].isAnswered { self.release(index, report) }
             }
             if self.exchanges[index].responseEndedAt != nil {
                 let status = self.exchanges[index].status
@@ -157,7 +162,7 @@ struct HTTP1Records {
             self.responses.beganAt = time
             self.responses.beganPosition = position
             if !self.exchanges.isEmpty { self.exchanges[0].responseBeganAt = time }
-        case .head(let head):
+        case .head(let head, of: _):
             self.responses.head = head
             guard !self.exchanges.isEmpty else { return }
             self.exchanges[0].status = head.status
@@ -169,8 +174,14 @@ struct HTTP1Records {
                 self.responses.remainder.framing += lengths.total
                 return
             }
-            let ended = Ended(self.responses, head, lengths, position, isComplete)
-            if let message = self.message(ended, 0, time, isRequest: false) { report(.response(message)) }
+            if let name = self.exchanges[0].name {
+                let ended = Ended(self.responses, head, lengths, position, time, isComplete, nil)
+                var message = ended.message(of: self.exchanges[0].id, name)
+                (message.cookie, message.role) = (self.cookie, self.role)
+                report(.response(message))
+            } else {
+                self.responses.remainder.excluded += lengths.total
+            }
             self.exchanges[0].responseEndedAt = time
             // An early response: the request goes on.
             guard self.exchanges[0].requestEndedAt != nil else { return }
@@ -184,15 +195,19 @@ struct HTTP1Records {
     private mutating func nameRoute(_ index: Int, _ report: (consuming Report.Record) -> Void) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
-        if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number) {
-            self.exchanges[index].name?.route = template
-            self.exchanges[index].held?.route = template
+        if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number),
+            let name = self.exchanges[index].name
+        {
+            self.exchanges[index].name = self.routed.name(name, template)
         }
         self.release(index, report)
     }
 
     private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
-        if let held = self.exchanges[index].held.take() { report(.request(held)) }
+        guard let ended = self.exchanges[index].held.take(), let name = self.exchanges[index].name else { return }
+        var message = ended.message(of: self.exchanges[index].id, name)
+        (message.cookie, message.role) = (self.cookie, self.role)
+        report(.request(message))
     }
 
     // MARK: Reports
@@ -201,8 +216,9 @@ struct HTTP1Records {
     private struct Ended {
         let head: HTTP1Head
         let lengths: HTTP1Scanner.Lengths
-        let interval: Report.Interval
+        let place: MessagePlace
         let startedAt: UInt64
+        let finishedAt: UInt64
         let isComplete: Bool
 
         init(
@@ -210,46 +226,39 @@ struct HTTP1Records {
             _ head: HTTP1Head,
             _ lengths: HTTP1Scanner.Lengths,
             _ position: UInt64,
-            _ isComplete: Bool
+            _ time: UInt64,
+            _ isComplete: Bool,
+            _ placing: HTTP1Exchanges.Placing?
         ) {
+            let scanned = Report.Interval(from: direction.base + direction.beganPosition, to: direction.base + position)
             self.head = head
             self.lengths = lengths
-            self.interval = .init(from: direction.base + direction.beganPosition, to: direction.base + position)
+            self.place = placing?(scanned, lengths.total) ?? MessagePlace(interval: scanned)
             self.startedAt = direction.beganAt
+            self.finishedAt = time
             self.isComplete = isComplete
         }
-    }
 
-    /// - Returns: `nil` for one that the app keeps out.
-    private mutating func message(_ ended: Ended, _ index: Int, _ time: UInt64, isRequest: Bool) -> Report.Message? {
-        guard let name = self.exchanges[index].name else {
-            if isRequest {
-                self.requests.remainder.excluded += ended.lengths.total
-            } else {
-                self.responses.remainder.excluded += ended.lengths.total
-            }
-            return nil
+        /// Without what the connection says.
+        func message(of exchange: UInt64, _ name: Report.Name) -> Report.Message {
+            var message = Report.Message(exchange: exchange)
+            message.name = name
+            message.take(self.place)
+            message.startedAt = self.startedAt
+            message.finishedAt = self.finishedAt
+            message.bodyBytes = self.lengths.body
+            message.decodedBodyBytes = self.head.isEncoded ? nil : self.lengths.body
+            message.declaredBodyBytes = self.head.contentLength
+            message.framingBytes = self.lengths.framing
+            message.lineBytes = UInt32(clamping: self.lengths.line)
+            message.headerBytes = UInt32(clamping: self.lengths.header)
+            message.cookieBytes = UInt32(clamping: self.lengths.cookie)
+            message.status = self.head.status
+            message.version = self.head.version
+            message.contentClass = self.lengths.body == 0 ? .none : self.head.contentClass
+            message.isIncomplete = !self.isComplete
+            return message
         }
-        var message = Report.Message(exchange: self.exchanges[index].id)
-        message.cookie = self.cookie
-        message.interval = ended.interval
-        message.startedAt = ended.startedAt
-        message.finishedAt = time
-        message.bodyBytes = ended.lengths.body
-        message.decodedBodyBytes = ended.head.isEncoded ? nil : ended.lengths.body
-        message.declaredBodyBytes = ended.head.contentLength
-        message.framingBytes = ended.lengths.framing
-        message.lineBytes = UInt32(clamping: ended.lengths.line)
-        message.headerBytes = UInt32(clamping: ended.lengths.header)
-        message.cookieBytes = UInt32(clamping: ended.lengths.cookie)
-        message.status = ended.head.status
-        message.role = self.role
-        message.version = ended.head.version
-        message.quality = .exact
-        message.contentClass = ended.lengths.body == 0 ? .none : ended.head.contentClass
-        message.isIncomplete = !ended.isComplete
-        (message.method, message.host, message.route) = (self.exchanges[index].method, name.host, name.route)
-        return message
     }
 
     /// The exchange is over.
@@ -275,7 +284,7 @@ struct HTTP1Records {
             responseBeganAt: exchange.responseBeganAt,
             responseEndedAt: exchange.responseEndedAt ?? time
         )
-        (outcome.method, outcome.host, outcome.route) = (exchange.method, name.host, name.route)
+        outcome.name = name
         report(.outcome(outcome))
     }
 }

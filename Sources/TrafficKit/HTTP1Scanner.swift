@@ -30,7 +30,7 @@ package struct HTTP1Scanner {
         /// The first byte of a message, at this position of the stream.
         case began(at: UInt64)
         /// The blank line has passed. Of an interim response (1xx), too; its bytes are part of the one that follows.
-        case head(HTTP1Head)
+        case head(HTTP1Head, of: HTTP1Head.Request?)
         case ended(Lengths, at: UInt64, isComplete: Bool)
         /// From this position on it is another protocol's: after an upgrade, or because it is no HTTP.
         case opaque(from: UInt64)
@@ -243,8 +243,8 @@ package struct HTTP1Scanner {
     }
 
     private mutating func endHead(_ emit: (Event) -> Void) {
-        let head = self.head.head
-        emit(.head(head))
+        let (head, request) = self.head.end()
+        emit(.head(head, of: self.kind == .request ? request : nil))
         if head.isAmbiguous { return self.refuse(emit) }
         let body: HTTP1Body
         switch self.kind {

@@ -1,7 +1,7 @@
 package import TrafficReport
 
 /// Both directions of a TLS connection: turns what is reported of its plaintext into what it is on the socket's stream.
-package struct TLSAccount {
+package final class TLSAccount {
     private struct Direction {
         var stream: TLSStream
         /// Whose plaintext has no place yet, oldest first.
@@ -35,39 +35,39 @@ package struct TLSAccount {
     package var streams: (sent: TLSStream, received: TLSStream) { (self.sent.stream, self.received.stream) }
 
     /// To be called before the plaintext that was in it is scanned.
-    package mutating func received(ciphertext bytes: Span<UInt8>) {
+    package func received(ciphertext bytes: Span<UInt8>) {
         self.received.stream.passed(ciphertext: bytes)
     }
 
-    package mutating func received(plaintext count: UInt64) {
+    package func received(plaintext count: UInt64) {
         self.received.stream.passed(plaintext: count)
         self.received.stream.settle()
     }
 
     /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
-    package mutating func sent(ciphertext bytes: Span<UInt8>) {
+    package func sent(ciphertext bytes: Span<UInt8>) {
         self.sent.stream.passed(ciphertext: bytes)
         self.sent.stream.settle()
     }
 
-    package mutating func sent(plaintext count: UInt64) {
+    package func sent(plaintext count: UInt64) {
         self.sent.stream.passed(plaintext: count)
     }
 
     /// A request that a server holds back until it is answered, when nobody knows any more where its bytes were: in time.
     ///
     /// Plaintext that was received has its place before it is scanned.
-    package mutating func place(received message: Report.Message) -> Report.Message {
-        self.placed(message, \.received)
+    package func place(received interval: Report.Interval, _ length: UInt64) -> MessagePlace {
+        self.place(interval, length, \.received)
     }
 
-    /// One that ``place(received:)`` has placed.
-    package mutating func take(placed record: consuming Report.Record) {
+    /// One that ``place(received:_:)`` has placed.
+    package func take(placed record: consuming Report.Record) {
         self.placed.append(record)
     }
 
     /// Takes over a record about plaintext. It is reported by ``report(_:)``, when its bytes have their place.
-    package mutating func take(_ record: Report.Record) {
+    package func take(_ record: Report.Record) {
         switch record {
         case .request, .response: self.take(record, isSent: self.isSent(record))
         case .outcome(let outcome):
@@ -78,7 +78,7 @@ package struct TLSAccount {
         }
     }
 
-    private mutating func take(_ record: Report.Record, isSent: Bool) {
+    private func take(_ record: Report.Record, isSent: Bool) {
         if isSent { self.sent.waiting.append(record) } else { self.received.waiting.append(record) }
     }
 
@@ -99,7 +99,7 @@ package struct TLSAccount {
     /// - Parameters:
     ///   - exchanges: What makes the records.
     ///   - isLast: The connection is over.
-    package mutating func report(
+    package func report(
         of exchanges: HTTP1Exchanges,
         isLast: Bool = false,
         _ report: (consuming Report.Record) -> Void
@@ -120,37 +120,40 @@ package struct TLSAccount {
         if hasEnded { self.reportConnection(exchanges, isLast, report) }
     }
 
-    private mutating func placed(
+    private func placed(
         _ record: Report.Record,
-        _ direction: WritableKeyPath<TLSAccount, Direction>
+        _ direction: ReferenceWritableKeyPath<TLSAccount, Direction>
     ) -> Report.Record {
         switch record {
-        case .request(let message): .request(self.placed(message, direction))
-        case .response(let message): .response(self.placed(message, direction))
-        case .outcome, .connection: record
+        case .request(var message):
+            message.take(self.place(message.interval, message.messageBytes, direction))
+            return .request(message)
+        case .response(var message):
+            message.take(self.place(message.interval, message.messageBytes, direction))
+            return .response(message)
+        case .outcome, .connection: return record
         }
     }
 
-    private mutating func placed(
-        _ message: Report.Message,
-        _ direction: WritableKeyPath<TLSAccount, Direction>
-    ) -> Report.Message {
-        var message = message
-        if let (interval, isExact) = self[keyPath: direction].stream.interval(message.interval) {
-            message.interval = interval
-            message.tlsBytes = interval.bytes - message.messageBytes
-            if !isExact { message.quality = .inferred }
-        } else {
-            // Its ciphertext never passed: nobody knows where it is.
-            (message.interval, message.quality) = (.init(), .inferred)
-        }
-        self[keyPath: direction].claimed += message.interval.bytes
-        return message
+    private func place(
+        _ interval: Report.Interval,
+        _ length: UInt64,
+        _ direction: ReferenceWritableKeyPath<TLSAccount, Direction>
+    ) -> MessagePlace {
+        // Without its ciphertext, which never passed, nobody knows where it is.
+        let found = self[keyPath: direction].stream.interval(interval)
+        let place = found?.interval ?? Report.Interval()
+        self[keyPath: direction].claimed += place.bytes
+        return MessagePlace(
+            interval: place,
+            tlsBytes: place.bytes - min(length, place.bytes),
+            quality: found?.isExact == true ? .exact : .inferred
+        )
     }
 
     /// While the connection lasts: records without plaintext. At its end all that no message took, records that carry what the app keeps
     /// out among it.
-    private mutating func reportConnection(
+    private func reportConnection(
         _ exchanges: HTTP1Exchanges,
         _ isLast: Bool,
         _ report: (consuming Report.Record) -> Void

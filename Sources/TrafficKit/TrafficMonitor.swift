@@ -10,7 +10,7 @@ public protocol TrafficObserver: Sendable {
 /// Tells the daemon which HTTP exchanges the bytes of this process's sockets were moved for.
 ///
 /// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same. Integrations for
-/// HTTP libraries name an exchange by ``name(host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries never come here.
+/// HTTP libraries name an exchange by ``name(method:host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries never come here.
 public final class TrafficMonitor: Sendable {
     public struct Configuration: Sendable {
         /// The daemon's socket for reports.
@@ -46,19 +46,15 @@ public final class TrafficMonitor: Sendable {
             self.sender = ReportSender(path: configuration.socketPath)
         }
 
-        func name(host: String, target: String, template: String?) -> (host: String, route: String)? {
-            guard template == nil else { return self.makeName(host, target, template) }
-            return self.names.name(host: host, target: target) { self.makeName(host, target, nil) }
+        func name(of request: HTTP1Head.Request) -> Report.Name? {
+            self.names.name(of: request) { self.makeName(of: request, template: nil) }
         }
 
-        private func makeName(
-            _ authority: String,
-            _ target: String,
-            _ template: String?
-        ) -> (host: String, route: String)? {
-            let host = HostNaming.host(of: authority)
-            guard self.configuration.filter.admits(host: host, path: target) else { return nil }
-            return (host, self.configuration.naming.route(of: target, template: template))
+        func makeName(of request: HTTP1Head.Request, template: String?) -> Report.Name? {
+            let host = HostNaming.host(of: request.host)
+            guard self.configuration.filter.admits(host: host, path: request.target) else { return nil }
+            let route = self.configuration.naming.route(of: request.target, template: template)
+            return Report.Name(method: request.method, host: host, route: route)
         }
 
         func report(_ records: [Report.Record]) {
@@ -115,12 +111,15 @@ public final class TrafficMonitor: Sendable {
     /// How an exchange shall be named, decided once, when its request is known.
     ///
     /// - Parameters:
+    ///   - method: The request's.
     ///   - host: With a port or without.
     ///   - target: The request's target.
     ///   - template: The app's own route.
     /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
-    public func name(host: String, target: String, template: String? = nil) -> (host: String, route: String)? {
-        self.running.withLock { $0 }?.name(host: host, target: target, template: template)
+    public func name(method: String, host: String, target: String, template: String? = nil) -> Report.Name? {
+        guard let running = self.running.withLock({ $0 }) else { return nil }
+        let request = HTTP1Head.Request(method: method, target: target, host: host)
+        return template == nil ? running.name(of: request) : running.makeName(of: request, template: template)
     }
 
     public func report(_ record: Report.Record) {

@@ -8,7 +8,7 @@ package final class TrafficReporter {
     private let monitor: TrafficMonitor
     private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// Connections ask for the same again and again.
-    private var last: (host: String, target: String, name: (host: String, route: String)?)?
+    private var last: (request: HTTP1Head.Request, name: Report.Name?)?
 
     package init(_ monitor: TrafficMonitor) {
         self.monitor = monitor
@@ -22,12 +22,12 @@ package final class TrafficReporter {
 
     package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
 
-    /// As ``TrafficMonitor/name(host:target:template:)``.
-    package func name(host: String, target: String) -> (host: String, route: String)? {
+    /// As ``TrafficMonitor/name(method:host:target:template:)``.
+    package func name(of request: HTTP1Head.Request) -> Report.Name? {
         self.refresh()
-        if let last, last.target == target, last.host == host { return last.name }
-        let name = self.known.running?.name(host: host, target: target, template: nil)
-        self.last = NameCache.keeps(host, target) ? (host, target, name) : nil
+        if let last, last.request == request { return last.name }
+        let name = self.known.running?.name(of: request)
+        self.last = NameCache.keeps(request) ? (request, name) : nil
         return name
     }
 

@@ -28,13 +28,13 @@ extension HTTPClient {
         } catch {
             guard let ending = Report.Ending(beforeConnection: error) else { throw error }
             let (host, target) = Self.parts(of: request.url)
-            if let name = monitor.name(host: host, target: target) {
+            if let name = monitor.name(method: request.method.rawValue, host: host, target: target) {
                 var outcome = Report.Outcome(exchange: monitor.makeExchange())
                 outcome.startedAt = start
                 outcome.duration = TrafficClock.nanoseconds() - start
                 outcome.role = .client
                 outcome.ending = ending
-                (outcome.method, outcome.host, outcome.route) = (request.method.rawValue, name.host, name.route)
+                outcome.name = name
                 monitor.report(.outcome(outcome))
             }
             throw error

@@ -10,7 +10,7 @@ final class HTTP2Exchanges {
     private struct Exchange {
         let id: UInt64
         let startedAt: UInt64
-        var name: (host: String, route: String)?
+        var name: Report.Name?
         var request: HTTP2Message?
         var response: HTTP2Message?
         /// The response's head has come, of the final one.
@@ -54,6 +54,7 @@ final class HTTP2Exchanges {
     private let makeExchange: () -> UInt64
     /// Names requests by their streams.
     private let routes: (any RouteSource)?
+    private var routed = RoutedNames()
     private var sent: Direction
     private var received: Direction
     /// By stream.
@@ -264,7 +265,7 @@ final class HTTP2Exchanges {
         guard let exchange = self.exchanges[stream] else { return }
         if isRequest {
             guard let request = exchange.request, exchange.name == nil else { return }
-            self.exchanges[stream]?.name = self.naming(request.head.host, request.head.target)
+            self.exchanges[stream]?.name = self.naming(request.request)
         } else if exchange.response?.hasHead == true {
             self.nameRoute(of: stream)
             if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: stream, report) }
@@ -275,8 +276,10 @@ final class HTTP2Exchanges {
     private func nameRoute(of stream: UInt32) {
         guard let routes, self.exchanges[stream]?.isAnswered == false else { return }
         self.exchanges[stream]?.isAnswered = true
-        guard let template = routes.takeTemplate(ofRequest: Int(stream)) else { return }
-        self.exchanges[stream]?.name?.route = template
+        guard let template = routes.takeTemplate(ofRequest: Int(stream)), let name = self.exchanges[stream]?.name else {
+            return
+        }
+        self.exchanges[stream]?.name = self.routed.name(name, template)
     }
 
     // MARK: Reports
@@ -324,8 +327,7 @@ final class HTTP2Exchanges {
             return
         }
         var record = message.record(of: exchange.id)
-        (record.cookie, record.role) = (self.cookie, self.role)
-        (record.method, record.host, record.route) = (exchange.request?.head.method ?? "", name.host, name.route)
+        (record.cookie, record.role, record.name) = (self.cookie, self.role, name)
         report(isRequest ? .request(record) : .response(record))
     }
 
@@ -365,7 +367,7 @@ final class HTTP2Exchanges {
             responseBeganAt: response?.startedAt,
             responseEndedAt: response?.endedAt ?? time
         )
-        (outcome.method, outcome.host, outcome.route) = (request?.head.method ?? "", name.host, name.route)
+        outcome.name = name
         report(.outcome(outcome))
     }
 

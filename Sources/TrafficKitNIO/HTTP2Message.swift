@@ -5,6 +5,7 @@ import TrafficReport
 struct HTTP2Message {
     private(set) var lengths = HTTP1Scanner.Lengths()
     private(set) var head = HTTP1Head()
+    private(set) var request = HTTP1Head.Request.none
     /// The final one: interim responses (1xx) come before it.
     private(set) var hasHead = false
     /// Of the socket's stream.
@@ -45,13 +46,14 @@ struct HTTP2Message {
             }
         }
         guard !isTrailer else { return }
+        var (method, target, host) = ("", "", "")
         for field in fields {
             switch field.name {
-            case ":method": self.head.method = field.value
-            case ":path": self.head.target = field.value
-            case ":authority": self.head.host = field.value
+            case ":method": method = field.value
+            case ":path": target = field.value
+            case ":authority": host = field.value
             case ":status": self.head.status = UInt16(field.value) ?? 0
-            case "host" where self.head.host.isEmpty: self.head.host = field.value
+            case "host" where host.isEmpty: host = field.value
             case "content-length": self.head.contentLength = UInt64(field.value)
             case "content-encoding":
                 self.head.isEncoded = !field.value.isEmpty && field.value.lowercased() != "identity"
@@ -59,6 +61,7 @@ struct HTTP2Message {
             default: break
             }
         }
+        if !method.isEmpty { self.request = HTTP1Head.Request(method: method, target: target, host: host) }
         self.hasHead = !(100..<200).contains(self.head.status)
     }
 

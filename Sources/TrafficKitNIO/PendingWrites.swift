@@ -5,12 +5,6 @@ import NIOCore
 /// How much that is the channel says (`bufferedWritableBytes`): to the byte, also of a buffer that was taken in part before a reset. A promise
 /// for each write would say it of whole writes, and costs more than to read the messages: NIO chains them.
 struct PendingWrites {
-    enum Part {
-        case bytes(ByteBuffer)
-        /// Of a file, which nobody looks into.
-        case unseen(Int)
-    }
-
     private var parts: [IOData] = []
     private var bytes = 0
     /// Of these, what the channel was told to send.
@@ -27,12 +21,12 @@ struct PendingWrites {
         self.flushedBytes = self.bytes
     }
 
-    /// - Parameter buffered: Bytes that the channel has left.
-    /// - Returns: What the kernel has taken since the last time.
-    mutating func take(leaving buffered: Int) -> [Part] {
-        var taken: [Part] = []
+    /// - Parameters:
+    ///   - buffered: Bytes that the channel has left.
+    ///   - body: Gets what the kernel has taken since the last time: whole parts, and what it took of one that is not over.
+    mutating func take(leaving buffered: Int, _ body: (IOData) -> Void) {
         var left = self.bytes - buffered
-        guard left > 0 else { return taken }
+        guard left > 0 else { return }
         self.bytes -= left
         self.flushedBytes -= min(left, self.flushedBytes)
         var whole = 0
@@ -40,10 +34,10 @@ struct PendingWrites {
             let count = min(left, self.parts[whole].readableBytes)
             left -= count
             if count == self.parts[whole].readableBytes {
-                taken.append(Part(self.parts[whole]))
+                body(self.parts[whole])
                 whole += 1
             } else {
-                taken.append(Self.split(&self.parts[whole], count))
+                body(self.parts[whole].takeFirst(count))
             }
         }
         if whole == self.parts.count {
@@ -51,28 +45,23 @@ struct PendingWrites {
         } else {
             self.parts.removeFirst(whole)
         }
-        return taken
-    }
-
-    private static func split(_ data: inout IOData, _ count: Int) -> Part {
-        switch data {
-        case .byteBuffer(var buffer):
-            let part = buffer.readSlice(length: count)!
-            data = .byteBuffer(buffer)
-            return .bytes(part)
-        case .fileRegion(var region):
-            region.moveReaderIndex(forwardBy: count)
-            data = .fileRegion(region)
-            return .unseen(count)
-        }
     }
 }
 
-extension PendingWrites.Part {
-    init(_ data: IOData) {
-        switch data {
-        case .byteBuffer(let buffer): self = .bytes(buffer)
-        case .fileRegion(let region): self = .unseen(region.readableBytes)
+extension IOData {
+    /// - Parameter count: Bytes, of those that there are.
+    fileprivate mutating func takeFirst(_ count: Int) -> IOData {
+        switch self {
+        case .byteBuffer(var buffer):
+            let part = buffer.readSlice(length: count)!
+            self = .byteBuffer(buffer)
+            return .byteBuffer(part)
+        case .fileRegion(var region):
+            let end = region.readerIndex + count
+            let part = FileRegion(fileHandle: region.fileHandle, readerIndex: region.readerIndex, endIndex: end)
+            region.moveReaderIndex(forwardBy: count)
+            self = .fileRegion(region)
+            return .fileRegion(part)
         }
     }
 }

@@ -37,15 +37,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let role: Role
     private let reporter: TrafficReporter
     private let version: Version
-    private var exchanges: HTTP1Exchanges
-    /// Of a connection with TLS.
-    private var account: TLSAccount?
-    /// In place of both.
-    private var http2: HTTP2Exchanges?
     private let tls: TrafficTLSHandler?
     private let routes: TrafficRoutes?
-    /// Empty between two calls; keeps its memory.
-    private var records: [Report.Record] = []
+    private var traffic: ConnectionTraffic
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
@@ -73,63 +67,34 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.version = version
         self.tls = tls
         self.routes = routes
-        (self.exchanges, self.account) = Self.begin(role, self.reporter, tls, routes, SocketFacts())
-    }
-
-    private static func begin(
-        _ role: Role,
-        _ reporter: TrafficReporter,
-        _ tls: TrafficTLSHandler?,
-        _ routes: TrafficRoutes?,
-        _ socket: SocketFacts,
-        placing: ((Report.Message) -> Report.Message)? = nil
-    ) -> (HTTP1Exchanges, TLSAccount?) {
-        let exchanges = HTTP1Exchanges(
+        self.traffic = ConnectionTraffic(
             role: role.reported,
-            cookie: socket.cookie,
-            // With TLS these are positions in the plaintext, which begins here.
-            sent: tls == nil ? socket.sentBytes : 0,
-            received: tls == nil ? socket.receivedBytes : 0,
+            reporter: self.reporter,
             routes: routes,
-            placing: tls == nil ? nil : placing,
-            makeExchange: { reporter.makeExchange() },
-            naming: { host, target in reporter.name(host: host, target: target) }
+            hasTLS: tls != nil,
+            socket: SocketFacts()
         )
-        let account = TLSAccount(role: role.reported, sent: socket.sentBytes, received: socket.receivedBytes)
-        return (exchanges, tls == nil ? nil : account)
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
         let socket = SocketFacts(of: context)
-        (self.exchanges, self.account) = Self.begin(self.role, self.reporter, self.tls, self.routes, socket) {
-            [unowned self] in
-            self.account?.place(received: $0) ?? $0
-        }
-        if self.version == .http2 { self.beginHTTP2(socket) }
+        self.traffic = ConnectionTraffic(
+            role: self.role.reported,
+            reporter: self.reporter,
+            routes: self.routes,
+            hasTLS: self.tls != nil,
+            socket: socket
+        )
+        if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         // Other channels than those of sockets may not bear to be asked.
         self.asksChannel = self.tls == nil && socket.cookie != 0
         self.tls?.plaintext = self
     }
 
-    private func beginHTTP2(_ socket: SocketFacts) {
-        let reporter = self.reporter
-        self.http2 = HTTP2Exchanges(
-            role: self.role.reported,
-            cookie: socket.cookie,
-            sent: socket.sentBytes,
-            received: socket.receivedBytes,
-            tls: self.account,
-            routes: self.routes,
-            makeExchange: { reporter.makeExchange() },
-            naming: { host, target in reporter.name(host: host, target: target) }
-        )
-        self.account = nil
-    }
-
     /// The handshake is over, and nothing of what was agreed on has passed.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted(let negotiated?) = event as? TLSUserEvent, negotiated == "h2", self.http2 == nil {
-            self.beginHTTP2(SocketFacts(of: context))
+        if case .handshakeCompleted(let negotiated?) = event as? TLSUserEvent, negotiated == "h2" {
+            self.traffic.becomeHTTP2(SocketFacts(of: context))
         }
         if case .inputClosed? = event as? ChannelEvent { self.hasEnded = true }
         context.fireUserInboundEventTriggered(event)
@@ -165,13 +130,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // Before the answer to it.
         self.settle(context)
         let buffer = Self.unwrapInboundIn(data)
-        let time = TrafficClock.nanoseconds()
-        if let http2 = self.http2 {
-            self.collect { http2.received(buffer.readableBytesUInt8Span, at: time, $0) }
-        } else {
-            self.account?.received(plaintext: UInt64(buffer.readableBytes))
-            self.collect { self.exchanges.received(buffer.readableBytesUInt8Span, at: time, $0) }
-        }
+        self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds())
+        self.report()
         context.fireChannelRead(data)
     }
 
@@ -184,7 +144,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             return context.write(data, promise: promise)
         }
         let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess { self.sent([.init(part)]) }
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
+            self.count(sent: part, at: TrafficClock.nanoseconds())
+            self.report()
+        }
         // After us: whoever waits for it may close the connection, which is the end of what counts.
         if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
@@ -201,8 +164,16 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private func settle(_ context: ChannelHandlerContext) {
         // A channel that is closed has forgotten what it had left.
         guard self.writes.flushedBytes > 0, let buffered = Self.bufferedBytes(context) else { return }
-        let taken = self.writes.take(leaving: buffered)
-        if !taken.isEmpty { self.sent(taken) }
+        let time = TrafficClock.nanoseconds()
+        self.writes.take(leaving: buffered) { self.count(sent: $0, at: time) }
+        self.report()
+    }
+
+    private func count(sent part: IOData, at time: UInt64) {
+        switch part {
+        case .byteBuffer(let buffer): self.traffic.sent(buffer.readableBytesUInt8Span, at: time)
+        case .fileRegion(let region): self.traffic.sentUnseen(UInt64(region.readableBytes), at: time)
+        }
     }
 
     /// - Returns: `nil` of a channel that is closed, or doesn't tell.
@@ -226,63 +197,22 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         context.writeAndFlush(Self.wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: sent)
     }
 
-    private func sent(_ parts: [PendingWrites.Part]) {
-        let time = TrafficClock.nanoseconds()
-        self.collect { report in
-            for part in parts {
-                switch part {
-                case .bytes(let buffer):
-                    if let http2 = self.http2 {
-                        http2.sent(buffer.readableBytesUInt8Span, at: time, report)
-                    } else {
-                        self.account?.sent(plaintext: UInt64(buffer.readableBytes))
-                        self.exchanges.sent(buffer.readableBytesUInt8Span, at: time, report)
-                    }
-                case .unseen(let count) where self.http2 == nil:
-                    self.account?.sent(plaintext: UInt64(count))
-                    self.exchanges.sentUnseen(UInt64(count), at: time, report)
-                case .unseen: break  // no library sends a file as a part of an HTTP/2 frame
-                }
-            }
-        }
-    }
-
     /// It is on its way to the TLS handler.
     func received(ciphertext buffer: ByteBuffer) {
-        self.http2?.received(ciphertext: buffer.readableBytesUInt8Span)
-        self.account?.received(ciphertext: buffer.readableBytesUInt8Span)
+        self.traffic.received(ciphertext: buffer.readableBytesUInt8Span)
     }
 
     /// The kernel has it, and all writes that are in it are done.
     func sent(ciphertext buffer: ByteBuffer) {
-        self.account?.sent(ciphertext: buffer.readableBytesUInt8Span)
-        self.collect { self.http2?.sent(ciphertext: buffer.readableBytesUInt8Span, $0) }
+        self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span)
+        self.report()
     }
 
-    /// Reports what `body` makes of bytes.
-    ///
-    /// - Parameter isLast: Nothing comes after it.
-    private func collect(isLast: Bool = false, _ body: ((consuming Report.Record) -> Void) -> Void) {
-        var records: [Report.Record] = []
-        swap(&records, &self.records)
-        body { (record: consuming Report.Record) in records.append(record) }
-        if self.account != nil {
-            // Of messages in the plaintext, those whose bytes of the socket are known by now.
-            for record in records {
-                if case .request = record, self.routes != nil {
-                    self.account?.take(placed: record)
-                } else {
-                    self.account?.take(record)
-                }
-            }
-            records.removeAll(keepingCapacity: true)
-            self.account?.report(of: self.exchanges, isLast: isLast) { records.append($0) }
-        }
-        if !records.isEmpty {
-            self.reporter.report(records)
-            records.removeAll(keepingCapacity: true)
-        }
-        swap(&records, &self.records)
+    private func report() {
+        guard self.traffic.hasRecords else { return }
+        let records = self.traffic.takeRecords()
+        self.reporter.report(records)
+        self.traffic.reuse(records)
     }
 
     // MARK: End
@@ -310,15 +240,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     private func close() {
-        let (ending, time) = (self.ending, TrafficClock.nanoseconds())
-        self.collect(isLast: true) { report in
-            if let http2 = self.http2 {
-                http2.close(ending, at: time, report)
-            } else {
-                self.exchanges.close(ending, at: time, report)
-            }
-        }
-        self.account = nil
+        self.traffic.close(self.ending, at: TrafficClock.nanoseconds())
+        self.report()
     }
 
     /// Of exchanges that are not over.

@@ -12,7 +12,7 @@ struct Hop {
     /// `nil`: a stream.
     let body: UInt64?
     /// `nil`: the app keeps it out, or nobody listens.
-    let name: (host: String, route: String)?
+    let name: Report.Name?
     let startedAt: UInt64
     private let port: UInt16
     private let ticket: UInt64
@@ -24,7 +24,7 @@ struct Hop {
     init(_ request: URLRequest, body: UInt64?, index: UInt16, _ monitor: TrafficMonitor) {
         (self.request, self.body, self.index) = (request, body, index)
         self.exchange = monitor.makeExchange()
-        self.name = monitor.name(host: request.url?.host ?? "", target: request.target)
+        self.name = monitor.name(method: request.method, host: request.url?.host ?? "", target: request.target)
         let port = request.url?.remotePort ?? 0
         self.port = port
         self.ticket = SerialPorts.process.withLock { $0.begin(port: port) }

@@ -32,9 +32,8 @@ extension Hop {
         let growth = growth.flatMap { self.isPossible($0, end) ? $0 : nil }
         var request = self.request(growth, isRepeated: isRepeated)
         var response = self.response(end, growth, isRepeated: isRepeated)
-        (request.host, request.route) = (name.host, name.route)
-        (response.host, response.route) = (name.host, name.route)
-        (response.method, response.exchange, response.hop) = (request.method, request.exchange, request.hop)
+        (request.name, response.name) = (name, name)
+        (response.exchange, response.hop) = (request.exchange, request.hop)
         request.finishedAt = end.startedAt
         return (request, response)
     }
@@ -43,7 +42,7 @@ extension Hop {
     func lonelyRequest(at time: UInt64) -> Report.Message? {
         guard let name = self.name else { return nil }
         var request = self.request(nil, isRepeated: false)
-        (request.host, request.route, request.finishedAt) = (name.host, name.route, time)
+        (request.name, request.finishedAt) = (name, time)
         return request
     }
 
@@ -70,7 +69,6 @@ extension Hop {
         var message = Report.Message(exchange: self.exchange)
         message.hop = self.index
         message.role = .client
-        message.method = self.request.method
         message.startedAt = self.startedAt
         message.bodyBytes = self.body ?? 0
         message.decodedBodyBytes = self.body

@@ -59,15 +59,14 @@ private final class PassiveObserver<Number: Place>: URLProtocol {
     override class func canInit(with request: URLRequest) -> Bool {
         guard let url = request.url, url.remotePort != nil,
             let monitor = Observers.shared.withLock({ $0.monitor(of: self) }),
-            let name = monitor.name(host: url.host ?? "", target: request.target)
+            let name = monitor.name(method: request.method, host: url.host ?? "", target: request.target)
         else { return false }
         var message = Report.Message(exchange: monitor.makeExchange())
         message.startedAt = TrafficClock.nanoseconds()
         message.finishedAt = message.startedAt
         message.role = .client
         message.quality = .estimated
-        message.method = request.method
-        (message.host, message.route) = (name.host, name.route)
+        message.name = name
         // An upload's body is the task's and not here.
         message.bodyBytes = UInt64(request.httpBody?.count ?? 0)
         message.declaredBodyBytes = request.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }

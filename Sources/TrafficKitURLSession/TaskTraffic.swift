@@ -77,7 +77,7 @@ struct TaskTraffic {
         outcome.role = .client
         outcome.ending = ending
         outcome.status = status
-        (outcome.method, outcome.host, outcome.route) = (self.hop.request.method, name.host, name.route)
+        outcome.name = name
         self.monitor.report(.outcome(outcome))
     }
 }

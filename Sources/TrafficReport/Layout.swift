@@ -21,6 +21,23 @@ enum Layout {
 
     static let incomplete: UInt8 = 1
     static let own: UInt8 = 1
+
+    /// Each as its length in two bytes, then UTF-8. One that is too long is cut, between two characters (RFC 3629 section 3).
+    static func encode(_ texts: [String]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for text in texts {
+            let text = text.utf8
+            var end = text.endIndex
+            if text.count > self.longestString {
+                end = text.index(text.startIndex, offsetBy: self.longestString)
+                while text[end] & 0xc0 == 0x80 { end = text.index(before: end) }
+            }
+            let count = UInt16(text.distance(from: text.startIndex, to: end))
+            bytes += [UInt8(truncatingIfNeeded: count), UInt8(truncatingIfNeeded: count >> 8)]
+            bytes += text[..<end]
+        }
+        return bytes
+    }
 }
 
 /// Writes little-endian bytes, one after the other, into memory that has room for them: ``ReportWriter`` has made sure of that.
@@ -39,58 +56,17 @@ struct ByteWriter {
         self.offset += MemoryLayout<Number>.size
     }
 
-    /// Its length in two bytes, then UTF-8.
-    mutating func write(_ name: Name) {
-        self.write(UInt16(truncatingIfNeeded: name.count))
-        let place = UnsafeMutableRawBufferPointer(rebasing: self.memory[self.offset..<self.offset + name.count])
-        let bytes = name.text.utf8
-        // As it is stored, nearly always.
-        let isCopied: Void? = bytes.withContiguousStorageIfAvailable {
-            place.copyMemory(from: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer($0)[..<name.count]))
+    mutating func write(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes {
+            UnsafeMutableRawBufferPointer(rebasing: self.memory[self.offset..<self.offset + $0.count]).copyMemory(
+                from: $0
+            )
         }
-        if isCopied == nil { place.copyBytes(from: bytes.prefix(name.count)) }
-        self.offset += name.count
+        self.offset += bytes.count
     }
 
     mutating func fill(to end: Int) {
         while self.offset < end { self.write(UInt8(0)) }
-    }
-
-    /// A string as it is written: one that is too long is cut, between two characters (RFC 3629 section 3).
-    struct Name {
-        let text: String
-        let count: Int
-
-        init(_ text: String) {
-            let bytes = text.utf8
-            self.text = text
-            guard bytes.count > Layout.longestString else {
-                self.count = bytes.count
-                return
-            }
-            var end = bytes.index(bytes.startIndex, offsetBy: Layout.longestString)
-            while bytes[end] & 0xc0 == 0x80 { end = bytes.index(before: end) }
-            self.count = bytes.distance(from: bytes.startIndex, to: end)
-        }
-    }
-
-    /// What a record is called.
-    struct Names {
-        let method: Name
-        let host: Name
-        let route: Name
-
-        init(_ method: String, _ host: String, _ route: String) {
-            (self.method, self.host, self.route) = (Name(method), Name(host), Name(route))
-        }
-
-        var length: Int { 3 * MemoryLayout<UInt16>.size + self.method.count + self.host.count + self.route.count }
-    }
-
-    mutating func write(_ names: Names) {
-        self.write(names.method)
-        self.write(names.host)
-        self.write(names.route)
     }
 }
 

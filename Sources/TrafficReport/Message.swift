@@ -3,7 +3,7 @@ extension Report {
     ///
     /// `line + header + body + framing` are the bytes of the message as HTTP counts them; with `tls` they are the `bytes` that it took of
     /// the socket.
-    public struct Message: Hashable, Sendable {
+    public struct Message: NamedRecord, Hashable, Sendable {
         /// Of the exchange, unique in the process and never 0.
         public var exchange: UInt64
         /// The exchange that the first hop of a redirect chain was; 0: there is no chain.
@@ -42,10 +42,7 @@ extension Report {
         public var contentClass: ContentClass = .unknown
         /// It was cut off: there should be more.
         public var isIncomplete = false
-        public var method = ""
-        public var host = ""
-        /// A template or a redacted path, never a query.
-        public var route = ""
+        public var name = Name.none
 
         public init(exchange: UInt64) {
             self.exchange = exchange
@@ -80,7 +77,7 @@ extension Report {
     }
 
     /// The end of an exchange.
-    public struct Outcome: Hashable, Sendable {
+    public struct Outcome: NamedRecord, Hashable, Sendable {
         public var exchange: UInt64
         public var chain: UInt64 = 0
         /// `CLOCK_BOOTTIME`, nanoseconds.
@@ -92,9 +89,7 @@ extension Report {
         public var ending: Ending = .unknown
         /// Of the last response; 0 without one.
         public var status: UInt16 = 0
-        public var method = ""
-        public var host = ""
-        public var route = ""
+        public var name = Name.none
 
         public init(exchange: UInt64) {
             self.exchange = exchange

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Why a datagram is none.
 public enum ReportError: Error, Hashable, Sendable {
     /// It does not begin as a report does.
@@ -28,6 +30,7 @@ public struct ReportReader {
         var (reader, start) = try Self.start(of: datagram)
         let count = Int(reader.number(datagram) as UInt16)
         var contents = Contents(header: Self.header(&reader, datagram))
+        var names = NameReader()
         for index in 0..<count {
             guard datagram.count - start >= Layout.recordHeadLength else { throw .truncated(record: index) }
             let rest = datagram.extracting(start..<datagram.count)
@@ -42,7 +45,7 @@ public struct ReportReader {
             let fixed = rest.extracting(Layout.recordHeadLength..<stringsStart)
             let strings = rest.extracting(stringsStart..<length)
             if let type = Layout.RecordType(rawValue: type) {
-                if let record = Self.record(type, fixed, strings) {
+                if let record = Self.record(type, fixed, names.name(strings)) {
                     body(record)
                 } else {
                     contents.malformedRecords += 1
@@ -86,17 +89,17 @@ public struct ReportReader {
     private static func record(
         _ type: Layout.RecordType,
         _ fixed: Span<UInt8>,
-        _ strings: Span<UInt8>
+        _ name: Report.Name?
     ) -> Report.Record? {
         switch type {
-        case .request: Self.message(fixed, strings).map(Report.Record.request)
-        case .response: Self.message(fixed, strings).map(Report.Record.response)
-        case .outcome: Self.outcome(fixed, strings).map(Report.Record.outcome)
+        case .request: Self.message(fixed, name).map(Report.Record.request)
+        case .response: Self.message(fixed, name).map(Report.Record.response)
+        case .outcome: Self.outcome(fixed, name).map(Report.Record.outcome)
         case .connection: Self.connection(fixed).map(Report.Record.connection)
         }
     }
 
-    private static func message(_ fixed: Span<UInt8>, _ strings: Span<UInt8>) -> Report.Message? {
+    private static func message(_ fixed: Span<UInt8>, _ name: Report.Name?) -> Report.Message? {
         var reader = ByteReader()
         var message = Report.Message(exchange: reader.number(fixed))
         message.chain = reader.number(fixed)
@@ -124,13 +127,13 @@ public struct ReportReader {
         message.contentClass = Report.ContentClass(rawValue: reader.number(fixed)) ?? .other
         message.isIncomplete = reader.number(fixed) & Layout.incomplete != 0
         guard message.exchange != 0, message.interval.isPossible, message.cookieBytes <= message.headerBytes,
-            let names = Self.names(strings)
+            let name
         else { return nil }
-        (message.method, message.host, message.route) = names
+        message.name = name
         return message
     }
 
-    private static func outcome(_ fixed: Span<UInt8>, _ strings: Span<UInt8>) -> Report.Outcome? {
+    private static func outcome(_ fixed: Span<UInt8>, _ name: Report.Name?) -> Report.Outcome? {
         var reader = ByteReader()
         var outcome = Report.Outcome(exchange: reader.number(fixed))
         outcome.chain = reader.number(fixed)
@@ -145,8 +148,8 @@ public struct ReportReader {
         outcome.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
         outcome.ending = Report.Ending(rawValue: reader.number(fixed)) ?? .unknown
         outcome.status = reader.number(fixed)
-        guard outcome.exchange != 0, let names = Self.names(strings) else { return nil }
-        (outcome.method, outcome.host, outcome.route) = names
+        guard outcome.exchange != 0, let name else { return nil }
+        outcome.name = name
         return outcome
     }
 
@@ -169,11 +172,26 @@ public struct ReportReader {
     private static func known<Number: Equatable>(_ number: Number, _ none: Number) -> Number? {
         number == none ? nil : number
     }
+}
 
-    private static func names(_ strings: Span<UInt8>) -> (String, String, String)? {
+/// Reads names. Records of the same exchange follow one another: what is written as the last one was is that name.
+private struct NameReader {
+    private var last: Report.Name?
+
+    /// - Returns: `nil` where the strings don't fit.
+    mutating func name(_ strings: Span<UInt8>) -> Report.Name? {
+        if let last, strings.starts(with: last.encoded) { return last }
         var reader = ByteReader()
         guard let method = reader.string(strings), let host = reader.string(strings), let route = reader.string(strings)
         else { return nil }
-        return (method, host, route)
+        self.last = Report.Name(method: method, host: host, route: route)
+        return self.last
+    }
+}
+
+extension Span<UInt8> {
+    fileprivate func starts(with bytes: [UInt8]) -> Bool {
+        self.count >= bytes.count
+            && self.withUnsafeBytes { memcmp($0.baseAddress!, bytes, bytes.count) == 0 }
     }
 }

@@ -10,7 +10,7 @@ public struct ReportWriter: Sendable {
     public var isEmpty: Bool { self.count == 0 }
 
     /// - Returns: Whether there was room. Where there was none, ``finish(_:_:)`` makes some.
-    public mutating func append(_ record: Report.Record) -> Bool {
+    public mutating func append(_ record: borrowing Report.Record) -> Bool {
         switch record {
         case .request(let message): self.append(message, as: .request)
         case .response(let message): self.append(message, as: .response)
@@ -53,37 +53,29 @@ public struct ReportWriter: Sendable {
 
     // MARK: Records
 
-    private mutating func append(_ message: Report.Message, as type: Layout.RecordType) -> Bool {
-        let names = ByteWriter.Names(message.method, message.host, message.route)
-        return self.append(type, Layout.messageLength, names.length) { writer in
-            writer.write(message)
-            writer.write(names)
-        }
+    private mutating func append(_ message: borrowing Report.Message, as type: Layout.RecordType) -> Bool {
+        self.append(type, Layout.messageLength, message.name.encoded) { $0.write(message) }
     }
 
-    private mutating func append(_ outcome: Report.Outcome) -> Bool {
-        let names = ByteWriter.Names(outcome.method, outcome.host, outcome.route)
-        return self.append(.outcome, Layout.outcomeLength, names.length) { writer in
-            writer.write(outcome)
-            writer.write(names)
-        }
+    private mutating func append(_ outcome: borrowing Report.Outcome) -> Bool {
+        self.append(.outcome, Layout.outcomeLength, outcome.name.encoded) { $0.write(outcome) }
     }
 
     private mutating func append(_ connection: Report.Connection) -> Bool {
-        self.append(.connection, Layout.connectionLength, 0) { $0.write(connection) }
+        self.append(.connection, Layout.connectionLength, []) { $0.write(connection) }
     }
 
     /// - Parameters:
     ///   - fixedLength: Of what every record of this type has.
-    ///   - namesLength: Of what follows.
+    ///   - name: What follows.
     @inline(__always)
     private mutating func append(
         _ type: Layout.RecordType,
         _ fixedLength: Int,
-        _ namesLength: Int,
+        _ name: [UInt8],
         _ write: (inout ByteWriter) -> Void
     ) -> Bool {
-        let length = (Layout.recordHeadLength + fixedLength + namesLength + 7) & ~7
+        let length = (Layout.recordHeadLength + fixedLength + name.count + 7) & ~7
         guard self.end + length <= Report.largestDatagram, self.count < UInt16.max else { return false }
         self.memory.withUnsafeMutableBytes { memory in
             var writer = ByteWriter(memory, at: self.end)
@@ -91,6 +83,7 @@ public struct ReportWriter: Sendable {
             writer.write(UInt16(fixedLength))
             writer.write(UInt32(length))
             write(&writer)
+            writer.write(name)
             writer.fill(to: self.end + length)
         }
         self.end += length
@@ -100,7 +93,7 @@ public struct ReportWriter: Sendable {
 }
 
 extension ByteWriter {
-    fileprivate mutating func write(_ message: Report.Message) {
+    fileprivate mutating func write(_ message: borrowing Report.Message) {
         self.write(message.exchange)
         self.write(message.chain)
         self.write(message.cookie)
@@ -127,7 +120,7 @@ extension ByteWriter {
         self.fill(to: self.offset + 3)
     }
 
-    fileprivate mutating func write(_ outcome: Report.Outcome) {
+    fileprivate mutating func write(_ outcome: borrowing Report.Outcome) {
         self.write(outcome.exchange)
         self.write(outcome.chain)
         self.write(outcome.startedAt)

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHPACK
 import Testing
+import TrafficKit
 import TrafficReport
 
 @testable import TrafficKitNIO
@@ -24,7 +25,10 @@ final class HTTP2ExchangesTests {
             self.made += 1
             return self.made
         },
-        naming: { host, target in target.hasPrefix("/private") ? nil : (host, target) }
+        naming: { request in
+            guard !request.target.hasPrefix("/private") else { return nil }
+            return Report.Name(method: request.method, host: request.host, route: request.target)
+        }
     )
 
     private func frame(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> [UInt8] {

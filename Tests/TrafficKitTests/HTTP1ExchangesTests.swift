@@ -29,7 +29,11 @@ struct HTTP1ExchangesTests {
                     last += 1
                     return last
                 },
-                naming: { host, target in target == excluding ? nil : (host, RouteNaming().route(of: target)) }
+                naming: { request in
+                    guard request.target != excluding else { return nil }
+                    let route = RouteNaming().route(of: request.target)
+                    return Report.Name(method: request.method, host: request.host, route: route)
+                }
             )
         }
 

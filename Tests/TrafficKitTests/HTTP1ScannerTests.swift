@@ -202,13 +202,15 @@ struct HTTP1ScannerTests {
     @Test("what a head says is kept, whatever its case and spaces; the rest is not")
     func head() throws {
         var scanner = HTTP1Scanner(.request)
-        var heads: [HTTP1Head] = []
+        var heads: [(HTTP1Head, HTTP1Head.Request?)] = []
         let text =
             "PATCH /a?b=c HTTP/1.1\r\nhOsT:\t api.example:8080 \r\nContent-Type: application/JSON; charset=utf-8\r\n"
             + "content-encoding: br\r\nContent-Length: 2, 2\r\nAuthorization: secret\r\n\r\n{}"
-        scanner.scan(Array(text.utf8).span) { if case .head(let head) = $0 { heads.append(head) } }
-        let head = try #require(heads.first)
-        #expect(head.method == "PATCH" && head.target == "/a?b=c" && head.host == "api.example:8080")
+        scanner.scan(Array(text.utf8).span) {
+            if case .head(let head, let request) = $0 { heads.append((head, request)) }
+        }
+        let (head, request) = try #require(heads.first)
+        #expect(request == .init(method: "PATCH", target: "/a?b=c", host: "api.example:8080"))
         #expect(head.contentClass == .json && head.isEncoded && head.contentLength == 2 && !head.isChunked)
         #expect(!"\(scanner)".contains("secret"))
     }

@@ -39,7 +39,7 @@ struct TrafficMonitorTests {
         monitor.stop()
         #expect(!monitor.isRunning)
         monitor.report(.request(.init(exchange: 3)))
-        #expect(monitor.name(host: "a", target: "/") == nil)
+        #expect(monitor.name(method: "GET", host: "a", target: "/") == nil)
         #expect(monitor.start(.init(socketPath: daemon.path)))
         monitor.report(.request(.init(exchange: 4)))
         monitor.stop()
@@ -79,19 +79,39 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         let reporter = TrafficReporter(monitor)
         reporter.report([.request(.init(exchange: 1))])  // to nobody
-        #expect(reporter.name(host: "a", target: "/b/1") == nil)
+        let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
+        #expect(reporter.name(of: request("/b/1")) == nil)
         monitor.start(.init(socketPath: daemon.path))
-        for _ in 0..<2 { #expect(try #require(reporter.name(host: "a:80", target: "/b/1")) == ("a", "/b/{id}")) }
+        for _ in 0..<2 {
+            #expect(reporter.name(of: request("/b/1")) == .init(method: "GET", host: "a", route: "/b/{id}"))
+        }
         reporter.report([.request(.init(exchange: 2))])
         monitor.stop()
-        #expect(reporter.name(host: "a:80", target: "/b/1") == nil)
+        #expect(reporter.name(of: request("/b/1")) == nil)
         reporter.report([.request(.init(exchange: 3))])
         monitor.start(.init(socketPath: daemon.path, filter: TrafficFilter(exclude: [.init(path: "/b")])))
-        #expect(reporter.name(host: "a:80", target: "/b/1") == nil)
-        #expect(try #require(reporter.name(host: "a:80", target: "/c?d")) == ("a", "/c"))
+        #expect(reporter.name(of: request("/b/1")) == nil)
+        #expect(reporter.name(of: request("/c?d")) == .init(method: "GET", host: "a", route: "/c"))
         reporter.report([.request(.init(exchange: 4))])
         monitor.stop()
         #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+    }
+
+    @Test("a route's name is made once, and is of the request's own method and host")
+    func routes() {
+        var names = RoutedNames()
+        let name = { Report.Name(method: $0, host: $1, route: "/users/1") }
+        let first = names.name(name("GET", "a"), "/users/{id}")
+        #expect(first == .init(method: "GET", host: "a", route: "/users/{id}"))
+        #expect(names.name(name("GET", "a"), "/users/{id}").isIdentical(to: first))
+        let request = name("PUT", "a")
+        for _ in 0..<2 {
+            #expect(names.name(request, "/users/{id}") == .init(method: "PUT", host: "a", route: "/users/{id}"))
+            #expect(
+                names.name(name("GET", "b"), "/users/{id}") == .init(method: "GET", host: "b", route: "/users/{id}")
+            )
+            #expect(names.name(request, "/other") == .init(method: "PUT", host: "a", route: "/other"))
+        }
     }
 
     @Test("observers see everything, side by side and in their order, also without a daemon")
@@ -125,7 +145,7 @@ struct TrafficMonitorTests {
         )
         monitor.start(.init(socketPath: "/nowhere", filter: filter))
         let name = { (host: String, target: String) in
-            monitor.name(host: host, target: target).map { $0.host + $0.route }
+            monitor.name(method: "GET", host: host, target: target).map { $0.host + $0.route }
         }
         #expect(name("API.example:8443", "/users/1?secret=1") == "api.example/users/{id}")
         #expect(name("www.example", "/open/1") == "www.example/open/{id}")
@@ -165,7 +185,7 @@ struct TrafficMonitorTests {
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
         monitor.start(.init(socketPath: "/nowhere", filter: filter))
         let name = { (host: String, target: String, template: String?) in
-            monitor.name(host: host, target: target, template: template).map { $0.host + $0.route }
+            monitor.name(method: "GET", host: host, target: target, template: template).map { $0.host + $0.route }
         }
         for round in 0..<3 {
             for index in 0..<700 {

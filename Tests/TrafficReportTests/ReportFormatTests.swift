@@ -64,6 +64,26 @@ struct ReportFormatTests {
         #expect(cut.host == message.host)
     }
 
+    @Test("a name that comes again is the one before, one that only begins like it is not")
+    func names() throws {
+        let routes = ["/a", "/a", "/ab", "/a", "", "", "/é", "/é"]
+        let records = routes.enumerated().map { index, route in
+            var message = Report.Message(exchange: UInt64(index + 1))
+            message.name = .init(method: "GET", host: "h", route: route)
+            return Report.Record.response(message)
+        }
+        let back = try read(write(records)).records
+        #expect(back == records)
+        let names = back.compactMap { if case .response(let message) = $0 { message.name } else { nil } }
+        let isSame = zip(names, names.dropFirst()).map { $0.isIdentical(to: $1) }
+        #expect(isSame == [true, false, false, false, true, false, true])
+        var bytes = write(records)
+        let last = try #require(bytes.lastIndex(of: 0xa9))
+        bytes[last] = 0xff  // no UTF-8: replaced
+        guard case .response(let message)? = try read(bytes).records.last else { throw ReportError.notAReport }
+        #expect(message.route == "/\u{fffd}\u{fffd}" && message.host == "h")
+    }
+
     @Test("a later library's types and fields are skipped, and an earlier one's missing fields are 0")
     func evolution() throws {
         var bytes = try Golden.request.bytes()

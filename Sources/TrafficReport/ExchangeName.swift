@@ -1,0 +1,74 @@
+extension Report {
+    /// What an exchange is called, the same in all of its records.
+    ///
+    /// It is one reference, to texts that are made once and stay as they are: programs call the same again and again, and every record of an
+    /// exchange has its name.
+    public struct Name: Hashable, Sendable {
+        private final class Texts: Sendable {
+            let method: String
+            let host: String
+            let route: String
+            /// As they are in a record.
+            let encoded: [UInt8]
+
+            init(_ method: String, _ host: String, _ route: String) {
+                (self.method, self.host, self.route) = (method, host, route)
+                self.encoded = Layout.encode([method, host, route])
+            }
+        }
+
+        public static let none = Name(method: "", host: "", route: "")
+
+        private let texts: Texts
+
+        /// - Parameters:
+        ///   - method: RFC 9110 section 9.
+        ///   - host: Without user and port, in lower case.
+        ///   - route: A template or a redacted path, never a query.
+        public init(method: String, host: String, route: String) {
+            self.texts = Texts(method, host, route)
+        }
+
+        public var method: String { self.texts.method }
+        public var host: String { self.texts.host }
+        public var route: String { self.texts.route }
+
+        var encoded: [UInt8] { self.texts.encoded }
+
+        /// It is the very same one, which is seen without a look at the texts.
+        public func isIdentical(to other: Name) -> Bool { self.texts === other.texts }
+
+        public static func == (one: Name, other: Name) -> Bool {
+            one.isIdentical(to: other)
+                || (one.method, one.host, one.route) == (other.method, other.host, other.route)
+        }
+
+        public func hash(into hasher: inout Hasher) {
+            hasher.combine(self.method)
+            hasher.combine(self.host)
+            hasher.combine(self.route)
+        }
+    }
+}
+
+/// A record of an exchange.
+public protocol NamedRecord {
+    var name: Report.Name { get set }
+}
+
+extension NamedRecord {
+    public var method: String {
+        get { self.name.method }
+        set { self.name = .init(method: newValue, host: self.host, route: self.route) }
+    }
+
+    public var host: String {
+        get { self.name.host }
+        set { self.name = .init(method: self.method, host: newValue, route: self.route) }
+    }
+
+    public var route: String {
+        get { self.name.route }
+        set { self.name = .init(method: self.method, host: self.host, route: newValue) }
+    }
+}
