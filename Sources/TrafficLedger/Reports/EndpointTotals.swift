@@ -10,6 +10,29 @@ struct EndpointTotals {
         fileprivate var content: EndpointAccounts.Group
     }
 
+    /// Whose records they are, in the words of the reports.
+    struct Place {
+        fileprivate let role: Report.Role
+        fileprivate let name: Report.Name
+
+        init(_ role: Report.Role, _ name: Report.Name) {
+            (self.role, self.name) = (role, name)
+        }
+    }
+
+    /// Where the last record went: the next one is of the same exchange, as a rule.
+    private struct Last {
+        var group: Int
+        var place: Place
+        var rows: (route: EndpointAccounts.Row, host: EndpointAccounts.Row)
+
+        func isOf(_ group: Group, _ place: Place) -> Bool {
+            self.group == group.route.index && self.place.role == place.role
+                && self.place.name.isIdentical(to: place.name)
+        }
+    }
+
+    private var last: Last?
     private var routes = EndpointAccounts()
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
@@ -24,9 +47,9 @@ struct EndpointTotals {
     }
 
     /// - Parameter content: Where the message belongs, by its exchange's response.
-    mutating func add(_ message: MessageShare, _ group: Group, _ name: EndpointName, _ content: ContentPlace) {
+    mutating func add(_ message: MessageShare, _ group: Group, _ place: Place, _ content: ContentPlace) {
         self.settle(content)
-        self.change(group, name, content.contentClass) { $0.add(message) }
+        self.change(group, place, content.contentClass) { $0.add(message) }
     }
 
     /// - Parameter bytes: Of the exchange's messages.
@@ -34,23 +57,35 @@ struct EndpointTotals {
         _ outcome: Report.Outcome,
         bytes: UInt64,
         _ group: Group,
-        _ name: EndpointName,
+        _ place: Place,
         _ content: ContentPlace
     ) {
         self.settle(content)
-        self.change(group, name, content.contentClass) { $0.add(outcome, bytes: bytes) }
+        self.change(group, place, content.contentClass) { $0.add(outcome, bytes: bytes) }
     }
 
     private mutating func change(
         _ group: Group,
-        _ name: EndpointName,
+        _ place: Place,
         _ contentClass: ContentClass,
         _ change: (inout EndpointAccount) -> Void
     ) {
+        let rows = self.rows(of: place, in: group)
+        self.routes.change(rows.route, change)
+        self.hosts.change(rows.host, change)
+        self.contents.change(self.contentRow(of: contentClass, EndpointRole(place.role), in: group.content), change)
+    }
+
+    private mutating func rows(
+        of place: Place,
+        in group: Group
+    ) -> (route: EndpointAccounts.Row, host: EndpointAccounts.Row) {
+        if let last, last.isOf(group, place) { return last.rows }
+        let name = EndpointName(place.role, host: place.name.host, route: place.name.route)
         let route = self.routes.row(of: name, in: group.route)
-        self.routes.change(route, change)
-        self.hosts.change(self.hostRow(of: name, route, in: group.host), change)
-        self.contents.change(self.contentRow(of: contentClass, name.role, in: group.content), change)
+        let rows = (route, self.hostRow(of: name, route, in: group.host))
+        self.last = Last(group: group.route.index, place: place, rows: rows)
+        return rows
     }
 
     /// A request that waited for its response's class goes where that belongs.

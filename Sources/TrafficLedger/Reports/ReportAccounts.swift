@@ -239,8 +239,7 @@ struct ReportAccounts {
         let share = MessageShare(message, isRequest: isRequest, wire: wire, quality: quality)
         let startedAt = round.wall(message.startedAt)
         let content = self.exchanges.add(message, share, of: sender, group, startedAt: startedAt)
-        let name = EndpointName(message.role, host: message.host, route: message.route)
-        self.endpoints.add(share, group, name, content)
+        self.endpoints.add(share, group, EndpointTotals.Place(message.role, message.name), content)
         return .settled
     }
 
@@ -255,8 +254,7 @@ struct ReportAccounts {
             return
         }
         let (bytes, content) = self.exchanges.end(outcome, of: sender, startedAt: round.wall(outcome.startedAt))
-        let name = EndpointName(outcome.role, host: outcome.host, route: outcome.route)
-        self.endpoints.add(outcome, bytes: bytes, group, name, content)
+        self.endpoints.add(outcome, bytes: bytes, group, EndpointTotals.Place(outcome.role, outcome.name), content)
     }
 
     /// Percentiles are taken once a tick, and what was waited for in vain is missing.
