@@ -50,18 +50,20 @@ struct PendingWritesTests {
     ///
     /// - Parameters:
     ///   - isHalfClosable: The end of one direction is not the connection's.
+    ///   - observer: Sees what is reported, before it is noted.
     ///   - server: Adds handlers to each of its connections.
     ///   - body: What the client does once it is connected.
     /// - Returns: What was reported.
     private static func run(
         isHalfClosable: Bool = false,
+        observer: (any TrafficObserver)? = nil,
         server: @escaping @Sendable (any Channel, TrafficMonitor) throws -> Void,
         client: @escaping @Sendable (any Channel, TrafficMonitor) throws -> Void,
         _ body: (any Channel) async throws -> Void = { _ in }
     ) async throws -> Records {
         let records = Records()
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [observer, records].compactMap(\.self)))
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: isHalfClosable)
             .childChannelInitializer { channel in
@@ -206,6 +208,22 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [length == nil ? .ok : .truncated])
     }
 
+    @Test("whoever observes a record may write on the connection that it is of, at once")
+    func observerWrites() async throws {
+        let answering = AnsweringObserver(Self.noContent)
+        let records = try await Self.run(observer: answering) { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
+            answering.channel.withLock { $0 = channel }
+        } client: { channel, _ in
+            try channel.pipeline.syncOperations.addHandler(Answer { context in context.close(promise: nil) })
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/at/once")))
+        }
+        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(Self.noContent.utf8.count))])
+        #expect(records.requests.count == 1 && records.outcomes.map(\.ending) == [.ok])
+    }
+
     @Test("a channel that is no socket is not asked: it would abort")
     func stream() throws {
         let channel = EmbeddedChannel()
@@ -225,6 +243,21 @@ struct PendingWritesTests {
         _ = try stream.wait()
         #expect(isAdded.withLock { $0 })
         _ = try? channel.finish()
+    }
+
+    /// Answers a request as soon as it is reported.
+    private final class AnsweringObserver: TrafficObserver {
+        let channel = Mutex<(any Channel)?>(nil)
+        private let answer: String
+
+        init(_ answer: String) {
+            self.answer = answer
+        }
+
+        func observe(_ record: Report.Record) {
+            guard case .request = record, let channel = self.channel.withLock({ $0 }) else { return }
+            channel.writeAndFlush(ByteBuffer(string: self.answer), promise: nil)
+        }
     }
 
     private final class Answer: ChannelInboundHandler {
