@@ -43,12 +43,6 @@ public final class CountingProxy: Sendable {
         return port
     }
 
-    static func isListening(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        return Self.connect(descriptor, to: UInt16(port))
-    }
-
     static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
         var address = Self.loopback(port)
         return withUnsafePointer(to: &address) {

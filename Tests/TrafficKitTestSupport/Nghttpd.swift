@@ -13,14 +13,34 @@ public final class Nghttpd: Sendable {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         try Data(repeating: 7, count: 300_000).write(to: self.folder.appending(path: "large"))
         try Data("small".utf8).write(to: self.folder.appending(path: "small"))
-        self.port = try CountingProxy.freePort()
+        let frames = self.folder.appending(path: "frames")
         let path = "\(ProcessInfo.processInfo.environment["PATH"] ?? ""):/usr/sbin"
-        let words = [
-            "env", "PATH=\(path)", "nghttpd", "-v", "-a", "127.0.0.1", "-d", self.folder.path, "\(self.port)",
-            certificates.key, certificates.certificate,
-        ]
-        self.pid = try Tool.start(words, output: self.folder.appending(path: "frames").path)
-        for _ in 0..<500 where !CountingProxy.isListening(self.port) { try await Task.sleep(for: .milliseconds(20)) }
+        for _ in 0..<5 {
+            // Free now; another may be faster, and would answer in its place.
+            let port = try CountingProxy.freePort()
+            let words = [
+                "env", "PATH=\(path)", "nghttpd", "-v", "-a", "127.0.0.1", "-d", self.folder.path, "\(port)",
+                certificates.key, certificates.certificate,
+            ]
+            let pid = try Tool.start(words, output: frames.path)
+            if try await Self.listens(pid, port, frames) {
+                (self.port, self.pid) = (port, pid)
+                return
+            }
+        }
+        throw Tool.Failure(description: "nghttpd found no port")
+    }
+
+    /// - Returns: `false`: it has ended.
+    private static func listens(_ pid: pid_t, _ port: Int, _ output: URL) async throws -> Bool {
+        for _ in 0..<500 {
+            let text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
+            if text.contains("listen 127.0.0.1:\(port)") { return true }
+            var status: Int32 = 0
+            if waitpid(pid, &status, WNOHANG) == pid { return false }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw Tool.Failure(description: "nghttpd does not say that it listens")
     }
 
     /// - Returns: What it has seen; received are the requests.
