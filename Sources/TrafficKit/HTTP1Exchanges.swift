@@ -102,18 +102,24 @@ package struct HTTP1Exchanges {
 
     /// The connection is over, in both directions.
     ///
-    /// - Parameter ending: Of exchanges that are not over.
+    /// - Parameters:
+    ///   - ending: Of exchanges that are not over.
+    ///   - isCut: What was received has no end that the other side has said, which TLS asks for (RFC 8446 section 6.1): a body that goes on to
+    ///     the end is not complete (RFC 9112 section 9.8).
     package mutating func close(
         _ ending: Report.Ending = .truncated,
+        isCut: Bool = false,
         at time: UInt64,
         _ report: (consuming Report.Record) -> Void
     ) {
         guard !self.isClosed else { return }
         self.isClosed = true
         self.records.ending = ending
-        // Where there is no error the stream has had its end.
-        self.scanRequests(.end(isClean: ending == .truncated), time, report)
-        self.scanResponses(.end(isClean: ending == .truncated), time, report)
+        // Where there is no error the stream has had its end. One that was sent has it by closing.
+        let isClean = ending == .truncated
+        let isServer = self.records.role == .server
+        self.scanRequests(.end(isClean: isClean && !(isCut && isServer)), time, report)
+        self.scanResponses(.end(isClean: isClean && !(isCut && !isServer)), time, report)
         self.records.close(
             requests: self.requests.position,
             responses: self.responses.position,

@@ -112,13 +112,15 @@ struct ConnectionTraffic {
         self.keep(&records)
     }
 
-    /// - Parameter ending: Of exchanges that are not over.
-    mutating func close(_ ending: Report.Ending, at time: UInt64) {
+    /// - Parameters:
+    ///   - ending: Of exchanges that are not over.
+    ///   - isCut: The other side has not said that this is the end, as TLS asks for.
+    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) {
         var records = self.records.take()
         if let http2 {
             http2.close(ending, at: time) { records.append($0) }
         } else {
-            self.http1.close(ending, at: time) { records.append($0) }
+            self.http1.close(ending, isCut: isCut, at: time) { records.append($0) }
         }
         self.keep(&records, isLast: true)
         self.account = nil

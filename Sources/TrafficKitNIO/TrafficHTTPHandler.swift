@@ -240,7 +240,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     private func close() {
-        self.traffic.close(self.ending, at: TrafficClock.nanoseconds())
+        // An error that is not the channel's is TLS's: those of HTTP don't come by here.
+        let isCut = self.tls != nil && self.error != nil
+        self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds())
         self.report()
     }
 
