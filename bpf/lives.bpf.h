@@ -15,6 +15,24 @@ static __always_inline u8 sctp_role(const struct sock *sk)
 }
 
 /*
+ * connect(), before the SYN goes out. A socket may connect again after it was disconnected or refused: the times are the last connection's,
+ * and stay when it closes. In this order, so that who reads meanwhile never finds the end of one with the beginning of the next.
+ */
+static __always_inline void begin_handshake(struct traffic_socket *socket)
+{
+	socket->established_boottime_ns = 0;
+	barrier();
+	socket->connecting_boottime_ns = bpf_ktime_get_boot_ns();
+}
+
+/* A socket whose connect() was not seen, an accepted one among them, has no time to go with it. */
+static __always_inline void end_handshake(struct traffic_socket *socket)
+{
+	if (socket->connecting_boottime_ns && !socket->established_boottime_ns)
+		socket->established_boottime_ns = bpf_ktime_get_boot_ns();
+}
+
+/*
  * Connects and listens run in the process, so its name is kept even if it never moves a byte. A connection that is
  * established by the peer's packet has no process yet.
  */
@@ -52,6 +70,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		begin_connecting(socket);
 		begin_connection(socket);
+		begin_handshake(socket);
 		find_owner(socket, current_task());
 		break;
 	case TCP_LISTEN:
@@ -66,6 +85,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 			socket->role = TRAFFIC_ROLE_SERVER;
 		else if (socket->protocol == IPPROTO_SCTP && socket->type == SOCK_STREAM && old_state == TCP_CLOSE)
 			socket->role = sctp_role(sk);
+		end_handshake(socket);
 		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
 		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);

@@ -39,6 +39,7 @@ package enum TrafficRecord {
             state: state,
             openedBoottimeNanoseconds: record.opened_boottime_ns == 0 ? nil : record.opened_boottime_ns,
             closedBoottimeNanoseconds: record.closed_boottime_ns == 0 ? nil : record.closed_boottime_ns,
+            connect: ConnectTimes(record),
             preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
@@ -129,6 +130,14 @@ extension OwnerObservation {
             isKernelThread: isKernelThread,
             payload: PayloadBytes(sent: slot.sent_bytes, received: slot.received_bytes)
         )
+    }
+}
+
+extension ConnectTimes {
+    /// - Returns: `nil` where one of the two is not known, or the kernel was about to write them.
+    fileprivate init?(_ record: traffic_socket) {
+        guard record.connecting_boottime_ns != 0 else { return nil }
+        self.init(beganAt: record.connecting_boottime_ns, endedAt: record.established_boottime_ns)
     }
 }
 

@@ -40,6 +40,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var openedBoottimeNanoseconds: UInt64?
     /// `nil` while it is open.
     public var closedBoottimeNanoseconds: UInt64?
+    /// When a client's socket connected, the last time that it did; `nil`: it has not, or nobody saw it.
+    public var connect: ConnectTimes?
     public var preexisting: Bool
     public var networkNamespace: UInt32
     public var tcp: TCPCounters?
@@ -67,6 +69,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         state: SocketState,
         openedBoottimeNanoseconds: UInt64? = nil,
         closedBoottimeNanoseconds: UInt64? = nil,
+        connect: ConnectTimes? = nil,
         preexisting: Bool = false,
         networkNamespace: UInt32 = 0,
         tcp: TCPCounters? = nil,
@@ -87,6 +90,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.state = state
         self.openedBoottimeNanoseconds = openedBoottimeNanoseconds
         self.closedBoottimeNanoseconds = closedBoottimeNanoseconds
+        self.connect = connect
         self.preexisting = preexisting
         self.networkNamespace = networkNamespace
         self.tcp = tcp
@@ -97,6 +101,23 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.unowned = unowned
         self.isShared = isShared
     }
+}
+
+/// From `SYN_SENT` to `ESTABLISHED`: a connection's handshake as its client's kernel had it. `CLOCK_BOOTTIME`, nanoseconds.
+public struct ConnectTimes: Sendable, Hashable, Codable {
+    /// Before the first SYN went out.
+    public var beganAt: UInt64
+    /// The answer to one was there.
+    public var endedAt: UInt64
+
+    /// - Returns: `nil` for times that can't be.
+    public init?(beganAt: UInt64, endedAt: UInt64) {
+        guard beganAt <= endedAt else { return nil }
+        (self.beganAt, self.endedAt) = (beganAt, endedAt)
+    }
+
+    /// Nanoseconds.
+    public var duration: UInt64 { self.endedAt - self.beganAt }
 }
 
 /// The kernel's own counters of a TCP connection (`struct tcp_sock`), over its whole life.

@@ -152,6 +152,14 @@ struct RecordLayoutTests {
                 Field(name: "urgent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_bytes)),
                 Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
                 Field(name: "early_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.early_bytes)),
+                Field(
+                    name: "connecting_boottime_ns",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.connecting_boottime_ns)
+                ),
+                Field(
+                    name: "established_boottime_ns",
+                    offset: MemoryLayout<traffic_socket>.offset(of: \.established_boottime_ns)
+                ),
                 Field(name: "wire_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_sent)),
                 Field(name: "wire_received", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_received)),
             ]

@@ -55,6 +55,20 @@ struct TrafficRecordTests {
         #expect(seen.closedBoottimeNanoseconds == nil)
     }
 
+    @Test("a connection's time needs both its ends, in this order")
+    func connect() throws {
+        for (began, ended, isKnown) in [(5, 9, true), (5, 5, true), (0, 9, false), (5, 0, false), (9, 5, false)]
+            as [(UInt64, UInt64, Bool)]
+        {
+            let bytes = Self.record {
+                $0.connecting_boottime_ns = began
+                $0.established_boottime_ns = ended
+            }
+            let seen = try TrafficRecord.decode(bytes.span.bytes, seesPackets: true).connect
+            #expect(seen == (isKnown ? ConnectTimes(beganAt: began, endedAt: ended) : nil))
+        }
+    }
+
     @Test(
         "protocol and type name the transport",
         arguments: [

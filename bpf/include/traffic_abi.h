@@ -120,6 +120,9 @@ struct traffic_socket {
 	__s32 urgent_bytes; /* urgent bytes that the stream passed over, less those that recv(MSG_OOB) got */
 	__u32 pad;
 	__u64 early_bytes; /* payload that came in the handshake, in packets for the listener */
+	/* The last connection that a client's socket began, from SYN_SENT to ESTABLISHED; 0: not seen, or not come to that. */
+	__u64 connecting_boottime_ns;
+	__u64 established_boottime_ns;
 	struct traffic_wire wire_sent; /* counted by softirqs too: in cache lines of their own */
 	struct traffic_wire wire_received;
 };
