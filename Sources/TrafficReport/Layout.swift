@@ -4,7 +4,7 @@ enum Layout {
     static let headerLength = 24
     static let recordHeadLength = 8
     static let messageLength = 128
-    static let outcomeLength = 64
+    static let outcomeLength = 72
     static let connectionLength = 80
     /// Bytes of one string. Longer ones are cut between characters.
     static let longestString = 1_024

@@ -80,11 +80,17 @@ extension Report {
     public struct Outcome: NamedRecord, Hashable, Sendable {
         public var exchange: UInt64
         public var chain: UInt64 = 0
+        /// First byte of the request, or, of a library that does not see its sockets, when it began to make a connection;
         /// `CLOCK_BOOTTIME`, nanoseconds.
         public var startedAt: UInt64 = 0
-        /// Nanoseconds.
+        /// From there to the last byte of the response; nanoseconds.
         public var duration: UInt64 = 0
         public var phases = Phases()
+        /// When the TLS handshake of a client's connection was over, in the outcome of the connection's first exchange; `CLOCK_BOOTTIME`,
+        /// nanoseconds. 0: it was not the first, there is no TLS, or nobody knows.
+        ///
+        /// The daemon knows when the connection was established, and makes the phases `connect` and `tls` of the two.
+        public var tlsEndedAt: UInt64 = 0
         public var role: Role = .unknown
         public var ending: Ending = .unknown
         /// Of the last response; 0 without one.
@@ -96,7 +102,8 @@ extension Report {
         }
     }
 
-    /// Microseconds. `nil`: there was no such phase, as of a connection that is used again, or nobody saw it.
+    /// Microseconds. `nil`: there was no such phase, as of a connection that is used again, or the library did not see it. What it does
+    /// not tell of `connect` and `tls` the daemon finds out of the kernel and ``Outcome/tlsEndedAt``.
     public struct Phases: Hashable, Sendable {
         public var dns: UInt32?
         public var connect: UInt32?

@@ -148,6 +148,8 @@ public struct ReportReader {
         outcome.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
         outcome.ending = Report.Ending(rawValue: reader.number(fixed)) ?? .unknown
         outcome.status = reader.number(fixed)
+        _ = reader.number(fixed) as UInt32
+        outcome.tlsEndedAt = reader.number(fixed)
         guard outcome.exchange != 0, let name else { return nil }
         outcome.name = name
         return outcome

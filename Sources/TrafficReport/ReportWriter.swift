@@ -135,6 +135,7 @@ extension ByteWriter {
         self.write(outcome.ending.rawValue)
         self.write(outcome.status)
         self.write(UInt32(0))
+        self.write(outcome.tlsEndedAt)
     }
 
     fileprivate mutating func write(_ connection: Report.Connection) {

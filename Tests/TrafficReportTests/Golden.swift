@@ -76,6 +76,7 @@ struct Golden: Sendable, CustomTestStringConvertible {
         outcome.role = .client
         outcome.ending = .truncated
         outcome.status = 503
+        outcome.tlsEndedAt = 39
         (outcome.method, outcome.host, outcome.route) = ("POST", "bücher.example", "/a/{id}/b")
         return Golden(
             name: "exchange",

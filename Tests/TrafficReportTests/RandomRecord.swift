@@ -54,6 +54,7 @@ extension Report.Outcome {
         outcome.role = .allCases.randomElement(using: &random)!
         outcome.ending = .allCases.randomElement(using: &random)!
         outcome.status = .random(in: 0 ... .max, using: &random)
+        outcome.tlsEndedAt = .random(in: 0 ... .max, using: &random)
         (outcome.method, outcome.host, outcome.route) = randomNames(&random)
         return outcome
     }

@@ -113,6 +113,21 @@ struct ReportFormatTests {
         #expect(try read(header + short).records == [.request(message)])
     }
 
+    @Test("the outcome of a library that knew 64 bytes of it says nothing of TLS, and all else")
+    func shorterOutcome() throws {
+        guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
+        var bytes = try Golden.exchange.bytes()
+        let outcomeStart = 24 + 176
+        bytes.removeSubrange(outcomeStart + 8 + 64..<outcomeStart + 8 + 72)
+        bytes[outcomeStart + 2] -= 8
+        bytes[outcomeStart + 4] -= 8
+        #expect(outcome.tlsEndedAt != 0)
+        outcome.tlsEndedAt = 0
+        let (contents, records) = try read(bytes)
+        #expect(contents.malformedRecords == 0 && contents.skippedRecords == 0)
+        #expect(records == [Golden.exchange.records[0], .outcome(outcome)])
+    }
+
     @Test("what is no report says what it is")
     func refusals() throws {
         let bytes = try Golden.request.bytes()

@@ -44,7 +44,7 @@ def report(cookie, start, end):
     return [
         record(REQUEST, message(1, cookie, start, start, (0, 48), 0, len(line), len(fields)), *names),
         record(RESPONSE, message(1, cookie, start, end, (0, 250), 100, 17, 133, 200, JSON), *names),
-        record(OUTCOME, struct.pack("<QQQQ IIIIII BBH 4x", 1, 0, start, end - start, *phases, CLIENT, OK, 200), *names),
+        record(OUTCOME, struct.pack("<QQQQ IIIIII BBH 4x Q", 1, 0, start, end - start, *phases, CLIENT, OK, 200, 0), *names),
     ]
 
 
