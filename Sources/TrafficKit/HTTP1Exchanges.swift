@@ -49,6 +49,12 @@ package struct HTTP1Exchanges {
         set { self.records.cookie = newValue }
     }
 
+    /// When the connection's TLS handshake was over, of a client; 0: unknown, or there is none.
+    package var tlsEndedAt: UInt64 {
+        get { self.records.tlsEndedAt }
+        set { self.records.tlsEndedAt = newValue }
+    }
+
     /// - Parameters:
     ///   - cookie: Of the socket; 0: unknown.
     ///   - sent: Bytes of the socket's stream that were sent before.

@@ -42,6 +42,8 @@ struct HTTP1Records {
     let role: Report.Role
     /// Of the socket; 0: unknown.
     var cookie: UInt64
+    /// When the connection's TLS handshake was over, for the first exchange to tell; 0: unknown.
+    var tlsEndedAt: UInt64 = 0
     /// Of exchanges with a message that is cut off.
     var ending = Report.Ending.truncated
     private let naming: HTTP1Exchanges.Naming
@@ -278,6 +280,7 @@ struct HTTP1Records {
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = exchange.status
+        if exchange.number == 1 { outcome.tlsEndedAt = self.tlsEndedAt }
         outcome.phases = Report.Phases(
             startedAt: exchange.startedAt,
             requestEndedAt: exchange.requestEndedAt,

@@ -33,6 +33,8 @@ extension HTTPClient.Configuration {
         after previous: Initializer?
     ) -> Initializer {
         { channel in
+            // The client calls this when the connection may be used, which ends the handshake: its HTTP/2 waits for the server's settings, too.
+            let tlsEndedAt = TrafficClock.nanoseconds()
             let before = previous?(channel) ?? channel.eventLoop.makeSucceededVoidFuture()
             return before.hop(to: channel.eventLoop).map {
                 let pipeline = channel.pipeline.syncOperations
@@ -41,7 +43,8 @@ extension HTTPClient.Configuration {
                     role: .client,
                     version: version,
                     monitor: monitor,
-                    behind: try? pipeline.handler(type: NIOSSLClientHandler.self)
+                    behind: try? pipeline.handler(type: NIOSSLClientHandler.self),
+                    tlsEndedAt: tlsEndedAt
                 )
             }
         }

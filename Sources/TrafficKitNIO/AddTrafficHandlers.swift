@@ -5,6 +5,7 @@ extension ChannelPipeline.SynchronousOperations {
     /// Counts the HTTP messages of a connection from here on.
     ///
     /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
+    /// In the latter case nobody knows when it was over: there is no phase `tls`.
     ///
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
@@ -19,12 +20,32 @@ extension ChannelPipeline.SynchronousOperations {
         behind tls: (any ChannelHandler)? = nil,
         routes: TrafficRoutes? = nil
     ) throws {
+        try self.addTrafficHandlers(
+            role: role,
+            version: version,
+            monitor: monitor,
+            behind: tls,
+            tlsEndedAt: 0,
+            routes: routes
+        )
+    }
+
+    /// - Parameter tlsEndedAt: When the client's TLS handshake was over; 0: it is still to come, or nobody knows.
+    package func addTrafficHandlers(
+        role: TrafficHTTPHandler.Role,
+        version: TrafficHTTPHandler.Version,
+        monitor: TrafficMonitor,
+        behind tls: (any ChannelHandler)?,
+        tlsEndedAt: UInt64,
+        routes: TrafficRoutes? = nil
+    ) throws {
         guard let tls else {
             let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, routes: routes)
             return try self.addHandler(handler, position: .first)
         }
         let counter = TrafficTLSHandler()
         let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
+        handler.tlsEndedAt = tlsEndedAt
         try self.addHandler(counter, position: .first)
         try self.addHandler(handler, position: .after(tls))
     }

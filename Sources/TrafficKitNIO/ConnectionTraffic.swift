@@ -14,6 +14,13 @@ struct ConnectionTraffic {
     private var account: TLSAccount?
     /// In place of both.
     private var http2: HTTP2Exchanges?
+    /// When the handshake was over, of a client; 0: unknown.
+    var tlsEndedAt: UInt64 = 0 {
+        didSet {
+            self.http1.tlsEndedAt = self.tlsEndedAt
+            self.http2?.tlsEndedAt = self.tlsEndedAt
+        }
+    }
     /// What is to be reported.
     private var records: [Report.Record] = []
 
@@ -61,6 +68,7 @@ struct ConnectionTraffic {
             makeExchange: { reporter.makeExchange() },
             naming: { reporter.name(of: $0) }
         )
+        self.http2?.tlsEndedAt = self.tlsEndedAt
         self.account = nil
     }
 

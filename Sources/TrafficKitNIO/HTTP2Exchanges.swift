@@ -10,6 +10,8 @@ final class HTTP2Exchanges {
     private struct Exchange {
         let id: UInt64
         let startedAt: UInt64
+        /// Of its connection.
+        let isFirst: Bool
         var name: Report.Name?
         var request: HTTP2Message?
         var response: HTTP2Message?
@@ -48,6 +50,8 @@ final class HTTP2Exchanges {
         }
     }
 
+    /// When the connection's TLS handshake was over, of a client, for the first exchange to tell; 0: unknown, or there is none.
+    var tlsEndedAt: UInt64 = 0
     private let role: Report.Role
     private let cookie: UInt64
     private let naming: HTTP1Exchanges.Naming
@@ -213,8 +217,8 @@ final class HTTP2Exchanges {
     private func begin(_ stream: UInt32, at time: UInt64) -> Bool {
         if self.exchanges[stream] != nil { return true }
         guard stream > self.lastStream, stream % 2 == 1 else { return false }
+        self.exchanges[stream] = Exchange(id: self.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
         self.lastStream = stream
-        self.exchanges[stream] = Exchange(id: self.makeExchange(), startedAt: time)
         return true
     }
 
@@ -361,6 +365,7 @@ final class HTTP2Exchanges {
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = response?.head.status ?? 0
+        if exchange.isFirst { outcome.tlsEndedAt = self.tlsEndedAt }
         outcome.phases = Report.Phases(
             startedAt: exchange.startedAt,
             requestEndedAt: request?.endedAt,

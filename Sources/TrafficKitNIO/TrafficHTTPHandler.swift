@@ -34,6 +34,12 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         case http2
     }
 
+    /// When the connection's TLS handshake was over, of a client; 0: unknown, or there is none. Whoever adds the handler after that has to
+    /// say so.
+    package var tlsEndedAt: UInt64 {
+        get { self.traffic.tlsEndedAt }
+        set { self.traffic.tlsEndedAt = newValue }
+    }
     private let role: Role
     private let reporter: TrafficReporter
     private let version: Version
@@ -78,6 +84,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func handlerAdded(context: ChannelHandlerContext) {
         let socket = SocketFacts(of: context)
+        let tlsEndedAt = self.tlsEndedAt
         self.traffic = ConnectionTraffic(
             role: self.role.reported,
             reporter: self.reporter,
@@ -85,6 +92,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             hasTLS: self.tls != nil,
             socket: socket
         )
+        self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         // Other channels than those of sockets may not bear to be asked.
         self.asksChannel = self.tls == nil && socket.cookie != 0
@@ -93,8 +101,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The handshake is over, and nothing of what was agreed on has passed.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted(let negotiated?) = event as? TLSUserEvent, negotiated == "h2" {
-            self.traffic.becomeHTTP2(SocketFacts(of: context))
+        if case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
+            if self.role == .client { self.tlsEndedAt = TrafficClock.nanoseconds() }
+            if negotiated == "h2" { self.traffic.becomeHTTP2(SocketFacts(of: context)) }
         }
         if case .inputClosed? = event as? ChannelEvent { self.hasEnded = true }
         context.fireUserInboundEventTriggered(event)

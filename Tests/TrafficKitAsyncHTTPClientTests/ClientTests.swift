@@ -100,6 +100,7 @@ struct ClientTests {
 
     @Test("100 exchanges on one connection", arguments: Security.allCases)
     func keepAlive(security: Security) async throws {
+        let start = TrafficClock.nanoseconds()
         let run = try await self.run(security) { client, url in
             for index in 0..<100 {
                 var request = HTTPClientRequest(url: "\(url)/\(index % 3 == 0 ? "none" : "text")?n=\(index)")
@@ -115,6 +116,10 @@ struct ClientTests {
         self.expectLog(run)
         // Decompressed behind us: what is counted is what was on the wire.
         #expect(run.records.responses.contains { $0.framingBytes > 0 && $0.bodyBytes < UInt64(Nginx.text.utf8.count) })
+        // The handshake was the first one's, and over before it.
+        let handshakes = run.records.outcomes.map(\.tlsEndedAt)
+        #expect(handshakes.map { $0 != 0 } == (0..<100).map { $0 == 0 && security != .none })
+        #expect(security == .none || (start...run.records.outcomes[0].startedAt).contains(handshakes[0]))
         #expect(run.records.outcomes.map(\.ending) == (0..<100).map { $0 % 3 == 0 ? .http4xx : .ok })
         #expect(Set(run.records.requests.map(\.route)) == ["/none", "/text"])
         #expect(run.records.connections.count == (security == .none ? 0 : 1))

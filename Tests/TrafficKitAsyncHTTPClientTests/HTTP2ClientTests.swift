@@ -75,5 +75,8 @@ struct HTTP2ClientTests {
         }
         #expect(Set(requests.map(\.route)) == ["/small", "/large", "/none/{id}"])
         #expect(Set(records.outcomes.map(\.ending)) == [.ok, .http4xx])
+        let first = try #require(records.outcomes.min { $0.startedAt < $1.startedAt })
+        #expect(first.route == "/small" && first.tlsEndedAt > 0 && first.tlsEndedAt <= first.startedAt)
+        #expect(records.outcomes.filter { $0.tlsEndedAt != 0 } == [first])
     }
 }

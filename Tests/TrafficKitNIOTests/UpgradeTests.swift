@@ -89,6 +89,8 @@ struct UpgradeTests {
             #expect(records.requests.map(\.route) == ["/chat/{id}"])
             let connection = try #require(records.connections.values.first)
             let isClient = connection.role == .client
+            #expect(records.outcomes.map { $0.tlsEndedAt != 0 } == [isClient && isEncrypted])
+            #expect(records.outcomes.allSatisfy { $0.tlsEndedAt <= $0.startedAt })
             #expect(isClient == (records === here) && records.connections.count == 1)
             let (asked, answered) =
                 isClient
