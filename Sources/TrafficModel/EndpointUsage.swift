@@ -88,7 +88,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
     public var waste: Waste
     /// Bodies of both directions by what they are.
     public var content: [ContentClass: UInt64]
-    /// `nil` before the first exchange ended.
+    /// Of its exchanges, each with `connect` and `tls` where it had these; `nil` before the first one ended.
     public var duration: Durations?
     /// Those that there were.
     public var phases: [ExchangePhase: Phase]

@@ -17,10 +17,14 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
     public var status: UInt16?
     /// `nil` while it goes on.
     public var outcome: ExchangeOutcome?
+    /// First byte of the request; of a library that does not see its sockets, when it began to connect.
     public var startedAt: Timestamp
-    /// Microseconds; `nil` while it goes on.
+    /// Microseconds; `nil` while it goes on. To the last byte of the response, and with the phases before the request: from ``startedAt`` it is
+    /// by so much less.
     public var duration: UInt64?
-    /// Microseconds. A connection that is used again has no `dns`, `connect` and `tls`.
+    /// Microseconds. A connection that is used again has no `dns`, `connect` and `tls`: they are its first exchange's. `connect` is the
+    /// kernel's own, from the socket's `SYN_SENT` to `ESTABLISHED`, unless the library tells; `tls` goes on from there to what the library
+    /// takes for the end of the handshake.
     public var phases: [ExchangePhase: UInt64]
     /// `nil`: no such record came.
     public var request: MessageBytes?

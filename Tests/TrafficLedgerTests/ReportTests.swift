@@ -299,7 +299,7 @@ struct ReportTests {
             let share = MessageShare(message, isRequest: false, wire: 0, quality: .exact)
             #expect(table.add(message, share, of: sender, group, startedAt: time).contentClass == .json)
             if exchange.isMultiple(of: 2) {
-                let (bytes, content) = table.end(.sample(exchange, status: 200), of: sender, startedAt: time)
+                let (_, bytes, content) = table.end(.sample(exchange, status: 200), of: sender, startedAt: time)
                 #expect(bytes == 100 && content.contentClass == .json)
             }
         }

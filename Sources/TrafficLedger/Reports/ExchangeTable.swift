@@ -15,6 +15,8 @@ struct ExchangeTable {
         var contentClass: ContentClass?
         /// Waits for that.
         var request: ContentPlace.Request?
+        /// `nil`: of a server, or nobody saw it.
+        var connection: ConnectionStart?
     }
 
     private struct Ended {
@@ -46,12 +48,15 @@ struct ExchangeTable {
         self.recentKeys.contains(Key(process: process, exchange: outcome.exchange))
     }
 
-    /// - Parameter group: Of the sender.
+    /// - Parameters:
+    ///   - group: Of the sender.
+    ///   - connection: Of the socket that carried the message, where the kernel saw how that was connected.
     mutating func add(
         _ message: Report.Message,
         _ share: MessageShare,
         of sender: ReportSender,
         _ group: EndpointTotals.Group,
+        over connection: ConnectionStart? = nil,
         startedAt: Timestamp
     ) -> ContentPlace {
         let key = Key(process: sender.identity, exchange: message.exchange)
@@ -70,15 +75,16 @@ struct ExchangeTable {
                 )
             )
         }
-        return self.open[key]?.add(message, share, group, startedAt: startedAt) ?? ContentPlace(contentClass: .unknown)
+        return self.open[key]?.add(message, share, group, connection, startedAt: startedAt)
+            ?? ContentPlace(contentClass: .unknown)
     }
 
-    /// - Returns: Bytes of the exchange's messages.
+    /// - Returns: The outcome with what the kernel adds to it, and the bytes of the exchange's messages.
     mutating func end(
         _ outcome: Report.Outcome,
         of sender: ReportSender,
         startedAt: Timestamp
-    ) -> (bytes: UInt64, content: ContentPlace) {
+    ) -> (outcome: Report.Outcome, bytes: UInt64, content: ContentPlace) {
         let key = Key(process: sender.identity, exchange: outcome.exchange)
         var entry =
             self.open.removeValue(forKey: key)
@@ -94,6 +100,8 @@ struct ExchangeTable {
                     startedAt: startedAt
                 )
             )
+        var outcome = outcome
+        if let connection = entry.connection { outcome.complete(with: connection) }
         entry.usage.startedAt = min(entry.usage.startedAt, startedAt)
         entry.usage.outcome = ExchangeOutcome(outcome.ending)
         if outcome.status != 0 { entry.usage.status = outcome.status }
@@ -110,7 +118,7 @@ struct ExchangeTable {
             let oldest = self.recent.removeFirst().usage
             self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange))
         }
-        return (bytes, content)
+        return (outcome, bytes, content)
     }
 
     private mutating func makeRoom(for key: Key) {
@@ -135,9 +143,16 @@ extension ExchangeTable.Open {
         _ message: Report.Message,
         _ share: MessageShare,
         _ group: EndpointTotals.Group,
+        _ connection: ConnectionStart?,
         startedAt: Timestamp
     ) -> ContentPlace {
         self.usage.add(message, share, startedAt: startedAt)
+        if var known = connection {
+            // The socket may have connected to someone else by the time of the response.
+            known.times = self.connection?.times ?? known.times
+            known.isFirst = known.isFirst || self.connection?.isFirst == true
+            self.connection = known
+        }
         guard share.isRequest else {
             let contentClass = ContentClass(message.contentClass)
             self.contentClass = contentClass

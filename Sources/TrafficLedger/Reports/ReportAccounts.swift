@@ -202,6 +202,7 @@ struct ReportAccounts {
         }
         var quality = JoinQuality(message.quality)
         var wire: UInt64 = 0
+        var connection: ConnectionStart?
         if message.cookie != 0 && !message.interval.isEmpty {
             guard message.interval.bytes == message.messageBytes &+ message.tlsBytes else {
                 self.counters.malformedRecords += 1
@@ -232,13 +233,15 @@ struct ReportAccounts {
                 self.claims[socket.serial]?
                 .giveWire(for: message.interval.bytes, of: socket.wireBytes, payload: payload.total) ?? 0
             if !isFromBirth { quality = max(quality, .inferred) }
+            // For its outcome, which does not name the socket and may come when that is forgotten.
+            connection = socket.connect.map { ConnectionStart(times: $0, isFirst: message.interval.from == 0) }
         } else {
             quality = max(quality, .inferred)
         }
         if quality == .exact { self.counters.joined += 1 } else { self.counters.inferred += 1 }
         let share = MessageShare(message, isRequest: isRequest, wire: wire, quality: quality)
         let startedAt = round.wall(message.startedAt)
-        let content = self.exchanges.add(message, share, of: sender, group, startedAt: startedAt)
+        let content = self.exchanges.add(message, share, of: sender, group, over: connection, startedAt: startedAt)
         self.endpoints.add(share, group, EndpointTotals.Place(message.role, message.name), content)
         return .settled
     }
@@ -253,7 +256,11 @@ struct ReportAccounts {
             self.counters.duplicate += 1
             return
         }
-        let (bytes, content) = self.exchanges.end(outcome, of: sender, startedAt: round.wall(outcome.startedAt))
+        let (outcome, bytes, content) = self.exchanges.end(
+            outcome,
+            of: sender,
+            startedAt: round.wall(outcome.startedAt)
+        )
         self.endpoints.add(outcome, bytes: bytes, group, EndpointTotals.Place(outcome.role, outcome.name), content)
     }
 

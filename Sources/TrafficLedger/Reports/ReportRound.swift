@@ -19,6 +19,7 @@ final class ReportRound {
         var payload: PayloadBytes
         var wireBytes: UInt64
         var preexisting: Bool
+        var connect: ConnectTimes?
 
         fileprivate init(_ account: SocketAccount) {
             let bytes = account.bytes
@@ -27,6 +28,7 @@ final class ReportRound {
             self.payload = bytes.payload
             self.wireBytes = (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
             self.preexisting = account.observation.preexisting
+            self.connect = account.observation.connect
         }
     }
 

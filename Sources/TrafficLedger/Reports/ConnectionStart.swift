@@ -1,0 +1,59 @@
+import TrafficModel
+import TrafficReport
+
+/// How the connection began that carried an exchange of a client.
+struct ConnectionStart {
+    /// As the kernel saw it.
+    var times: ConnectTimes
+    /// The exchange has the first byte of the socket's stream: before it there was no other.
+    var isFirst: Bool
+}
+
+extension Report.Outcome {
+    /// Adds the phases `connect` and `tls` to the first exchange of a client's connection, where the library leaves them open: it sees its
+    /// connections when they are made, and the kernel saw how long that took. Nothing is added from times that can't be.
+    mutating func complete(with connection: ConnectionStart) {
+        guard self.role != .server, self.phases.connect == nil,
+            let connect = Report.Phases.microseconds(connection.times.duration)
+        else { return }
+        let established = connection.times.endedAt
+        if established <= self.startedAt {
+            let tls = self.tls(after: established)
+            // Only the first exchange has a handshake to tell of.
+            guard connection.isFirst || tls != nil else { return }
+            self.phases.connect = connect
+            self.extend(by: connection.times.duration)
+            guard let tls, self.phases.tls == nil else { return }
+            self.phases.tls = Report.Phases.microseconds(tls)
+            self.extend(by: tls)
+        } else if connection.isFirst, self.startedAt <= connection.times.beganAt,
+            established - self.startedAt <= self.duration,
+            self.phases.sum + UInt64(connect) <= self.duration / 1_000
+        {
+            // A library that does not see its sockets began to count before it connected.
+            self.phases.connect = connect
+        }
+    }
+
+    /// - Returns: Nanoseconds from there to the end of the handshake, which lies before the request.
+    private func tls(after established: UInt64) -> UInt64? {
+        guard self.tlsEndedAt != 0, established <= self.tlsEndedAt, self.tlsEndedAt <= self.startedAt,
+            Report.Phases.microseconds(self.tlsEndedAt - established) != nil
+        else { return nil }
+        return self.tlsEndedAt - established
+    }
+
+    private mutating func extend(by nanoseconds: UInt64) {
+        let (sum, isTooMuch) = self.duration.addingReportingOverflow(nanoseconds)
+        self.duration = isTooMuch ? .max : sum
+    }
+}
+
+extension Report.Phases {
+    /// - Returns: `nil` where it is longer than a phase can be: 71 minutes.
+    fileprivate static func microseconds(_ nanoseconds: UInt64) -> UInt32? { UInt32(exactly: nanoseconds / 1_000) }
+
+    fileprivate var sum: UInt64 {
+        [self.dns, self.connect, self.tls, self.send, self.wait, self.receive].reduce(0) { $0 + UInt64($1 ?? 0) }
+    }
+}

@@ -1,0 +1,196 @@
+import Testing
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+/// What the kernel adds to the phases of a client's exchanges, in microseconds after an hour of uptime. The request's first byte is at 1,000 and the
+/// response's last at 6,000.
+@Suite("Connections in the ledger")
+struct ConnectionStartTests {
+    private static func time(_ microseconds: UInt64) -> UInt64 { 3_600_000_000_000 + microseconds * 1_000 }
+
+    private static func connect(_ began: UInt64 = 100, _ ended: UInt64 = 400) -> ConnectTimes? {
+        ConnectTimes(beganAt: Self.time(began), endedAt: Self.time(ended))
+    }
+
+    /// A client's socket 7 of process 1.
+    private static func event(_ connect: ConnectTimes?, closed: UInt64? = nil) -> CaptureEvent {
+        let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, received: 1_000, name: "web")
+        return LedgerFixture.socket(7, [owner], closed: closed, connect: connect)
+    }
+
+    private static func fixture(_ connect: ConnectTimes?) -> LedgerFixture {
+        var fixture = LedgerFixture()
+        fixture.absorb(Self.event(connect), .details(LedgerFixture.process(1), .init(name: "web", uid: 33)))
+        return fixture
+    }
+
+    private static func message(_ exchange: UInt64, from: UInt64, isRequest: Bool) -> Report.Message {
+        var message = Report.Message.sample(exchange, from: from, to: from + 100, isRequest: isRequest)
+        message.role = .client
+        return message
+    }
+
+    private static func outcome(
+        _ exchange: UInt64,
+        _ change: (inout Report.Outcome) -> Void = { _ in }
+    ) -> Report.Outcome {
+        var outcome = Report.Outcome.sample(exchange, status: 200)
+        outcome.role = .client
+        outcome.startedAt = Self.time(1_000)
+        outcome.duration = 5_000_000
+        (outcome.phases.send, outcome.phases.wait, outcome.phases.receive) = (100, 4_500, 400)
+        change(&outcome)
+        return outcome
+    }
+
+    private static func messages(_ exchange: UInt64, from: UInt64 = 0) -> [Report.Record] {
+        [
+            .request(self.message(exchange, from: from, isRequest: true)),
+            .response(self.message(exchange, from: from, isRequest: false)),
+        ]
+    }
+
+    /// The phases of one exchange that is reported at once, before `send`, and its duration.
+    private static func told(
+        _ connect: ConnectTimes?,
+        from: UInt64 = 0,
+        _ change: (inout Report.Outcome) -> Void = { _ in }
+    ) throws -> [UInt64?] {
+        var fixture = Self.fixture(connect)
+        fixture.report(self.messages(1, from: from) + [.outcome(self.outcome(1, change))])
+        let exchange = try #require(fixture.snapshot.exchanges?.first)
+        #expect(exchange.outcome == .ok)
+        return [exchange.phases[.connect], exchange.phases[.tls], exchange.duration]
+    }
+
+    @Test("the first exchange has the connection's phases, and is longer by them; the next ones have none")
+    func first() throws {
+        var fixture = Self.fixture(Self.connect())
+        fixture.report(Self.messages(1) + [.outcome(Self.outcome(1) { $0.tlsEndedAt = Self.time(900) })])
+        fixture.report(Self.messages(2, from: 100) + [.outcome(Self.outcome(2))])
+        let exchanges = try #require(fixture.snapshot.exchanges)
+        #expect(exchanges.map { $0.phases[.connect] } == [300, nil])
+        #expect(exchanges.map { $0.phases[.tls] } == [500, nil])
+        #expect(exchanges.map(\.duration) == [5_800, 5_000])
+        for exchange in exchanges { #expect(exchange.phases.values.reduce(0, +) == exchange.duration) }
+        #expect(exchanges.allSatisfy { $0.phases[.dns] == nil && $0.startedAt == exchanges[0].startedAt })
+
+        fixture.tick()
+        let snapshot = fixture.snapshot
+        for endpoints in [snapshot.endpoints, snapshot.groupedEndpoints[.host], snapshot.groupedEndpoints[.type]] {
+            let endpoint = try #require(endpoints?.first)
+            #expect(endpoint.phases[.connect] == .init(count: 1, sum: 300, max: 300))
+            #expect(endpoint.phases[.tls] == .init(count: 1, sum: 500, max: 500))
+            #expect(endpoint.phases[.wait]?.count == 2)
+            let duration = try #require(endpoint.duration)
+            #expect(abs(Double(duration.max) / 5_800 - 1) < 0.01 && abs(Double(duration.p50) / 5_000 - 1) < 0.01)
+        }
+    }
+
+    @Test("with TLS the first exchange is the one that tells of the handshake; without, the one with the first byte")
+    func whichIsFirst() throws {
+        #expect(try Self.told(Self.connect()) == [300, nil, 5_300])
+        // Behind a handshake of 500 bytes.
+        #expect(try Self.told(Self.connect(), from: 500) == [nil, nil, 5_000])
+        #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = Self.time(900) } == [300, 500, 5_800])
+        // The request's report was lost.
+        var fixture = Self.fixture(Self.connect())
+        fixture.report([.response(Self.message(1, from: 0, isRequest: false)), .outcome(Self.outcome(1))])
+        #expect(fixture.snapshot.exchanges?.first?.phases[.connect] == 300)
+        // Nobody knows which socket it was.
+        var nowhere = Self.message(2, from: 0, isRequest: true)
+        (nowhere.cookie, nowhere.quality) = (0, .inferred)
+        fixture.report([.request(nowhere), .outcome(Self.outcome(2) { $0.tlsEndedAt = Self.time(900) })])
+        #expect(fixture.snapshot.exchanges?.last?.phases[.connect] == nil)
+        #expect(fixture.snapshot.exchanges?.last?.duration == 5_000)
+    }
+
+    @Test("a report may come before the kernel's word of the socket, and an end after its last one")
+    func order() throws {
+        var early = LedgerFixture()
+        let other = LedgerFixture.owner(LedgerFixture.process(1), name: "web")
+        early.absorb(
+            LedgerFixture.socket(8, [other]),
+            .details(LedgerFixture.process(1), .init(name: "web", uid: 33))
+        )
+        early.report(Self.messages(1) + [.outcome(Self.outcome(1) { $0.tlsEndedAt = Self.time(900) })])
+        #expect(early.snapshot.exchanges?.isEmpty == true && early.snapshot.capture.reports.early == 3)
+        early.absorb(Self.event(Self.connect()))
+        early.report([])
+        #expect(early.snapshot.exchanges?.map { $0.phases[.connect] } == [300])
+        #expect(early.snapshot.exchanges?.map { $0.phases[.tls] } == [500])
+
+        var late = Self.fixture(Self.connect())
+        late.report([.request(Self.message(1, from: 0, isRequest: true))])
+        // It connects to someone else, ends and is forgotten.
+        late.absorb(Self.event(Self.connect(7_000, 8_000)), Self.event(Self.connect(7_000, 8_000), closed: late.now))
+        late.report([.response(Self.message(1, from: 0, isRequest: false))])
+        late.tick()
+        late.tick(after: 60)
+        #expect(late.socket(7) == nil)
+        late.report([.outcome(Self.outcome(1))])
+        let exchange = try #require(late.snapshot.exchanges?.first)
+        #expect(exchange.outcome == .ok && exchange.phases[.connect] == 300 && exchange.duration == 5_300)
+    }
+
+    @Test("what nobody saw, and times that can't be, give no phase and no time")
+    func impossible() throws {
+        let untouched = [nil, nil, 5_000] as [UInt64?]
+        // Accepted, or older than the daemon.
+        #expect(try Self.told(nil) { $0.tlsEndedAt = Self.time(900) } == untouched)
+        // Established in the middle of the request, after it began to connect; after the end; begun before the request and still at it.
+        #expect(try Self.told(Self.connect(100, 1_001)) == untouched)
+        #expect(try Self.told(Self.connect(5_900, 6_001)) == untouched)
+        #expect(try Self.told(Self.connect(8_000, 9_000)) { $0.tlsEndedAt = Self.time(900) } == untouched)
+        // A handshake that ends before it can begin, or after the request went out.
+        for time in [1, Self.time(399), Self.time(1_001), Self.time(1 << 40), .max] {
+            #expect(try Self.told(Self.connect()) { $0.tlsEndedAt = time } == [300, nil, 5_300])
+            #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = time } == untouched)
+        }
+        // Longer than a phase can be.
+        #expect(
+            try Self.told(Self.connect()) {
+                $0.startedAt = .max
+                $0.tlsEndedAt = .max
+            } == [300, nil, 5_300]
+        )
+        #expect(
+            try Self.told(ConnectTimes(beganAt: 1_000, endedAt: Self.time(400))) == [3_600_000_399, nil, 3_600_005_399]
+        )
+        #expect(
+            try Self.told(ConnectTimes(beganAt: 1, endedAt: 5_000_000_000_000)) {
+                $0.startedAt = 5_000_000_000_000
+            } == untouched
+        )
+        // No duration is too long to grow.
+        #expect(try Self.told(Self.connect()) { $0.duration = .max } == [300, nil, UInt64.max / 1_000])
+        // A server's sockets are not connected; that one says so is no reason.
+        #expect(try Self.told(Self.connect()) { $0.role = .server } == untouched)
+    }
+
+    @Test("what the library tells itself stays as it is")
+    func told() throws {
+        let all = try Self.told(Self.connect()) {
+            ($0.phases.connect, $0.phases.tls, $0.tlsEndedAt) = (120, 130, Self.time(900))
+        }
+        #expect(all == [120, 130, 5_000])
+        let half = try Self.told(Self.connect()) { ($0.phases.tls, $0.tlsEndedAt) = (130, Self.time(900)) }
+        #expect(half == [300, 130, 5_300])
+    }
+
+    @Test("a library that began to count before it connected has it in its duration already")
+    func within() throws {
+        let untouched = [nil, nil, 5_000] as [UInt64?]
+        let unseen = { (outcome: inout Report.Outcome) in outcome.phases = .init() }
+        #expect(try Self.told(Self.connect(1_200, 2_000), unseen) == [800, nil, 5_000])
+        #expect(try Self.told(Self.connect(1_000, 6_000), unseen) == [5_000, nil, 5_000])
+        #expect(try Self.told(Self.connect(1_200, 6_001), unseen) == untouched)
+        #expect(try Self.told(Self.connect(999, 2_000), unseen) == untouched)
+        // Not the first one.
+        #expect(try Self.told(Self.connect(1_200, 2_000), from: 100, unseen) == untouched)
+        // All of its time is told for already.
+        #expect(try Self.told(Self.connect(1_200, 2_000)) == untouched)
+    }
+}
