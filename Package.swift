@@ -312,9 +312,12 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "GroundTruth", "TrafficExport", "TrafficKitTestSupport", "TrafficModel", "TrafficReport", "trafficd",
-                "trafficctl", "trafficexample",
-                "trafficgen", .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                "GroundTruth", "TrafficExport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport",
+                "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd", "trafficctl", "trafficexample",
+                "trafficgen",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             exclude: ["Help"],
             swiftSettings: strict

@@ -61,8 +61,9 @@ struct Exchanges: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "The last requests and responses, and those that go on.",
         discussion: """
-            The newest last; --limit keeps the newest. PHASES has a letter for each tenth of the time: d dns, c connect, t tls, s send, w wait,
-            r receive. A connection that is used again has no d, c and t. Times are UTC.
+            The newest last; --limit keeps the newest. PHASES has a letter for each tenth of TIME:
+            d dns, c connect, t tls, s send, w wait, r receive. Of a connection's exchanges the first
+            alone has d, c and t, which are part of its TIME. Times are UTC.
 
             EXAMPLES
               trafficctl exchanges --limit 20

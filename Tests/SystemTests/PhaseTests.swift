@@ -1,0 +1,330 @@
+import AsyncHTTPClient
+import Foundation
+import FoundationNetworking
+import GroundTruth
+import NIOCore
+import NIOSSL
+import Testing
+import TrafficKit
+import TrafficKitAsyncHTTPClient
+import TrafficKitTestSupport
+import TrafficKitURLSession
+import TrafficModel
+import TrafficReport
+
+extension SystemTests {
+    /// Where the time of a client's exchanges goes, on paths that are slow in one place.
+    @Suite(.tags(.peer), .needsBPF, .needs("python3"))
+    struct PhaseTests {
+        /// Once `count` exchanges of clients have ended, in the order of their starts.
+        private func ended(_ daemon: Daemon, _ count: Int) async throws -> [ExchangeUsage] {
+            let deadline = ContinuousClock.now + .seconds(20)
+            while true {
+                let answer = try await daemon.get("/v1/exchanges")
+                let exchanges = try JSONDecoder().decode(ExchangeReport.self, from: answer.output).exchanges
+                    .filter { $0.role == .client && $0.outcome != nil }
+                if exchanges.count >= count || ContinuousClock.now > deadline {
+                    return exchanges.sorted { $0.startedAt < $1.startedAt }
+                }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+
+        private func expectSum(_ exchange: ExchangeUsage) {
+            let sum = exchange.phases.values.reduce(0, +)
+            let duration = exchange.duration ?? 0
+            #expect(max(sum, duration) - min(sum, duration) <= 1_000, "\(exchange.phases) of \(duration)")
+        }
+
+        // MARK: Connect
+
+        /// Loses the first SYN of each connection: the kernel sends another one after a second.
+        private func loseSYNs(_ namespace: NetworkNamespace, port: UInt16) async throws {
+            let isSYN = "tcp dport \(port) tcp flags & (syn | ack) == syn"
+            for command in [
+                "add table inet lossy",
+                "add set inet lossy seen { type inet_service; flags dynamic; size 65535; }",
+                "add chain inet lossy input { type filter hook input priority 0; }",
+                "add rule inet lossy input \(isSYN) tcp sport @seen accept",
+                "add rule inet lossy input \(isSYN) add @seen { tcp sport } drop",
+            ] { try await namespace.run("nft", command) }
+        }
+
+        /// Seconds from a connection's first SYN to the first SYN-ACK, by the client's port, of what tcpdump prints.
+        private func handshakes(_ dump: String, port: UInt16) -> [UInt16: Double] {
+            var (asked, took): ([UInt16: Double], [UInt16: Double]) = ([:], [:])
+            for line in dump.split(separator: "\n") {
+                let words = line.split(separator: " ").map { $0.filter { $0 != ":" && $0 != "," } }
+                guard words.count > 6, let time = Double(words[0]) else { continue }
+                let ports = [words[2], words[4]].compactMap { $0.split(separator: ".").last.flatMap { UInt16($0) } }
+                switch words[6] {
+                case "[S]" where asked[ports[0]] == nil: asked[ports[0]] = time
+                case "[S.]" where took[ports[1]] == nil: took[ports[1]] = asked[ports[1]].map { time - $0 }
+                default: break
+                }
+            }
+            return took
+        }
+
+        /// One exchange over a socket of its own, reported as another language does it. Prints its port and the call's own microseconds.
+        private static let reporter = """
+            import socket, struct, sys, time
+            sys.path.insert(0, sys.argv[1])
+            from send_report import CLIENT, OK, OUTCOME, REQUEST, RESPONSE, UNKNOWN32, datagram, message, record
+            clock = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            client = socket.socket()
+            before = clock()
+            client.connect(("127.0.0.1", int(sys.argv[2])))
+            connected = clock()
+            line, fields = b"GET /orders/7 HTTP/1.1\\r\\n", b"Host: python.example\\r\\nConnection: close\\r\\n\\r\\n"
+            client.sendall(line + fields)
+            start, answer = clock(), b""
+            while part := client.recv(65536):
+                answer += part
+            end = clock()
+            head = answer.index(b"\\r\\n\\r\\n") + 4
+            status = answer.index(b"\\r\\n") + 2
+            cookie = int.from_bytes(client.getsockopt(socket.SOL_SOCKET, 57, 8), "little")  # SO_COOKIE
+            lengths = [(0, len(line), len(fields)), (len(answer) - head, status, head - status)]
+            names = ("GET", "python.example", "/orders/{id}")
+            phases = (UNKNOWN32,) * 3 + (0, (end - start) // 1000, 0)
+            records = [
+                record(kind, message(1, cookie, start, end, (0, sum(sizes)), *sizes), *names)
+                for kind, sizes in zip((REQUEST, RESPONSE), lengths)
+            ]
+            # As before there was a field for TLS.
+            fixed = struct.pack("<QQQQ IIIIII BBH 4x", 1, 0, start, end - start, *phases, CLIENT, OK, 200)
+            records.append(record(OUTCOME, fixed, *names))
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sender.sendto(datagram(0, records, end), sys.argv[3])
+            print(client.getsockname()[1], (connected - before) // 1000, flush=True)
+            sys.stdin.readline()
+            """
+
+        @Test(
+            "a lost SYN's second is in connect, of the first exchange alone: as tcpdump, curl and the caller have it",
+            .needs("ip", "nft", "tcpdump", "curl", "ss")
+        )
+        func lostSYN() async throws {
+            try await withDaemon { daemon in
+                try await NetworkNamespace.with { namespace in
+                    let inside = try namespace.launcher()
+                    func start(_ command: [String]) throws -> Program {
+                        try Program(inside.program, inside.arguments + command)
+                    }
+                    let port = try freePort()
+                    let example = Machine.programs.directory.appending(path: "trafficexample").path
+                    let options = ["--port", "\(port)", "--report-socket", daemon.directories.reportSocket.path]
+                    let shop = try start([example, "serve"] + options)
+                    let listeners = inside.arguments + ["ss", "-Hltn", "sport = :\(port)"]
+                    while try await tool("ip", listeners).output.isEmpty {
+                        try #require(shop.isRunning, "\(shop.errorText)")
+                        try await Task.sleep(for: .milliseconds(50))
+                    }
+                    try await self.loseSYNs(namespace, port: port)
+                    let dump = try start([
+                        "tcpdump", "-i", "lo", "-n", "-l", "-tt", "--time-stamp-precision=nano", "-Z", "root",
+                        "tcp port \(port) and tcp[tcpflags] & tcp-syn != 0",
+                    ])
+                    while !dump.errorText.contains("listening on") {
+                        try #require(dump.isRunning, "\(dump.errorText)")
+                        try await Task.sleep(for: .milliseconds(50))
+                    }
+
+                    let buy = try start([example, "buy", "--seconds", "1", "--rate", "2"] + options)
+                    #expect(try await buy.exit() == 0, "\(buy.errorText)")
+                    let scripts = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                        .appending(path: "TrafficReportTests").path
+                    let reportSocket = daemon.directories.reportSocket.path
+                    // -B: leaves no compiled script behind.
+                    let python = try start(["python3", "-B", "-c", Self.reporter, scripts, "\(port)", reportSocket])
+                    let line = String(decoding: try await python.line() ?? Data(), as: UTF8.self)
+                    let call = line.split(separator: " ").compactMap { UInt64($0) }
+                    try #require(call.count == 2, "\(python.errorText)")
+                    let curl = try await tool(
+                        "ip",
+                        inside.arguments + [
+                            "curl", "--silent", "--output", "/dev/null", "--write-out", "%{local_port} %{time_connect}",
+                            "http://127.0.0.1:\(port)/orders/1",
+                        ]
+                    )
+
+                    let exchanges = try await self.ended(daemon, 13)
+                    let shopping = exchanges.filter { $0.processName == "trafficexample" }
+                    let other = try #require(exchanges.first { $0.host == "python.example" })
+                    let endpoints = try #require(try await daemon.snapshot().endpoints)
+                    try python.writeLine()
+                    dump.signal(SIGINT)
+                    let handshakes = self.handshakes(
+                        String(decoding: try await dump.rest(), as: UTF8.self),
+                        port: port
+                    )
+                    shop.signal(SIGTERM)
+                    _ = try await shop.exit()
+
+                    try #require(shopping.count >= 12 && shopping.allSatisfy { $0.cookie != nil }, "\(shopping)")
+                    // The client may have several connections.
+                    let connections = Dictionary(grouping: exchanges, by: \.cookie).values
+                    #expect(handshakes.count == connections.count + 1, "\(handshakes)")
+                    for exchanges in connections {
+                        #expect(exchanges.map { $0.phases[.connect] != nil } == exchanges.indices.map { $0 == 0 })
+                        #expect(exchanges[0].duration ?? 0 >= exchanges[0].phases[.connect] ?? .max)
+                    }
+                    #expect(exchanges.allSatisfy { $0.phases[.tls] == nil && $0.phases[.dns] == nil })
+                    for exchange in exchanges { self.expectSum(exchange) }
+                    // A clock tick may be missing of the second.
+                    let connects = connections.compactMap { $0[0].phases[.connect] }
+                    #expect(connects.allSatisfy { $0 >= 990_000 })
+                    // What is on the wire lies within what the kernel has, and that within the call.
+                    let connect = try #require(other.phases[.connect])
+                    let seen = try #require(handshakes[UInt16(call[0])])
+                    #expect(Double(connect) >= seen * 1e6 - 1_000 && connect <= call[1])
+                    // curl, which does not report, has waited as long on the same path.
+                    let words = curl.output.split(whereSeparator: \.isWhitespace)
+                    try #require(words.count == 2, "\(curl)")
+                    let seenOfCurl = try #require(handshakes[UInt16(words[0]) ?? 0])
+                    #expect(seenOfCurl >= 0.99 && Double(words[1]) ?? 0 >= seenOfCurl - 0.001)
+                    #expect(Double(connects.min() ?? 0) >= (handshakes.values.min() ?? 2) * 1e6 - 1_000)
+                    // The endpoints have the same, and no server has connected.
+                    let phases = { (role: EndpointRole) in
+                        endpoints.filter { $0.role == role }.compactMap { $0.phases[.connect] }
+                    }
+                    #expect(phases(.client).reduce(0) { $0 + $1.count } == connections.count)
+                    #expect(phases(.client).reduce(0) { $0 + $1.sum } == connects.reduce(0, +))
+                    #expect(phases(.server).isEmpty)
+                    for endpoint in endpoints where endpoint.phases[.connect] != nil {
+                        #expect(endpoint.duration?.max ?? 0 >= 980_000)
+                    }
+                }
+            }
+        }
+
+        /// Has room for one connection that is not accepted, which it takes up itself. When a client waits for an answer it makes room.
+        private static let crowded = """
+            import socket, time
+            server = socket.socket()
+            server.bind(("127.0.0.1", 0))
+            server.listen(0)
+            filler = socket.create_connection(server.getsockname())
+            port = server.getsockname()[1]
+            print(port, flush=True)
+            SYN_SENT, waiting = "02", False
+            while not waiting:
+                rows = [row.split() for row in open("/proc/net/tcp").readlines()[1:]]
+                waiting = any(row[2].endswith(":%04X" % port) and row[3] == SYN_SENT for row in rows)
+                time.sleep(0.05)
+            server.accept()
+            connection, _ = server.accept()
+            while request := connection.recv(65536):
+                connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
+            """
+
+        @Test("of URLSession, which does not show its sockets, connect is known, too: in what the task took")
+        func session() async throws {
+            try await withDaemon { daemon in
+                let server = try Program(try #require(Machine.path(of: "python3")), ["-c", Self.crowded])
+                let port = String(decoding: try #require(try await server.line()), as: UTF8.self)
+                let monitor = TrafficMonitor()
+                monitor.start(.init(socketPath: daemon.directories.reportSocket.path))
+                let session = TrafficSession(configuration: .ephemeral, monitor: monitor)
+                for _ in 0..<2 {
+                    let url = try #require(URL(string: "http://127.0.0.1:\(port)/crowded"))
+                    _ = try await session.data(for: URLRequest(url: url))
+                }
+                let exchanges = try await self.ended(daemon, 2)
+                session.finishTasksAndInvalidate()
+                monitor.stop()
+                try #require(exchanges.count == 2)
+                #expect(exchanges[0].phases.keys.sorted { $0.rawValue < $1.rawValue } == [.connect])
+                #expect(exchanges[0].phases[.connect] ?? 0 >= 900_000)
+                #expect(exchanges[0].phases[.connect] ?? .max <= exchanges[0].duration ?? 0)
+                #expect(exchanges[1].phases.isEmpty)
+            }
+        }
+
+        // MARK: TLS
+
+        /// Waits between accept() and the handshake, and before each answer. Prints when it had the connection.
+        private static let slow = """
+            import socket, ssl, sys, time
+            certificate, key, handshake, answer = sys.argv[1:]
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                print(server.getsockname()[1], flush=True)
+                connection, _ = server.accept()
+                print(time.clock_gettime_ns(time.CLOCK_BOOTTIME), flush=True)
+                time.sleep(float(handshake))
+                connection = context.wrap_socket(connection, server_side=True)
+                while request := connection.recv(65536):
+                    time.sleep(float(answer))
+                    connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
+            """
+
+        /// Two exchanges of AsyncHTTPClient on one connection, and when the server had accepted that.
+        private func exchanges(
+            _ daemon: Daemon,
+            handshake: Int,
+            answer: Int,
+            _ records: Records
+        ) async throws -> (exchanges: [ExchangeUsage], acceptedAt: UInt64) {
+            let certificates = try await Certificates.local
+            let server = try Program(
+                try #require(Machine.path(of: "python3")),
+                ["-c", Self.slow, certificates.certificate, certificates.key, "\(handshake)", "\(answer)"]
+            )
+            let port = String(decoding: try #require(try await server.line()), as: UTF8.self)
+            let before = try await self.ended(daemon, 0).count
+            let monitor = TrafficMonitor()
+            monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
+            var configuration = HTTPClient.Configuration()
+            var tls = TLSConfiguration.makeClientConfiguration()
+            tls.trustRoots = .file(certificates.authority)
+            configuration.tlsConfiguration = tls
+            configuration.reportTraffic(to: monitor)
+            let client = HTTPClient(configuration: configuration)
+            do {
+                for _ in 0..<2 {
+                    let request = HTTPClientRequest(url: "https://localhost:\(port)/slow")
+                    let response = try await client.execute(request, timeout: .seconds(60))
+                    #expect(try await response.body.collect(upTo: 100).readableBytes == 5)
+                }
+            } catch {
+                try await client.shutdown()
+                throw error
+            }
+            let exchanges = try await self.ended(daemon, before + 2).dropFirst(before)
+            try await client.shutdown()
+            monitor.stop()
+            let accepted = String(decoding: try #require(try await server.line()), as: UTF8.self)
+            return (Array(exchanges), try #require(UInt64(accepted)))
+        }
+
+        @Test("a peer that is slow to shake hands is in tls, one that is slow to answer in wait, and in nothing else")
+        func slowPeer() async throws {
+            try await withDaemon { daemon in
+                let records = (Records(), Records())
+                let start = TrafficClock.nanoseconds()
+                let (slow, acceptedAt) = try await self.exchanges(daemon, handshake: 1, answer: 0, records.0)
+                let (lazy, _) = try await self.exchanges(daemon, handshake: 0, answer: 1, records.1)
+                try #require(slow.count == 2 && lazy.count == 2)
+                for exchanges in [slow, lazy] {
+                    for exchange in exchanges { self.expectSum(exchange) }
+                    #expect(exchanges.map { $0.phases[.connect] != nil } == [true, false])
+                    #expect(exchanges.map { $0.phases[.tls] != nil } == [true, false])
+                }
+                let phase = { (exchange: ExchangeUsage, phase: ExchangePhase) in exchange.phases[phase] ?? 0 }
+                #expect(phase(slow[0], .tls) >= 1_000_000 && phase(slow[0], .tls) > phase(lazy[0], .tls))
+                #expect(phase(slow[0], .connect) < 1_000_000 && phase(lazy[0], .connect) < 1_000_000)
+                #expect(lazy.allSatisfy { phase($0, .wait) >= 1_000_000 })
+                #expect(slow.allSatisfy { phase($0, .wait) < phase(lazy[0], .wait) })
+                #expect((slow + lazy).allSatisfy { phase($0, .send) < 1_000_000 && phase($0, .receive) < 1_000_000 })
+                // The kernel had established it before the server accepted it, and after the client was asked to.
+                let told = try #require(records.0.outcomes.first?.tlsEndedAt)
+                try #require(start < acceptedAt && acceptedAt < told)
+                #expect(phase(slow[0], .tls) >= (told - acceptedAt) / 1_000)
+                #expect(phase(slow[0], .connect) + phase(slow[0], .tls) <= (told - start) / 1_000)
+            }
+        }
+    }
+}
