@@ -117,7 +117,7 @@ public struct ConnectTimes: Sendable, Hashable, Codable {
     }
 
     /// Nanoseconds.
-    public var duration: UInt64 { self.endedAt - self.beganAt }
+    public var duration: UInt64 { self.endedAt - min(self.beganAt, self.endedAt) }
 }
 
 /// The kernel's own counters of a TCP connection (`struct tcp_sock`), over its whole life.

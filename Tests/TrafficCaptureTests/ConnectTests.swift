@@ -16,9 +16,13 @@ extension LiveCaptureTests {
             return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
         }
 
-        private static func makeSocket() throws -> FileHandle {
-            FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        private static func makeSocket(isMPTCP: Bool = false) throws -> FileHandle {
+            let number: Int32 = isMPTCP ? 262 : 0
+            return FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), number) })
         }
+
+        /// Not every kernel has it, nor lets everyone.
+        private static var hasMPTCP: Bool { (try? Self.makeSocket(isMPTCP: true).descriptor) != nil }
 
         private static func loopback(family: Int32 = AF_INET) -> sockaddr_in {
             var address = sockaddr_in()
@@ -100,6 +104,30 @@ extension LiveCaptureTests {
             try self.expect(
                 try capture.last(SocketPair.cookie(client.descriptor))?.connect,
                 within: start...Self.now()
+            )
+        }
+
+        @Test(
+            "is of the socket that the process has, where a connection may take several paths or turns out to take one",
+            .enabled(if: Self.hasMPTCP, "no MPTCP"),
+            arguments: [true, false]
+        )
+        func multipath(peerHasIt: Bool) throws {
+            let capture = try BPFCapture(rung: self.rung)
+            let listener = try Self.makeSocket(isMPTCP: peerHasIt)
+            let client = try Self.makeSocket(isMPTCP: true)
+            let address = try Self.bind(listener)
+            try check("listen") { listen(listener.descriptor, 16) }
+            let start = Self.now()
+            #expect(Self.connect(client, address) == 0)
+            let end = Self.now()
+            let accepted = FileHandle(owning: try check("accept") { accept(listener.descriptor, nil, nil) })
+            #expect(send(client.descriptor, [1], 1, 0) == 1)
+            var byte: UInt8 = 0
+            #expect(recv(accepted.descriptor, &byte, 1, 0) == 1)
+            try self.expect(
+                try capture.last(SocketPair.cookie(client.descriptor))?.connect,
+                within: start...end
             )
         }
 
