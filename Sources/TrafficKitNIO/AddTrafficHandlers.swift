@@ -5,7 +5,7 @@ extension ChannelPipeline.SynchronousOperations {
     /// Counts the HTTP messages of a connection from here on.
     ///
     /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
-    /// In the latter case nobody knows when it was over: there is no phase `tls`.
+    /// In the latter case nobody knows when it was over: a client's first exchange then has no phases `connect` and `tls`.
     ///
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.

@@ -30,6 +30,22 @@ extension SystemTests {
             }
         }
 
+        /// Once a client of `host` has ended an exchange, and the endpoints have all that have ended.
+        private func settled(
+            _ daemon: Daemon,
+            host: String
+        ) async throws -> (exchanges: [ExchangeUsage], endpoints: [EndpointUsage]) {
+            let deadline = ContinuousClock.now + .seconds(20)
+            while true {
+                let exchanges = try await self.ended(daemon, 0)
+                let endpoints = try await daemon.snapshot().endpoints ?? []
+                let outcomes = endpoints.filter { $0.role == .client }.flatMap(\.outcomes.values).reduce(0, +)
+                let isSettled = outcomes == exchanges.count && exchanges.contains { $0.host == host }
+                if isSettled || ContinuousClock.now > deadline { return (exchanges, endpoints) }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+
         private func expectSum(_ exchange: ExchangeUsage) {
             let sum = exchange.phases.values.reduce(0, +)
             let duration = exchange.duration ?? 0
@@ -149,10 +165,9 @@ extension SystemTests {
                         ]
                     )
 
-                    let exchanges = try await self.ended(daemon, 13)
+                    let (exchanges, endpoints) = try await self.settled(daemon, host: "python.example")
                     let shopping = exchanges.filter { $0.processName == "trafficexample" }
                     let other = try #require(exchanges.first { $0.host == "python.example" })
-                    let endpoints = try #require(try await daemon.snapshot().endpoints)
                     try python.writeLine()
                     dump.signal(SIGINT)
                     let handshakes = self.handshakes(
