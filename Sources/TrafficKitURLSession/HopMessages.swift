@@ -144,8 +144,10 @@ extension Hop {
         } else if body == nil {
             message.quality = .estimated
         }
+        // A body whose encoded length nobody knows is one, too.
+        let hasBody = (body ?? end.deliveredBytes) != 0
         message.contentClass =
-            message.bodyBytes == 0 ? .none : .init(mediaType: http.value(forHTTPHeaderField: "Content-Type") ?? "")
+            hasBody ? .init(mediaType: http.value(forHTTPHeaderField: "Content-Type") ?? "") : .none
         return message
     }
 

@@ -9,10 +9,11 @@ import TrafficReport
 /// It hands every request on, once, to one URLSession, and hands back what comes: results, errors, redirects, cookies, connections are those
 /// that a URLSession of the same configuration would have. While the monitor is stopped it does nothing else.
 ///
-/// Exchanges that have their destination for themselves are reported with the bytes of their socket: of plain HTTP to the byte, of TLS
-/// `inferred`, as what of it was encryption can't be told. Where exchanges with one port overlap, or the socket was closed with the
-/// exchange, nobody knows which bytes were whose: these are `inferred`, with what URLSession shows, and without a socket. To find the
-/// socket, all descriptors of the process are looked at before and after an exchange: a system call for each.
+/// Exchanges that have their destination for themselves are reported with the bytes of their socket: of plain HTTP to the byte. Of TLS
+/// they are `inferred`: the body is told where its length is known, and the rest, the fields and a handshake too, is in `tlsBytes`. Where
+/// exchanges with one port overlap, or the socket was closed with the exchange, nobody knows which bytes were whose: these are `inferred`,
+/// with what URLSession shows, and without a socket. To find the socket, all descriptors of the process are looked at before and after an
+/// exchange: a system call for each.
 ///
 /// Downloads to files, streams, web sockets and completion handlers are left out: of those the session shows less than what can be
 /// reported, and what is not wrapped is no different from a URLSession of the app's own. Those can be observed by
