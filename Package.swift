@@ -197,6 +197,13 @@ let package = Package(
             path: "Tests/trafficcheck",
             swiftSettings: strict
         ),
+        // URLSession in a process of its own, which can trust a certificate of the tests.
+        .executableTarget(
+            name: "trafficfetch",
+            dependencies: ["TrafficKit", "TrafficKitURLSession"],
+            path: "Tests/trafficfetch",
+            swiftSettings: strict
+        ),
         // Servers of ours and witnesses of others, for the tests of TrafficKit's integrations.
         .target(
             name: "TrafficKitTestSupport",
@@ -314,7 +321,7 @@ let package = Package(
             dependencies: [
                 "GroundTruth", "TrafficExport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport",
                 "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd", "trafficctl", "trafficexample",
-                "trafficgen",
+                "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),

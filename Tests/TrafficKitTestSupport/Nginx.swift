@@ -1,7 +1,8 @@
 import Foundation
 
 /// nginx with its own counters: `/file` has 300,000 bytes, `/text` comes in chunks if gzip is accepted, `/to/…` redirects to `/file`, uploads
-/// to `/put/…` are kept, and come back from `/br/…` and `/deflate/…` with that content coding. Plain on `port`, TLS 1.2 and 1.3 on `tlsPort`.
+/// to `/put/…` are kept, and come back from `/br/…` and `/deflate/…` with that content coding; what is posted to `/post/…` is read. Plain on
+/// `port`, TLS on `tlsPort`.
 public final class Nginx: Sendable {
     /// A line of its log: plaintext bytes of a request and its response.
     public struct Entry: Hashable, Sendable {
@@ -10,6 +11,10 @@ public final class Nginx: Sendable {
         public var bodyBytes: UInt64
         public var status: UInt16
         public var target: String
+        /// Of nginx's own count; several requests may have the same.
+        public var connection: UInt64
+        /// `TLSv1.3`; `-` where there is none.
+        public var tls: String
     }
 
     /// Half of it is left when it is compressed.
@@ -19,7 +24,8 @@ public final class Nginx: Sendable {
     public let tlsPort: Int
     private let folder: URL
 
-    public init() async throws {
+    /// - Parameter tls: Which versions of TLS it speaks.
+    public init(tls: String = "TLSv1.2 TLSv1.3") async throws {
         let certificates = try await Certificates.local
         self.folder = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
         for name in ["root/put", "tmp"] {
@@ -32,11 +38,18 @@ public final class Nginx: Sendable {
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: self.folder.path)
         try Data(repeating: 7, count: 300_000).write(to: self.folder.appending(path: "root/file"))
         try Data(Self.text.utf8).write(to: self.folder.appending(path: "root/text"))
+        for name in ["file", "text"] {
+            // The same fields in every run: of this time are `Last-Modified` and `ETag`.
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)],
+                ofItemAtPath: self.folder.appending(path: "root/\(name)").path
+            )
+        }
         var ports = (0, 0)
         for attempt in 0... {
             // Free now; another may be faster.
             ports = (try CountingProxy.freePort(), try CountingProxy.freePort())
-            let text = Self.configuration(self.folder.path, ports, certificates)
+            let text = Self.configuration(ports, tls, certificates)
             try Data(text.utf8).write(to: self.folder.appending(path: "nginx.conf"))
             // It comes back when it listens.
             let tool = try await Self.nginx(self.folder, [], mayFail: attempt < 4)
@@ -59,15 +72,17 @@ public final class Nginx: Sendable {
         let text = String(decoding: try Data(contentsOf: self.folder.appending(path: "access.log")), as: UTF8.self)
         return text.split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ")
-            guard words.count == 5, let request = UInt64(words[0]), let response = UInt64(words[1]),
-                let body = UInt64(words[2]), let status = UInt16(words[3])
+            guard words.count == 7, let request = UInt64(words[0]), let response = UInt64(words[1]),
+                let body = UInt64(words[2]), let status = UInt16(words[3]), let connection = UInt64(words[5])
             else { return nil }
             return Entry(
                 requestBytes: request,
                 responseBytes: response,
                 bodyBytes: body,
                 status: status,
-                target: String(words[4])
+                target: String(words[4]),
+                connection: connection,
+                tls: String(words[6])
             )
         }
     }
@@ -80,14 +95,14 @@ public final class Nginx: Sendable {
         }
     }
 
-    private static func configuration(_ folder: String, _ ports: (Int, Int), _ certificates: Certificates) -> String {
+    private static func configuration(_ ports: (Int, Int), _ tls: String, _ certificates: Certificates) -> String {
         """
         \(getuid() == 0 ? "user root;" : "")
         worker_processes 1;
         pid nginx.pid;
         events { worker_connections 256; }
         http {
-            log_format counts '$request_length $bytes_sent $body_bytes_sent $status $request_uri';
+            log_format counts '$request_length $bytes_sent $body_bytes_sent $status $request_uri $connection $ssl_protocol';
             access_log access.log counts;
             keepalive_requests 10000;
             absolute_redirect off;
@@ -99,12 +114,14 @@ public final class Nginx: Sendable {
                 listen 127.0.0.1:\(ports.1) ssl;
                 ssl_certificate \(certificates.certificate);
                 ssl_certificate_key \(certificates.key);
-                ssl_protocols TLSv1.2 TLSv1.3;
+                ssl_protocols \(tls);
                 root root;
                 location / { }
                 location /text { gzip on; gzip_types *; }
                 location /to/ { return 302 /file; }
                 location /put/ { dav_methods PUT; }
+                location /post/ { proxy_pass http://127.0.0.1:\(ports.0)/posted/; }
+                location /posted/ { access_log off; return 200 posted; }
                 location /br/ { alias root/put/; add_header Content-Encoding br; }
                 location /deflate/ { alias root/put/; add_header Content-Encoding deflate; }
             }
