@@ -1,3 +1,6 @@
+import Foundation
+import TrafficModel
+
 /// One scenario against one daemon.
 public struct AccuracyCheck: Sendable {
     public enum Outcome: Sendable {
@@ -25,10 +28,11 @@ public struct AccuracyCheck: Sendable {
         arguments: [String] = [],
         in watch: WireWatch? = nil
     ) async throws -> AccuracyCheck {
+        let reports = try await daemon.latestSnapshot().capture.reports
         let generator = try Generator(
             programs,
             scenario: scenario,
-            arguments: arguments,
+            arguments: ["--report-socket", daemon.directories.reportSocket.path] + arguments,
             launcher: watch?.lab.near.launcher
         )
         let truth = try await generator.result()
@@ -41,7 +45,7 @@ public struct AccuracyCheck: Sendable {
                 acrossNamespaces: truth.acrossNamespaces
             )
         }
-        let outcome = try await self.compare(truth, generator, daemon)
+        let outcome = try await self.compare(truth, generator, daemon, since: reports)
         return AccuracyCheck(
             scenario: scenario,
             outcome: outcome,
@@ -64,16 +68,34 @@ public struct AccuracyCheck: Sendable {
         return (AccuracyCheck(scenario: scenario, outcome: try await self.compare(truth, generator, daemon)), daemon)
     }
 
+    /// Once the daemon has made up its mind about every record: a claim that its counts do not bear out may wait for them.
+    private static func snapshot(
+        _ daemon: Daemon,
+        after reports: GeneratorResult.Reports,
+        since before: ReportCounters
+    ) async throws -> Snapshot {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while true {
+            let snapshot = try await daemon.snapshot()
+            let now = snapshot.capture.reports
+            let settled = now.joined + now.rejected - before.joined - before.rejected
+            if settled >= reports.joined + reports.rejected || ContinuousClock.now > deadline { return snapshot }
+        }
+    }
+
     /// Compares twice: with the sockets open, and after they were closed.
     private static func compare(
         _ truth: GeneratorResult,
         _ generator: Generator,
-        _ daemon: Daemon
+        _ daemon: Daemon,
+        since reports: ReportCounters = ReportCounters()
     ) async throws -> Outcome {
-        let held = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: true)
+        let open = try await self.snapshot(daemon, after: truth.reports, since: reports)
+        let held = Comparison(truth: truth, snapshot: open, socketsHeld: true, since: reports)
         try generator.goOn()
         try await generator.exit()
-        let closed = Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: false)
+        let after = try await daemon.snapshot()
+        let closed = Comparison(truth: truth, snapshot: after, socketsHeld: false, since: reports)
         return .compared(
             bytes: truth.bytes,
             off: max(held.processDifference, closed.processDifference),

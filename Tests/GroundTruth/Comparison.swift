@@ -14,18 +14,27 @@ public struct Comparison {
     private let truth: GeneratorResult
     private let snapshot: Snapshot
     private let socketsHeld: Bool
+    private let reports: ReportCounters
     public private(set) var differences: [Difference] = []
 
     /// - Parameters:
     ///   - socketsHeld: The generator still holds its sockets open, so each must be listed. The daemon lists closed ones for a
     ///     short time only; where they are still listed, they must be right.
-    public init(truth: GeneratorResult, snapshot: Snapshot, socketsHeld: Bool) {
+    ///   - reports: What the daemon had been told before.
+    public init(
+        truth: GeneratorResult,
+        snapshot: Snapshot,
+        socketsHeld: Bool,
+        since reports: ReportCounters = ReportCounters()
+    ) {
         self.truth = truth
         self.snapshot = snapshot
         self.socketsHeld = socketsHeld
+        self.reports = reports
         self.compareSockets()
         self.compareProcesses()
         self.compareExcluded()
+        self.compareReports()
         var loss = snapshot.capture.loss
         loss.missedRuns = 0  // what a missed call costs shows in the bytes
         if loss.isLossy { self.differ("loss", expected: "none", actual: "\(loss)") }
@@ -118,6 +127,11 @@ public struct Comparison {
             actual: socket.bytes.payload.sent + self.uncounted(socket.bytes)
         )
         self.compare("\(subject) total received", expected: sum.received, actual: socket.bytes.payload.received)
+        self.compare(
+            "\(subject) explained",
+            expected: tallies.reduce(0) { $0 + $1.explained },
+            actual: socket.explained
+        )
         self.compareAttributes(of: socket, subject, with: tallies)
     }
 
@@ -157,6 +171,7 @@ public struct Comparison {
             let offSent = self.compare("\(subject) sent", expected: process.sent, actual: payload.sent)
             let offReceived = self.compare("\(subject) received", expected: process.received, actual: payload.received)
             self.processDifference += offSent + offReceived
+            self.compare("\(subject) explained", expected: process.explained, actual: counted?.explained ?? 0)
             if let counted, counted.details.name != process.name {
                 self.differ("\(subject) name", expected: process.name, actual: counted.details.name)
             }
@@ -167,6 +182,25 @@ public struct Comparison {
         let listed = Set((self.snapshot.sockets ?? []).map(\.cookie.rawValue))
         for cookie in self.truth.excluded where listed.contains(cookie) {
             self.differ("socket \(cookie)", expected: "not listed: no internet socket", actual: "listed")
+        }
+    }
+
+    // MARK: Reports
+
+    private mutating func compareReports() {
+        let (before, after, truth) = (self.reports, self.snapshot.capture.reports, self.truth.reports)
+        let counters: [(String, KeyPath<ReportCounters, UInt64>, UInt64)] = [
+            ("joined", \.joined, truth.joined), ("inferred", \.inferred, 0),
+            ("duplicate", \.duplicate, truth.duplicate),
+            ("foreign", \.foreign, truth.foreign), ("impossible", \.impossible, truth.impossible),
+            ("rejected", \.rejected, truth.rejected), ("missing", \.missingDatagrams, 0), ("dropped", \.dropped, 0),
+        ]
+        for (name, counter, expected) in counters {
+            self.compare(
+                "reports \(name)",
+                expected: expected,
+                actual: after[keyPath: counter] - before[keyPath: counter]
+            )
         }
     }
 }

@@ -24,12 +24,14 @@ public struct GeneratorResult: Sendable, Decodable {
         public var remote: Address?
         public var sent: UInt64
         public var received: UInt64
+        /// Of both, what it has told the daemon the purpose of.
+        public var explained: UInt64
 
         enum CodingKeys: String, CodingKey {
             case cookie, pid
             case startBoottimeTicks = "start_boottime_ticks"
             case transport = "protocol"
-            case family, open, role, remote, sent, received
+            case family, open, role, remote, sent, received, explained
         }
     }
 
@@ -46,14 +48,25 @@ public struct GeneratorResult: Sendable, Decodable {
         public var networkNamespace: UInt32
         public var sent: UInt64
         public var received: UInt64
+        public var explained: UInt64
 
         enum CodingKeys: String, CodingKey {
             case pid
             case startBoottimeTicks = "start_boottime_ticks"
             case name
             case networkNamespace = "network_namespace"
-            case sent, received
+            case sent, received, explained
         }
+    }
+
+    /// What the daemon shall say to the records that it was told.
+    public struct Reports: Sendable, Decodable {
+        public var joined: UInt64
+        public var duplicate: UInt64
+        public var foreign: UInt64
+        public var impossible: UInt64
+
+        public var rejected: UInt64 { self.duplicate + self.foreign + self.impossible }
     }
 
     public var scenario: String
@@ -67,6 +80,7 @@ public struct GeneratorResult: Sendable, Decodable {
     public var processes: [Process]
     /// Cookies of sockets that must not be counted.
     public var excluded: [UInt64]
+    public var reports: Reports
 
     /// What raw sockets of TCP's protocol number received: copies of the segments of TCP's own sockets.
     var copiedBytes: UInt64 {
@@ -79,7 +93,7 @@ public struct GeneratorResult: Sendable, Decodable {
         case acrossNamespaces = "across_namespaces"
         case reason, notes
         case clockTicksPerSecond = "clock_ticks_per_second"
-        case sockets, processes, excluded
+        case sockets, processes, excluded, reports
     }
 
     public var bytes: UInt64 { self.processes.reduce(0) { $0 + $1.sent + $1.received } }

@@ -40,6 +40,20 @@ extension SystemTests {
             wrong.processes?[process].identity.startBoottimeNanoseconds += 1_000_000_000
             #expect(self.differences(truth, wrong).count >= 1)
 
+            // Nothing was reported: a byte that is explained is too much, for the socket and for its process.
+            wrong = snapshot
+            wrong.sockets?[index].explained = 1
+            wrong.processes?[process].explained = 1
+            #expect(self.differences(truth, wrong).count == 2)
+
+            wrong = snapshot
+            wrong.capture.reports.foreign = 1
+            #expect(
+                self.differences(truth, wrong) == [
+                    "reports foreign: expected 0, counted 1", "reports rejected: expected 0, counted 1",
+                ]
+            )
+
             var other = truth
             other.excluded = [truth.sockets[0].cookie]
             #expect(self.differences(other, snapshot).count == 1)

@@ -36,6 +36,7 @@ struct options {
 	unsigned long count; /* 0: the scenario's own default */
 	unsigned long rate;
 	unsigned long seconds;
+	const char *report_socket; /* the daemon's, for programs that cooperate; NULL: there is none */
 };
 
 extern struct options options;
@@ -90,6 +91,9 @@ struct tally *account(int fd); /* this process's of this socket, for sent_in_all
 void sent_in_all(struct tally *tally, uint64_t bytes); /* for a process that died before it could tell */
 void take_new_name(void); /* after exec */
 void exclude(int fd); /* must not appear in any account */
+void explained(int fd, uint64_t bytes); /* what this process has told the daemon of a socket's bytes, and it shall believe */
+enum verdict { JOINED, DUPLICATE, FOREIGN, IMPOSSIBLE, VERDICTS };
+void expect_verdict(enum verdict verdict, unsigned int records); /* what it shall say to so many more records of such a report */
 
 /* result.c */
 void print_result(const struct scenario *scenario, const char *phase);

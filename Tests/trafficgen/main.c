@@ -44,6 +44,7 @@ static const char usage[] =
 	"  --hold S       keep the sockets open after printing, until a line on standard input or S seconds\n"
 	"  --pause        stop halfway, print, and wait for a line on standard input before going on\n"
 	"  --count N, --rate N, --seconds N    amounts, for scenarios that have them\n"
+	"  --report-socket FILE    the daemon's, for programs that tell it what their bytes are for\n"
 	"  --timeout S    give up after S seconds without progress (120)\n"
 	"  --list         name and summary of each scenario; --list-all adds the large ones\n"
 	"\n"
@@ -85,7 +86,7 @@ static unsigned long number(const char *text)
 	return value;
 }
 
-enum option_key { ADDRESS = 1, PEER_NAMESPACE, HOLD, PAUSE, COUNT, RATE, SECONDS, TIMEOUT, LIST, LIST_ALL, HELP };
+enum option_key { ADDRESS = 1, PEER_NAMESPACE, HOLD, PAUSE, COUNT, RATE, SECONDS, REPORT_SOCKET, TIMEOUT, LIST, LIST_ALL, HELP };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, ADDRESS },
@@ -95,6 +96,7 @@ static const struct option long_options[] = {
 	{ "count", required_argument, NULL, COUNT },
 	{ "rate", required_argument, NULL, RATE },
 	{ "seconds", required_argument, NULL, SECONDS },
+	{ "report-socket", required_argument, NULL, REPORT_SOCKET },
 	{ "timeout", required_argument, NULL, TIMEOUT },
 	{ "list", no_argument, NULL, LIST },
 	{ "list-all", no_argument, NULL, LIST_ALL },
@@ -124,6 +126,7 @@ int main(int argc, char **argv)
 		case COUNT: options.count = number(optarg); break;
 		case RATE: options.rate = number(optarg); break;
 		case SECONDS: options.seconds = number(optarg); break;
+		case REPORT_SOCKET: options.report_socket = optarg; break;
 		case TIMEOUT: timeout_seconds = number(optarg); break;
 		case LIST:
 		case LIST_ALL: list_scenarios(key == LIST_ALL); return 0;

@@ -51,7 +51,8 @@ static const char *role_name(char role)
 
 static void print_bytes(const struct tally *tally)
 {
-	printf("\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}", tally->sent, tally->received);
+	printf("\"sent\":%" PRIu64 ",\"received\":%" PRIu64 ",\"explained\":%" PRIu64 "}", tally->sent, tally->received,
+	       tally->explained);
 }
 
 static void print_owner(const struct tally *tally)
@@ -104,7 +105,7 @@ static void print_processes(void)
 			seen = same_process(&world->tallies[j], first);
 		if (seen)
 			continue;
-		total.sent = total.received = 0;
+		total.sent = total.received = total.explained = 0;
 		for (uint32_t j = i; j < world->tally_count; j++) {
 			const struct tally *other = &world->tallies[j];
 
@@ -112,6 +113,7 @@ static void print_processes(void)
 				continue;
 			total.sent += other->sent;
 			total.received += other->received;
+			total.explained += other->explained;
 		}
 		printf("%s{", separator);
 		print_owner(&total);
@@ -136,6 +138,17 @@ static void print_excluded(void)
 	printf("]");
 }
 
+/* By the names of the daemon's counters. */
+static void print_reports(void)
+{
+	static const char *const names[VERDICTS] = { "joined", "duplicate", "foreign", "impossible" };
+
+	printf(",\"reports\":{");
+	for (int i = 0; i < VERDICTS; i++)
+		printf("%s\"%s\":%" PRIu64, i ? "," : "", names[i], world->verdicts[i]);
+	printf("}");
+}
+
 void print_result(const struct scenario *scenario, const char *phase)
 {
 	struct utsname name;
@@ -151,6 +164,7 @@ void print_result(const struct scenario *scenario, const char *phase)
 	print_sockets();
 	print_processes();
 	print_excluded();
+	print_reports();
 	printf("}\n");
 	fflush(stdout);
 }

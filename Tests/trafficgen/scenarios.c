@@ -16,6 +16,7 @@ const struct scenario *const scenario_tables[] = {
 	transport_scenarios,
 	packet_scenarios,
 	offload_scenarios,
+	report_scenarios,
 	sharing_scenarios,
 	prefork_scenarios,
 	process_scenarios,

@@ -19,6 +19,7 @@ extern const struct scenario protocol_scenarios[];
 extern const struct scenario transport_scenarios[];
 extern const struct scenario packet_scenarios[];
 extern const struct scenario offload_scenarios[];
+extern const struct scenario report_scenarios[];
 extern const struct scenario sharing_scenarios[];
 extern const struct scenario prefork_scenarios[];
 extern const struct scenario process_scenarios[];

@@ -183,6 +183,16 @@ void exclude(int fd)
 	tally_of(fd)->excluded = true;
 }
 
+void explained(int fd, uint64_t bytes)
+{
+	__atomic_fetch_add(&tally_of(fd)->explained, bytes, __ATOMIC_RELAXED);
+}
+
+void expect_verdict(enum verdict verdict, unsigned int records)
+{
+	__atomic_fetch_add(&world->verdicts[verdict], records, __ATOMIC_RELAXED);
+}
+
 ssize_t sent(int fd, ssize_t result)
 {
 	if (result > 0)

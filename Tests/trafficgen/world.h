@@ -2,6 +2,8 @@
 #ifndef WORLD_H
 #define WORLD_H
 
+#include "generator.h"
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +20,7 @@ struct tally {
 	uint64_t network_namespace;
 	uint64_t sent;
 	uint64_t received;
+	uint64_t explained; /* of both, by reports to the daemon */
 	pid_t pid;
 	int family, type, protocol;
 	struct sockaddr_in6 local, remote; /* or struct sockaddr_in */
@@ -35,6 +38,7 @@ struct world {
 	uint16_t ports[4]; /* for each address, the server's */
 	char reason[160]; /* why the run is skipped */
 	char notes[400];
+	uint64_t verdicts[VERDICTS]; /* that the daemon shall give on reports */
 	uint32_t tally_count;
 	uint32_t slots[TALLY_SLOTS];
 	struct tally tallies[TALLY_LIMIT];
