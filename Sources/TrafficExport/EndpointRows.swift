@@ -101,6 +101,7 @@ extension ExchangeUsage: Row {
         sink.number(CodingKeys.hop, self.hop)
         sink.word(CodingKeys.role, self.role)
         sink.text(CodingKeys.method, self.method)
+        sink.word(CodingKeys.version, self.version)
         sink.text(CodingKeys.host, self.host)
         sink.text(CodingKeys.route, self.route)
         sink.number(CodingKeys.status, self.status)

@@ -11,6 +11,8 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
     public var hop: UInt16
     public var role: EndpointRole
     public var method: String
+    /// The response's; the request's while there is none. `nil`: the library does not say.
+    public var version: HTTPVersion?
     public var host: String
     public var route: String
     /// `nil` while there is no response.
@@ -41,6 +43,7 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
         hop: UInt16 = 0,
         role: EndpointRole,
         method: String,
+        version: HTTPVersion? = nil,
         host: String,
         route: String,
         status: UInt16? = nil,
@@ -60,6 +63,7 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
         self.hop = hop
         self.role = role
         self.method = method
+        self.version = version
         self.host = host
         self.route = route
         self.status = status
@@ -75,7 +79,9 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
 
     package enum CodingKeys: String, CodingKey {
         case processName = "process_name"
-        case exchange, chain, hop, role, method, host, route, status, outcome
+        case exchange, chain, hop, role, method
+        case version = "network_protocol_version"
+        case host, route, status, outcome
         case startedAt = "started_at"
         case duration = "duration_us"
         case phases = "phases_us"
@@ -92,6 +98,7 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
             hop: try container.decode(UInt16.self, forKey: .hop),
             role: try container.decode(EndpointRole.self, forKey: .role),
             method: try container.decode(String.self, forKey: .method),
+            version: try container.decodeIfPresent(HTTPVersion.self, forKey: .version),
             host: try container.decode(String.self, forKey: .host),
             route: try container.decode(String.self, forKey: .route),
             status: try container.decodeIfPresent(UInt16.self, forKey: .status),

@@ -37,6 +37,14 @@ public enum EndpointRole: String, Sendable, Codable, CaseIterable {
     case client, server
 }
 
+/// Of HTTP. Raw values are those of OpenTelemetry's `network.protocol.version`.
+public enum HTTPVersion: String, Sendable, Codable, CaseIterable {
+    case http1_0 = "1.0"
+    case http1_1 = "1.1"
+    case http2 = "2"
+    case http3 = "3"
+}
+
 /// How an exchange ended. `cancelled` is the program's own decision and no failure.
 public enum ExchangeOutcome: String, Sendable, Codable, CaseIterable {
     case ok

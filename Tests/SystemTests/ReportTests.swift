@@ -194,6 +194,8 @@ extension SystemTests {
                 }
                 #expect(exchanges.map(\.request?.message) == transfers.suffix(4).map(\.requestBytes))
                 #expect(exchanges.map(\.response?.message) == transfers.suffix(4).map { $0.headerBytes + $0.bodyBytes })
+                #expect(exchanges.map(\.version?.rawValue) == transfers.suffix(4).map(\.version))
+                #expect(lines.contains("\"network_protocol_version\":\"1.1\""))
                 for exchange in exchanges {
                     #expect(exchange.outcome == .ok && exchange.status == 200 && exchange.process.pid == getpid())
                     let phases = exchange.phases.values.reduce(0, +)
@@ -245,6 +247,9 @@ extension SystemTests {
                 #expect(endpoint.quality == .exact && endpoint.requests == 2_000 && endpoint.responses == 2_000)
                 #expect(endpoint.sent.line + endpoint.sent.header == load.headers && endpoint.sent.body == load.data)
                 #expect((endpoint.sent.tls > 0) == isTLS && endpoint.outcomes == [.ok: 2_000])
+                let answer = try await daemon.get("/v1/exchanges")
+                let exchanges = try JSONDecoder().decode(ExchangeReport.self, from: answer.output).exchanges
+                #expect(!exchanges.isEmpty && exchanges.allSatisfy { $0.version == .http2 })
             }
         }
 

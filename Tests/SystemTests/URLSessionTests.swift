@@ -170,6 +170,7 @@ extension SystemTests {
                     #expect(message.cookie == used[0].cookie.rawValue && message.quality == .inferred)
                     // Not told: it is in what TLS took.
                     #expect(message.messageBytes == message.bodyBytes && message.cookieBytes == 0)
+                    #expect(message.version == .unknown)
                 }
             }
 

@@ -209,6 +209,7 @@ struct RandomSnapshot {
             hop: self.pick([0, .max]),
             role: self.pick(EndpointRole.allCases),
             method: self.text(),
+            version: self.maybe { $0.pick(HTTPVersion.allCases) },
             host: self.text(),
             route: self.text(),
             status: self.maybe { $0.pick([200, .max]) },

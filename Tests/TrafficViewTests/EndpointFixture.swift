@@ -109,6 +109,7 @@ extension Fixture {
             exchange: number,
             role: .server,
             method: "GET",
+            version: number == 4 ? nil : number == 3 ? .http2 : .http1_1,
             host: "shop.example",
             route: "/orders/{id}",
             status: status,

@@ -70,7 +70,7 @@ struct TableTests {
         let frame = table.frame(width: width, typeface: Fixture.unicode, units: .bytes)
         FrameTests.check(frame, width: width, height: .max, typeface: Fixture.unicode)
         try FrameTests.compare(frame.plainText, with: "table-exchanges-\(width)")
-        #expect(table.rows.map { $0[8] } == [.text("ok"), .text("http_5xx"), .text("receiving"), .text("waiting")])
+        #expect(table.rows.map { $0[9] } == [.text("ok"), .text("http_5xx"), .text("receiving"), .text("waiting")])
     }
 
     @Test("ten letters for the phases, each a tenth of the time")

@@ -170,6 +170,8 @@ extension ExchangeUsage {
         self.hop = message.hop
         if message.cookie != 0 { self.cookie = SocketCookie(rawValue: message.cookie) }
         self.quality = max(self.quality, share.quality)
+        // What a response says of it, a request does not take back.
+        if !share.isRequest || self.version == nil { self.version = HTTPVersion(message.version) ?? self.version }
         if share.isRequest {
             self.request = share.bytes
         } else {

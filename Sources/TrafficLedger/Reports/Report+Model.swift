@@ -42,6 +42,19 @@ extension ExchangeOutcome {
     }
 }
 
+extension HTTPVersion {
+    /// `nil`: the library does not say.
+    init?(_ version: Report.HTTPVersion) {
+        switch version {
+        case .unknown: return nil
+        case .http1_0: self = .http1_0
+        case .http1_1: self = .http1_1
+        case .http2: self = .http2
+        case .http3: self = .http3
+        }
+    }
+}
+
 extension ContentClass {
     init(_ contentClass: Report.ContentClass) {
         self =

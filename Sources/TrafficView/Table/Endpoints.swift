@@ -105,7 +105,8 @@ extension Table {
             columns: [
                 Column("STARTED", "started_at", rank: 4), Column("PID", "pid", rank: 3),
                 Column("PROCESS", "process_name", cutTo: 8, rank: 5), Column("ROLE", "role", rank: 1),
-                Column("METHOD", "method", cutTo: 4, rank: 7), Column("HOST", "host", cutTo: 10),
+                Column("METHOD", "method", cutTo: 4, rank: 7), Column("HTTP", "network_protocol_version", rank: 1),
+                Column("HOST", "host", cutTo: 10),
                 Column("ROUTE", "route", cutTo: 12), Column("STATUS", "status", rank: 6),
                 Column("OUTCOME", "outcome"), Column("TIME", "duration_us"),
                 Column("PHASES", "phases", rank: 10), Column("SENT", "sent_bytes", rank: 8),
@@ -119,6 +120,7 @@ extension Table {
                 return [
                     .text(exchange.startedAt.timeOfDay), .count(Int(exchange.process.pid)),
                     .text(exchange.processName), .text(exchange.role.rawValue), .text(exchange.method),
+                    exchange.version.map { .text($0.rawValue) } ?? .none,
                     .text(exchange.host), .text(exchange.route),
                     exchange.status.map { .count(Int($0)) } ?? .none,
                     .text(exchange.outcome?.rawValue ?? (exchange.response == nil ? "waiting" : "receiving")),

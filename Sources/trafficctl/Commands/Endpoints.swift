@@ -63,7 +63,8 @@ struct Exchanges: AsyncParsableCommand {
         discussion: """
             The newest last; --limit keeps the newest. PHASES has a letter for each tenth of TIME:
             d dns, c connect, t tls, s send, w wait, r receive. Of a connection's exchanges the first
-            alone has d, c and t, which are part of its TIME. Times are UTC.
+            alone has d, c and t, which are part of its TIME. HTTP is the version, where there is
+            room for it. Times are UTC.
 
             EXAMPLES
               trafficctl exchanges --limit 20

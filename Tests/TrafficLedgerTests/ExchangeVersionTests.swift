@@ -1,0 +1,45 @@
+import Testing
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+@Suite("Which HTTP an exchange spoke")
+struct ExchangeVersionTests {
+    private static func version(_ records: [Report.Record]) throws -> HTTPVersion? {
+        var fixture = LedgerFixture.reporting()
+        fixture.report(records)
+        return try #require(fixture.snapshot.exchanges?.first).version
+    }
+
+    private static func request(_ version: Report.HTTPVersion) -> Report.Record {
+        var message = Report.Message.sample(1, from: 0, to: 100, isRequest: true)
+        message.version = version
+        return .request(message)
+    }
+
+    private static func response(_ version: Report.HTTPVersion) -> Report.Record {
+        var message = Report.Message.sample(1, from: 0, to: 100)
+        message.version = version
+        return .response(message)
+    }
+
+    @Test(
+        "every version by OpenTelemetry's name, and none where the library does not say",
+        arguments: zip(Report.HTTPVersion.allCases, [nil, "1.0", "1.1", "2", "3"] as [String?])
+    )
+    func names(version: Report.HTTPVersion, name: String?) throws {
+        #expect(try Self.version([Self.request(version)])?.rawValue == name)
+        #expect(try Self.version([Self.response(version)])?.rawValue == name)
+    }
+
+    @Test("the response's where there is one that says, whichever comes first")
+    func response() throws {
+        let records = [Self.request(.http1_1), Self.response(.http1_0)]
+        #expect(try Self.version(records) == .http1_0)
+        #expect(try Self.version(records.reversed()) == .http1_0)
+        #expect(try Self.version([Self.request(.http1_1), Self.response(.unknown)]) == .http1_1)
+        #expect(try Self.version([Self.response(.unknown), Self.request(.http1_1)]) == .http1_1)
+        #expect(try Self.version([.outcome(.sample(1, status: 200))]) == nil)
+    }
+}
