@@ -1,8 +1,8 @@
 import Foundation
 
 /// nginx with its own counters: `/file` has 300,000 bytes, `/text` comes in chunks if gzip is accepted, `/to/…` redirects to `/file`, uploads
-/// to `/put/…` are kept, and come back from `/br/…` and `/deflate/…` with that content coding; what is posted to `/post/…` is read. Plain on
-/// `port`, TLS on `tlsPort`.
+/// to `/put/…` are kept, and come back from `/br/…` and `/deflate/…` with that content coding; what is posted to `/post/…` is read, and
+/// `/passed/…` is another server's to answer. Plain on `port`, TLS on `tlsPort`.
 public final class Nginx: Sendable {
     /// A line of its log: plaintext bytes of a request and its response.
     public struct Entry: Hashable, Sendable {
@@ -24,8 +24,10 @@ public final class Nginx: Sendable {
     public let tlsPort: Int
     private let folder: URL
 
-    /// - Parameter tls: Which versions of TLS it speaks.
-    public init(tls: String = "TLSv1.2 TLSv1.3") async throws {
+    /// - Parameters:
+    ///   - tls: Which versions of TLS it speaks.
+    ///   - other: The other server's port. It gets the requests' heads alone.
+    public init(tls: String = "TLSv1.2 TLSv1.3", passingTo other: Int = 9) async throws {
         let certificates = try await Certificates.local
         self.folder = FileManager.default.temporaryDirectory.appending(path: "nginx-\(UUID().uuidString)")
         for name in ["root/put", "tmp"] {
@@ -49,7 +51,7 @@ public final class Nginx: Sendable {
         for attempt in 0... {
             // Free now; another may be faster.
             ports = (try CountingProxy.freePort(), try CountingProxy.freePort())
-            let text = Self.configuration(ports, tls, certificates)
+            let text = Self.configuration(ports, tls, other, certificates)
             try Data(text.utf8).write(to: self.folder.appending(path: "nginx.conf"))
             // It comes back when it listens.
             let tool = try await Self.nginx(self.folder, [], mayFail: attempt < 4)
@@ -95,7 +97,12 @@ public final class Nginx: Sendable {
         }
     }
 
-    private static func configuration(_ ports: (Int, Int), _ tls: String, _ certificates: Certificates) -> String {
+    private static func configuration(
+        _ ports: (Int, Int),
+        _ tls: String,
+        _ other: Int,
+        _ certificates: Certificates
+    ) -> String {
         """
         \(getuid() == 0 ? "user root;" : "")
         worker_processes 1;
@@ -121,6 +128,11 @@ public final class Nginx: Sendable {
                 location /to/ { return 302 /file; }
                 location /put/ { dav_methods PUT; }
                 location /post/ { proxy_pass http://127.0.0.1:\(ports.0)/posted/; }
+                location /passed/ {
+                    proxy_pass http://127.0.0.1:\(other);
+                    proxy_pass_request_body off;
+                    proxy_set_header Content-Length "";
+                }
                 location /posted/ { access_log off; return 200 posted; }
                 location /br/ { alias root/put/; add_header Content-Encoding br; }
                 location /deflate/ { alias root/put/; add_header Content-Encoding deflate; }
