@@ -58,6 +58,14 @@ struct HopTests {
         #expect(received.decodedBodyBytes == delivered && received.interval == .init(from: 200, to: 8_200))
     }
 
+    @Test("a body has its class where its encoded length is unknown, too", arguments: [0, 1_000] as [UInt64])
+    func contentClass(delivered: UInt64) throws {
+        let request = try SerialTests.request("https://localhost:1/a")
+        let fields = ["Content-Encoding": "br", "Content-Type": "application/json"]
+        let (_, received) = try Self.messages(request, fields, delivered: delivered)
+        #expect(received.bodyBytes == 0 && received.contentClass == (delivered == 0 ? .none : .json))
+    }
+
     @Test(
         "what grew by less than the exchange takes, or is closed by now, is another's",
         arguments: [(5_000, 1_015, [:]), (1_000, 8_000, [:]), (5_000, 8_000, ["Connection": "close"])]
