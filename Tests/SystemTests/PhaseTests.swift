@@ -128,7 +128,7 @@ extension SystemTests {
                     func start(_ command: [String]) throws -> Program {
                         try Program(inside.program, inside.arguments + command)
                     }
-                    let port = try freePort()
+                    let port = UInt16(try FreePort.next())
                     let example = Machine.programs.directory.appending(path: "trafficexample").path
                     let options = ["--port", "\(port)", "--report-socket", daemon.directories.reportSocket.path]
                     let shop = try start([example, "serve"] + options)

@@ -404,7 +404,7 @@ extension SystemTests {
         /// The example's server and client.
         private func shop(_ daemon: Daemon, seconds: Int, _ body: (Program) async throws -> Void) async throws {
             let example = Machine.programs.directory.appending(path: "trafficexample")
-            let port = String(try freePort())
+            let port = String(try FreePort.next())
             let socket = ["--port", port, "--report-socket", daemon.directories.reportSocket.path]
             let server = try Program(example, ["serve"] + socket)
             let client = try Program(example, ["buy", "--seconds", "\(seconds)", "--rate", "20"] + socket)

@@ -1,6 +1,7 @@
 import Foundation
 import GroundTruth
 import Testing
+import TrafficKitTestSupport
 
 /// An nginx of its own on a free port, of the loopback address unless a test says otherwise, with a log of the bytes it counted.
 final class WebServer {
@@ -33,7 +34,7 @@ final class WebServer {
         for (name, bytes) in files {
             try Data(repeating: UInt8(ascii: "x"), count: bytes).write(to: self.folder.appending(path: name))
         }
-        let port = try freePort()
+        let port = UInt16(try FreePort.next())
         self.port = port
         let configuration = self.root.appending(path: "nginx.conf")
         try Self.configuration(listen: addresses.map { "listen \($0):\(port);" }.joined(separator: " "))
@@ -101,21 +102,4 @@ final class WebServer {
             return LogEntry(remotePort: UInt16(fields[0]), bytesSent: fields[1], requestLength: fields[2])
         }
     }
-}
-
-/// A TCP port of the loopback address that nobody has at the moment.
-func freePort() throws -> UInt16 {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    defer { close(descriptor) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let bound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            unsafe bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-        }
-    }
-    guard bound else { throw Program.Failure(description: "no free port") }
-    return UInt16(bigEndian: address.sin_port)
 }

@@ -26,7 +26,7 @@ struct FailureTests {
 
     @Test("refused: nobody listens")
     func refused() async throws {
-        let port = try CountingProxy.freePort()
+        let port = try FreePort.next()
         let records = try await self.ending(of: "http://127.0.0.1:\(port)/users/1?secret=1") { _ in }
         #expect(records.outcomes.map(\.ending) == [.refused])
         #expect(records.outcomes.map(\.route) == ["/users/{id}"] && records.outcomes.map(\.host) == ["127.0.0.1"])

@@ -36,13 +36,6 @@ public final class CountingProxy: Sendable {
         Thread.detachNewThread { self.accept() }
     }
 
-    /// A port of loopback that nobody listens on.
-    public static func freePort() throws -> Int {
-        let (listener, port) = try Self.listen()
-        close(listener)
-        return port
-    }
-
     static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
         var address = Self.loopback(port)
         return withUnsafePointer(to: &address) {
@@ -152,7 +145,7 @@ public final class CountingProxy: Sendable {
         shutdown(descriptor, Int32(SHUT_RD))
     }
 
-    private static func loopback(_ port: UInt16) -> sockaddr_in {
+    static func loopback(_ port: UInt16) -> sockaddr_in {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian

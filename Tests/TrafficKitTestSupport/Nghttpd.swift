@@ -17,7 +17,7 @@ public final class Nghttpd: Sendable {
         let path = "\(ProcessInfo.processInfo.environment["PATH"] ?? ""):/usr/sbin"
         for _ in 0..<5 {
             // Free now; another may be faster, and would answer in its place.
-            let port = try CountingProxy.freePort()
+            let port = try FreePort.next()
             let words = [
                 "env", "PATH=\(path)", "nghttpd", "-v", "-a", "127.0.0.1", "-d", self.folder.path, "\(port)",
                 certificates.key, certificates.certificate,

@@ -50,7 +50,7 @@ public final class Nginx: Sendable {
         var ports = (0, 0)
         for attempt in 0... {
             // Free now; another may be faster.
-            ports = (try CountingProxy.freePort(), try CountingProxy.freePort())
+            ports = (try FreePort.next(), try FreePort.next())
             let text = Self.configuration(ports, tls, other, certificates)
             try Data(text.utf8).write(to: self.folder.appending(path: "nginx.conf"))
             // It comes back when it listens.

@@ -34,7 +34,7 @@ struct EndingTests {
 
     @Test("refused: no request, no response")
     func refused() async throws {
-        let port = try CountingProxy.freePort()
+        let port = try FreePort.next()
         let (code, records) = try await self.run("http://127.0.0.1:\(port)/users/1?secret=1")
         #expect(code == -1004 && records.outcomes.map(\.ending) == [.refused])
         #expect(records.requests.isEmpty && records.responses.isEmpty)
