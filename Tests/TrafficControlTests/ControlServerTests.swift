@@ -69,7 +69,7 @@ struct ControlServerTests {
             #expect(seen.processes?.map(\.details.name) == ["web"])
             let other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups"]
             #expect(try Self.decode(try await server.curl("/v1/snapshot", as: other).output).processes == [])
-            let stream = try await server.curl("/v1/stream", options: ["-N", "--max-time", "1"], as: other)
+            let stream = try await server.firstLine(of: "/v1/stream", as: other)
             #expect(!stream.output.isEmpty && !stream.text.contains("sshd"))
             let cost = try await server.curl("/v1/doctor?cost=1", options: ["-w", "%{http_code}"], as: other)
             #expect(cost.text.hasSuffix("403") && server.meter.measurements == 0)

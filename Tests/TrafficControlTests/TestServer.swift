@@ -74,6 +74,16 @@ struct TestServer: Sendable {
         )
     }
 
+    /// Of an answer that goes on, which curl is not let wait for.
+    func firstLine(of path: String, as privileges: [String] = []) async throws -> Command.Result {
+        // SIGTERM is blocked here, as in the test process.
+        let script = #"""
+            IFS= read -r line < <(exec curl -sN --max-time 60 --unix-socket "$0" "http://trafficd$1")
+            kill -KILL $! && printf %s "$line"
+            """#
+        return try await Command.run(privileges + ["bash", "-c", script, self.endpoints.socketPath, path])
+    }
+
     /// A client that sends a request and reads nothing.
     func connectAndStall(_ path: String) async throws -> any Channel {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
