@@ -243,8 +243,7 @@ struct HTTP1Records {
 
         /// Without what the connection says.
         func message(of exchange: UInt64, _ name: Report.Name) -> Report.Message {
-            var message = Report.Message(exchange: exchange)
-            message.name = name
+            var message = Report.Message(exchange: exchange, name: name)
             message.take(self.place)
             message.startedAt = self.startedAt
             message.finishedAt = self.finishedAt
@@ -274,7 +273,7 @@ struct HTTP1Records {
         if self.exchanges[index].held != nil { self.nameRoute(index, report) }
         let exchange = self.exchanges.remove(at: index)
         guard let name = exchange.name else { return }
-        var outcome = Report.Outcome(exchange: exchange.id)
+        var outcome = Report.Outcome(exchange: exchange.id, name: name)
         outcome.startedAt = exchange.startedAt
         outcome.duration = time - min(time, exchange.startedAt)
         outcome.role = self.role
@@ -287,7 +286,6 @@ struct HTTP1Records {
             responseBeganAt: exchange.responseBeganAt,
             responseEndedAt: exchange.responseEndedAt ?? time
         )
-        outcome.name = name
         report(.outcome(outcome))
     }
 }

@@ -29,12 +29,11 @@ extension HTTPClient {
             guard let ending = Report.Ending(beforeConnection: error) else { throw error }
             let (host, target) = Self.parts(of: request.url)
             if let name = monitor.name(method: request.method.rawValue, host: host, target: target) {
-                var outcome = Report.Outcome(exchange: monitor.makeExchange())
+                var outcome = Report.Outcome(exchange: monitor.makeExchange(), name: name)
                 outcome.startedAt = start
                 outcome.duration = TrafficClock.nanoseconds() - start
                 outcome.role = .client
                 outcome.ending = ending
-                outcome.name = name
                 monitor.report(.outcome(outcome))
             }
             throw error

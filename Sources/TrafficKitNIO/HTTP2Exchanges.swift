@@ -330,8 +330,8 @@ final class HTTP2Exchanges {
             self.keepOut(message, isRequest: isRequest, isUnnamed: exchange.request?.hasHead != true)
             return
         }
-        var record = message.record(of: exchange.id)
-        (record.cookie, record.role, record.name) = (self.cookie, self.role, name)
+        var record = message.record(of: exchange.id, name)
+        (record.cookie, record.role) = (self.cookie, self.role)
         report(isRequest ? .request(record) : .response(record))
     }
 
@@ -359,7 +359,7 @@ final class HTTP2Exchanges {
         self.reportResponse(of: stream, report)
         guard let exchange = self.exchanges.removeValue(forKey: stream), let name = exchange.name else { return }
         let (request, response) = (exchange.request, exchange.response)
-        var outcome = Report.Outcome(exchange: exchange.id)
+        var outcome = Report.Outcome(exchange: exchange.id, name: name)
         outcome.startedAt = exchange.startedAt
         outcome.duration = time - min(time, exchange.startedAt)
         outcome.role = self.role
@@ -372,7 +372,6 @@ final class HTTP2Exchanges {
             responseBeganAt: response?.startedAt,
             responseEndedAt: response?.endedAt ?? time
         )
-        outcome.name = name
         report(.outcome(outcome))
     }
 

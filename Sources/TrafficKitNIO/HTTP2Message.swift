@@ -69,8 +69,8 @@ struct HTTP2Message {
     var tlsBytes: UInt64 { self.interval.bytes - min(self.lengths.total, self.interval.bytes) }
 
     /// Without what the connection and the exchange say.
-    func record(of exchange: UInt64) -> Report.Message {
-        var record = Report.Message(exchange: exchange)
+    func record(of exchange: UInt64, _ name: Report.Name) -> Report.Message {
+        var record = Report.Message(exchange: exchange, name: name)
         record.interval = self.interval
         record.startedAt = self.startedAt
         record.finishedAt = self.endedAt ?? self.startedAt

@@ -61,12 +61,11 @@ private final class PassiveObserver<Number: Place>: URLProtocol {
             let monitor = Observers.shared.withLock({ $0.monitor(of: self) }),
             let name = monitor.name(method: request.method, host: url.host ?? "", target: request.target)
         else { return false }
-        var message = Report.Message(exchange: monitor.makeExchange())
+        var message = Report.Message(exchange: monitor.makeExchange(), name: name)
         message.startedAt = TrafficClock.nanoseconds()
         message.finishedAt = message.startedAt
         message.role = .client
         message.quality = .estimated
-        message.name = name
         // An upload's body is the task's and not here.
         message.bodyBytes = UInt64(request.httpBody?.count ?? 0)
         message.declaredBodyBytes = request.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }

@@ -70,14 +70,13 @@ struct TaskTraffic {
 
     private func report(_ ending: Report.Ending, status: UInt16, at time: UInt64) {
         guard let name = self.hop.name else { return }
-        var outcome = Report.Outcome(exchange: self.hop.exchange)
+        var outcome = Report.Outcome(exchange: self.hop.exchange, name: name)
         outcome.chain = self.chain
         outcome.startedAt = self.hop.startedAt
         outcome.duration = time - self.hop.startedAt
         outcome.role = .client
         outcome.ending = ending
         outcome.status = status
-        outcome.name = name
         self.monitor.report(.outcome(outcome))
     }
 }

@@ -42,10 +42,11 @@ extension Report {
         public var contentClass: ContentClass = .unknown
         /// It was cut off: there should be more.
         public var isIncomplete = false
-        public var name = Name.none
+        /// Of its exchange.
+        public var name: Name
 
-        public init(exchange: UInt64) {
-            self.exchange = exchange
+        public init(exchange: UInt64, name: Name = .none) {
+            (self.exchange, self.name) = (exchange, name)
         }
 
         /// What HTTP calls the message.
@@ -95,10 +96,11 @@ extension Report {
         public var ending: Ending = .unknown
         /// Of the last response; 0 without one.
         public var status: UInt16 = 0
-        public var name = Name.none
+        /// Of its exchange.
+        public var name: Name
 
-        public init(exchange: UInt64) {
-            self.exchange = exchange
+        public init(exchange: UInt64, name: Name = .none) {
+            (self.exchange, self.name) = (exchange, name)
         }
     }
 

@@ -91,17 +91,18 @@ public struct ReportReader {
         _ fixed: Span<UInt8>,
         _ name: Report.Name?
     ) -> Report.Record? {
-        switch type {
-        case .request: Self.message(fixed, name).map(Report.Record.request)
-        case .response: Self.message(fixed, name).map(Report.Record.response)
-        case .outcome: Self.outcome(fixed, name).map(Report.Record.outcome)
-        case .connection: Self.connection(fixed).map(Report.Record.connection)
+        switch (type, name) {
+        case (.request, let name?): Self.message(fixed, name).map(Report.Record.request)
+        case (.response, let name?): Self.message(fixed, name).map(Report.Record.response)
+        case (.outcome, let name?): Self.outcome(fixed, name).map(Report.Record.outcome)
+        case (.connection, _): Self.connection(fixed).map(Report.Record.connection)
+        case (_, nil): nil
         }
     }
 
-    private static func message(_ fixed: Span<UInt8>, _ name: Report.Name?) -> Report.Message? {
+    private static func message(_ fixed: Span<UInt8>, _ name: Report.Name) -> Report.Message? {
         var reader = ByteReader()
-        var message = Report.Message(exchange: reader.number(fixed))
+        var message = Report.Message(exchange: reader.number(fixed), name: name)
         message.chain = reader.number(fixed)
         message.cookie = reader.number(fixed)
         message.interval = Report.Interval(
@@ -126,16 +127,13 @@ public struct ReportReader {
         message.quality = Report.Quality(rawValue: reader.number(fixed)) ?? .unknown
         message.contentClass = Report.ContentClass(rawValue: reader.number(fixed)) ?? .other
         message.isIncomplete = reader.number(fixed) & Layout.incomplete != 0
-        guard message.exchange != 0, message.interval.isPossible, message.cookieBytes <= message.headerBytes,
-            let name
-        else { return nil }
-        message.name = name
-        return message
+        let isPossible = message.exchange != 0 && message.interval.isPossible
+        return isPossible && message.cookieBytes <= message.headerBytes ? message : nil
     }
 
-    private static func outcome(_ fixed: Span<UInt8>, _ name: Report.Name?) -> Report.Outcome? {
+    private static func outcome(_ fixed: Span<UInt8>, _ name: Report.Name) -> Report.Outcome? {
         var reader = ByteReader()
-        var outcome = Report.Outcome(exchange: reader.number(fixed))
+        var outcome = Report.Outcome(exchange: reader.number(fixed), name: name)
         outcome.chain = reader.number(fixed)
         outcome.startedAt = reader.number(fixed)
         outcome.duration = reader.number(fixed)
@@ -150,9 +148,7 @@ public struct ReportReader {
         outcome.status = reader.number(fixed)
         _ = reader.number(fixed) as UInt32
         outcome.tlsEndedAt = reader.number(fixed)
-        guard outcome.exchange != 0, let name else { return nil }
-        outcome.name = name
-        return outcome
+        return outcome.exchange == 0 ? nil : outcome
     }
 
     private static func connection(_ fixed: Span<UInt8>) -> Report.Connection? {
