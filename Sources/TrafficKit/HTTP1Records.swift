@@ -153,6 +153,9 @@ struct HTTP1Records {
         }
     }
 
+    /// By its index the array would hand out a copy of all of the exchange.
+    private func name(_ index: Int) -> Report.Name? { self.exchanges.span[index].name }
+
     /// Whose request has not ended.
     private var newest: Int? { self.exchanges.lastIndex { $0.requestEndedAt == nil } }
 
@@ -176,7 +179,7 @@ struct HTTP1Records {
                 self.responses.remainder.framing += lengths.total
                 return
             }
-            if let name = self.exchanges[0].name {
+            if let name = self.name(0) {
                 let ended = Ended(self.responses, head, lengths, position, time, isComplete, nil)
                 var message = ended.message(of: self.exchanges[0].id, name)
                 (message.cookie, message.role) = (self.cookie, self.role)
@@ -198,7 +201,7 @@ struct HTTP1Records {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
         if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number),
-            let name = self.exchanges[index].name
+            let name = self.name(index)
         {
             self.exchanges[index].name = self.routed.name(name, template)
         }
@@ -206,7 +209,7 @@ struct HTTP1Records {
     }
 
     private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
-        guard let ended = self.exchanges[index].held.take(), let name = self.exchanges[index].name else { return }
+        guard let ended = self.exchanges[index].held.take(), let name = self.name(index) else { return }
         var message = ended.message(of: self.exchanges[index].id, name)
         (message.cookie, message.role) = (self.cookie, self.role)
         report(.request(message))
