@@ -119,7 +119,7 @@ package struct HTTP2FrameScanner {
     /// - Returns: How many were taken.
     private mutating func keep(_ bytes: Span<UInt8>, upTo length: Int) -> Int {
         let count = min(length - self.head.count, bytes.count)
-        for index in 0..<count { self.head.append(bytes[index]) }
+        self.head.append(contentsOf: bytes, to: length)
         return count
     }
 
@@ -135,18 +135,20 @@ package struct HTTP2FrameScanner {
     }
 
     private mutating func beginFrame(_ emit: (Event) -> Void) {
-        let head = self.head
+        // Taken apart where it is: a copy would be new memory for every frame.
+        let isPreface = self.isFirst && self.head.elementsEqual(Self.preface.prefix(Self.headerBytes))
+        self.left = Int(self.head[0]) << 16 | Int(self.head[1]) << 8 | Int(self.head[2])
+        self.type = FrameType(rawValue: self.head[3])
+        self.flags = self.head[4]
+        // Without the reserved bit.
+        self.stream = Self.number(self.head.span.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
         self.head.removeAll(keepingCapacity: true)
-        if self.isFirst && head.elementsEqual(Self.preface.prefix(Self.headerBytes)) {
+        if isPreface {
             emit(.bytes(UInt64(Self.headerBytes), .framing, stream: 0))
             self.state = .preface(left: Self.preface.count - Self.headerBytes)
             return
         }
         self.isFirst = false
-        self.left = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
-        self.type = FrameType(rawValue: head[3])
-        self.flags = head[4]
-        self.stream = Self.number(head[5...])
         guard self.isPossible else { return self.giveUp(UInt64(Self.headerBytes), emit) }
         if self.type == .headers { self.open = (self.stream, self.flags & Flag.endStream != 0) }
         if self.type == .pushPromise { self.open = (0, false) }
@@ -178,12 +180,12 @@ package struct HTTP2FrameScanner {
     }
 
     private mutating func beginContent(_ emit: (Event) -> Void) {
-        let prefix = self.head
+        let prefix = self.head.count
+        self.padding = self.flags & Flag.padded != 0 ? Int(self.head.first ?? 0) : 0
         self.head.removeAll(keepingCapacity: true)
-        self.padding = self.flags & Flag.padded != 0 ? Int(prefix.first ?? 0) : 0
-        guard prefix.count + self.padding <= self.left else { return self.giveUp(UInt64(prefix.count), emit) }
-        if !prefix.isEmpty { emit(.bytes(UInt64(prefix.count), .framing, stream: self.owner)) }
-        self.left -= prefix.count
+        guard prefix + self.padding <= self.left else { return self.giveUp(UInt64(prefix), emit) }
+        if prefix > 0 { emit(.bytes(UInt64(prefix), .framing, stream: self.owner)) }
+        self.left -= prefix
         if self.left == self.padding { self.endContent(emit) } else { self.state = .content }
     }
 
@@ -193,10 +195,10 @@ package struct HTTP2FrameScanner {
         case .data: emit(.bytes(count, .body, stream: self.owner))
         case .headers, .continuation, .pushPromise:
             emit(.bytes(count, self.owner == 0 ? .framing : .header, stream: self.owner))
-            for index in bytes.indices { self.block.append(bytes[index]) }
+            bytes.withUnsafeBufferPointer { self.block.append(contentsOf: $0) }
         case .reset:
             emit(.bytes(count, .framing, stream: 0))
-            for index in bytes.indices { self.block.append(bytes[index]) }
+            bytes.withUnsafeBufferPointer { self.block.append(contentsOf: $0) }
         case nil: emit(.bytes(count, .framing, stream: 0))
         }
     }
@@ -218,15 +220,16 @@ package struct HTTP2FrameScanner {
             self.open = nil
             if open.endsStream { emit(.ended(stream: open.stream)) }
         case .reset:
-            emit(.reset(stream: self.stream, error: Self.number(self.block[...], mask: .max)))
+            emit(.reset(stream: self.stream, error: Self.number(self.block.span)))
             self.block.removeAll(keepingCapacity: true)
         case nil: break
         }
     }
 
-    /// - Parameter mask: Without the reserved bit of a stream's number.
-    private static func number(_ bytes: ArraySlice<UInt8>, mask: UInt32 = 0x7fff_ffff) -> UInt32 {
-        bytes.reduce(0) { $0 << 8 | UInt32($1) } & mask
+    private static func number(_ bytes: Span<UInt8>) -> UInt32 {
+        var number: UInt32 = 0
+        for index in bytes.indices { number = number << 8 | UInt32(bytes[index]) }
+        return number
     }
 
     /// Nobody can tell where the next frame begins.

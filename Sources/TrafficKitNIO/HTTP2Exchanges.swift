@@ -7,7 +7,8 @@ import TrafficReport
 /// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
 final class HTTP2Exchanges {
-    private struct Exchange {
+    /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
+    private final class Exchange {
         let id: UInt64
         let startedAt: UInt64
         /// Of its connection.
@@ -20,6 +21,10 @@ final class HTTP2Exchanges {
         /// Both are reported in this order, whichever ends first.
         var isRequestReported = false
         var isResponseReported = false
+
+        init(id: UInt64, startedAt: UInt64, isFirst: Bool) {
+            (self.id, self.startedAt, self.isFirst) = (id, startedAt, isFirst)
+        }
     }
 
     /// What has passed and is not put down.
@@ -29,7 +34,7 @@ final class HTTP2Exchanges {
     }
 
     /// One direction.
-    private struct Direction {
+    private final class Direction {
         var scanner = HTTP2FrameScanner()
         var fields = HTTP2FieldDecoder()
         var tls: TLSStream?
@@ -48,6 +53,18 @@ final class HTTP2Exchanges {
             self.base = base
             self.tls = tls
         }
+
+        /// Where the next bytes of the stream that is scanned are on the socket's.
+        func place(_ count: UInt64) -> (interval: Report.Interval, isExact: Bool) {
+            let from = self.position
+            self.position += count
+            var place = (interval: Report.Interval(from: self.base + from, to: self.base + from + count), isExact: true)
+            if let tls = self.tls {
+                place = tls.interval(Report.Interval(from: from, to: from + count)) ?? (Report.Interval(), false)
+            }
+            self.claimed += place.interval.bytes
+            return place
+        }
     }
 
     /// When the connection's TLS handshake was over, of a client, for the first exchange to tell; 0: unknown, or there is none.
@@ -59,10 +76,11 @@ final class HTTP2Exchanges {
     /// Names requests by their streams.
     private let routes: (any RouteSource)?
     private var routed = RoutedNames()
-    private var sent: Direction
-    private var received: Direction
+    private let sent: Direction
+    private let received: Direction
     /// By stream.
     private var exchanges: [UInt32: Exchange] = [:]
+    private var contentClasses = RepeatedContentClass()
     /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
     private var reported = Report.Connection(cookie: 0)
@@ -123,41 +141,29 @@ final class HTTP2Exchanges {
         case received, sent
     }
 
-    private subscript(side: Side) -> Direction {
-        _read {
-            switch side {
-            case .sent: yield self.sent
-            case .received: yield self.received
-            }
-        }
-        _modify {
-            switch side {
-            case .sent: yield &self.sent
-            case .received: yield &self.received
-            }
-        }
-    }
+    private subscript(side: Side) -> Direction { side == .sent ? self.sent : self.received }
 
     private func scan(_ bytes: Span<UInt8>, _ time: UInt64, _ side: Side) {
+        let direction = self[side]
         var steps: [Step] = []
-        swap(&steps, &self[side].steps)
-        self[side].tls?.passed(plaintext: UInt64(bytes.count))
-        self[side].scanner.scan(bytes) { steps.append(Step(event: $0, time: time)) }
-        swap(&steps, &self[side].steps)
+        swap(&steps, &direction.steps)
+        direction.tls?.passed(plaintext: UInt64(bytes.count))
+        direction.scanner.scan(bytes) { steps.append(Step(event: $0, time: time)) }
+        swap(&steps, &direction.steps)
     }
 
     /// Puts down what has its place.
     private func settle(_ side: Side, _ report: (consuming Report.Record) -> Void) {
-        guard self[side].tls?.isSettled ?? true else { return }
+        let direction = self[side]
+        guard direction.tls?.isSettled ?? true else { return }
         var steps: [Step] = []
-        swap(&steps, &self[side].steps)
+        swap(&steps, &direction.steps)
         var hasEnded = false
         for step in steps { hasEnded = self.put(down: step, side, report) || hasEnded }
-        let position = self[side].position
-        self[side].tls?.forget(before: position)
+        direction.tls?.forget(before: direction.position)
         if hasEnded { self.reportConnection(report) }
         steps.removeAll(keepingCapacity: true)
-        swap(&steps, &self[side].steps)
+        swap(&steps, &direction.steps)
     }
 
     /// The connection is over, in both directions.
@@ -196,9 +202,9 @@ final class HTTP2Exchanges {
             self.read(block, stream, side, report)
             return false
         case .ended(let stream):
-            guard self.exchanges[stream] != nil else { return false }
-            self.change(stream, isRequest) { $0?.endedAt = step.time }
-            return self.finish(stream, step.time, report)
+            guard let exchange = self.exchanges[stream] else { return false }
+            if isRequest { exchange.request?.endedAt = step.time } else { exchange.response?.endedAt = step.time }
+            return self.finish(stream, exchange, step.time, report)
         case .reset(let stream, let error):
             guard let exchange = self.exchanges[stream] else { return false }
             // A client that asks no further; a server that has answered and needs no more of the request (RFC 9113 section 8.1).
@@ -209,17 +215,14 @@ final class HTTP2Exchanges {
         }
     }
 
-    private func change(_ stream: UInt32, _ isRequest: Bool, _ change: (inout HTTP2Message?) -> Void) {
-        if isRequest { change(&self.exchanges[stream]!.request) } else { change(&self.exchanges[stream]!.response) }
-    }
-
     /// Of a stream that a client has opened, or is about to have: a server may answer before all of a request's bytes are known to be sent.
-    private func begin(_ stream: UInt32, at time: UInt64) -> Bool {
-        if self.exchanges[stream] != nil { return true }
-        guard stream > self.lastStream, stream % 2 == 1 else { return false }
-        self.exchanges[stream] = Exchange(id: self.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
+    private func begin(_ stream: UInt32, at time: UInt64) -> Exchange? {
+        if let exchange = self.exchanges[stream] { return exchange }
+        guard stream > self.lastStream, stream % 2 == 1 else { return nil }
+        let exchange = Exchange(id: self.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
+        self.exchanges[stream] = exchange
         self.lastStream = stream
-        return true
+        return exchange
     }
 
     private func put(
@@ -229,61 +232,54 @@ final class HTTP2Exchanges {
         _ time: UInt64,
         _ side: Side
     ) {
-        let from = self[side].position
-        self[side].position += count
-        let plain = Report.Interval(from: from, to: from + count)
-        let place = self.place(plain, side)
-        self[side].claimed += place.interval.bytes
-        guard stream != 0, self.begin(stream, at: time) else {
-            self[side].besideMessages += place.interval.bytes - min(count, place.interval.bytes)
+        let direction = self[side]
+        let place = direction.place(count)
+        guard stream != 0, let exchange = self.begin(stream, at: time) else {
+            direction.besideMessages += place.interval.bytes - min(count, place.interval.bytes)
             if kind == .opaque {
-                self[side].remainder.opaque += count
+                direction.remainder.opaque += count
             } else {
-                self[side].remainder.framing += count
+                direction.remainder.framing += count
             }
             return
         }
-        self.change(stream, self.isRequest(side)) { message in
-            if message == nil { message = HTTP2Message(at: time) }
-            message?.take(count, kind, at: place.interval, isExact: place.isExact)
+        if self.isRequest(side) {
+            if exchange.request == nil { exchange.request = HTTP2Message(at: time) }
+            exchange.request?.take(count, kind, at: place.interval, isExact: place.isExact)
+        } else {
+            if exchange.response == nil { exchange.response = HTTP2Message(at: time) }
+            exchange.response?.take(count, kind, at: place.interval, isExact: place.isExact)
         }
-    }
-
-    private func place(_ plain: Report.Interval, _ side: Side) -> (interval: Report.Interval, isExact: Bool) {
-        guard let tls = self[side].tls else {
-            let base = self[side].base
-            return (Report.Interval(from: base + plain.from, to: base + plain.to), true)
-        }
-        return tls.interval(plain) ?? (Report.Interval(), false)
     }
 
     // MARK: Heads
 
-    private func read(_ block: [UInt8], _ stream: UInt32, _ side: Side, _ report: (consuming Report.Record) -> Void) {
-        guard let fields = self[side].fields.decode(block), self.exchanges[stream] != nil else { return }
-        let isRequest = self.isRequest(side)
-        self.change(stream, isRequest) { message in
-            // Trailers count, and say nothing (RFC 9113 section 8.1).
-            message?.take(fields)
-        }
-        guard let exchange = self.exchanges[stream] else { return }
-        if isRequest {
+    private func read(
+        _ block: [UInt8],
+        _ stream: UInt32,
+        _ side: Side,
+        _ report: (consuming Report.Record) -> Void
+    ) {
+        guard let fields = self[side].fields.decode(block), let exchange = self.exchanges[stream] else { return }
+        // Trailers count, and say nothing (RFC 9113 section 8.1).
+        if self.isRequest(side) {
+            exchange.request?.take(fields, &self.contentClasses)
             guard let request = exchange.request, exchange.name == nil else { return }
-            self.exchanges[stream]?.name = self.naming(request.request)
-        } else if exchange.response?.hasHead == true {
-            self.nameRoute(of: stream)
-            if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: stream, report) }
+            exchange.name = self.naming(request.request)
+        } else {
+            exchange.response?.take(fields, &self.contentClasses)
+            guard exchange.response?.hasHead == true else { return }
+            self.nameRoute(of: stream, exchange)
+            if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: exchange, report) }
         }
     }
 
     /// The server answers, or never will: what its router has said so far is all that it says.
-    private func nameRoute(of stream: UInt32) {
-        guard let routes, self.exchanges[stream]?.isAnswered == false else { return }
-        self.exchanges[stream]?.isAnswered = true
-        guard let template = routes.takeTemplate(ofRequest: Int(stream)), let name = self.exchanges[stream]?.name else {
-            return
-        }
-        self.exchanges[stream]?.name = self.routed.name(name, template)
+    private func nameRoute(of stream: UInt32, _ exchange: Exchange) {
+        guard let routes, !exchange.isAnswered else { return }
+        exchange.isAnswered = true
+        guard let template = routes.takeTemplate(ofRequest: Int(stream)), let name = exchange.name else { return }
+        exchange.name = self.routed.name(name, template)
     }
 
     // MARK: Reports
@@ -291,32 +287,33 @@ final class HTTP2Exchanges {
     /// Reports what is whole.
     ///
     /// - Returns: Whether the exchange is.
-    private func finish(_ stream: UInt32, _ time: UInt64, _ report: (consuming Report.Record) -> Void) -> Bool {
-        guard let exchange = self.exchanges[stream] else { return false }
+    private func finish(
+        _ stream: UInt32,
+        _ exchange: Exchange,
+        _ time: UInt64,
+        _ report: (consuming Report.Record) -> Void
+    ) -> Bool {
         let hasAsked = exchange.request?.endedAt != nil
         // A client's is named; a server's when it answers.
-        if hasAsked, self.routes == nil || exchange.isAnswered { self.reportRequest(of: stream, report) }
+        if hasAsked, self.routes == nil || exchange.isAnswered { self.reportRequest(of: exchange, report) }
         // A response that has come first waits for what was asked.
         guard let response = exchange.response, response.endedAt != nil, exchange.request?.hasHead == true || hasAsked
         else { return false }
-        self.reportResponse(of: stream, report)
+        self.reportResponse(of: exchange, report)
         guard hasAsked else { return false }
         self.end(stream, .init(status: response.head.status), time, report)
         return true
     }
 
-    private func reportRequest(of stream: UInt32, _ report: (consuming Report.Record) -> Void) {
-        guard let exchange = self.exchanges[stream], let request = exchange.request, !exchange.isRequestReported else {
-            return
-        }
-        self.exchanges[stream]?.isRequestReported = true
+    private func reportRequest(of exchange: Exchange, _ report: (consuming Report.Record) -> Void) {
+        guard let request = exchange.request, !exchange.isRequestReported else { return }
+        exchange.isRequestReported = true
         self.report(request, of: exchange, isRequest: true, report)
     }
 
-    private func reportResponse(of stream: UInt32, _ report: (consuming Report.Record) -> Void) {
-        guard let exchange = self.exchanges[stream], let response = exchange.response, !exchange.isResponseReported
-        else { return }
-        self.exchanges[stream]?.isResponseReported = true
+    private func reportResponse(of exchange: Exchange, _ report: (consuming Report.Record) -> Void) {
+        guard let response = exchange.response, !exchange.isResponseReported else { return }
+        exchange.isResponseReported = true
         self.report(response, of: exchange, isRequest: false, report)
     }
 
@@ -354,10 +351,11 @@ final class HTTP2Exchanges {
         _ time: UInt64,
         _ report: (consuming Report.Record) -> Void
     ) {
-        self.nameRoute(of: stream)
-        self.reportRequest(of: stream, report)
-        self.reportResponse(of: stream, report)
-        guard let exchange = self.exchanges.removeValue(forKey: stream), let name = exchange.name else { return }
+        guard let exchange = self.exchanges.removeValue(forKey: stream) else { return }
+        self.nameRoute(of: stream, exchange)
+        self.reportRequest(of: exchange, report)
+        self.reportResponse(of: exchange, report)
+        guard let name = exchange.name else { return }
         let (request, response) = (exchange.request, exchange.response)
         var outcome = Report.Outcome(exchange: exchange.id, name: name)
         outcome.startedAt = exchange.startedAt

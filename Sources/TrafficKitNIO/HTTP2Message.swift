@@ -1,6 +1,16 @@
 import TrafficKit
 import TrafficReport
 
+/// What bodies are that nearly always have the media type of the one before.
+struct RepeatedContentClass {
+    private var last = (mediaType: "", contentClass: Report.ContentClass.unknown)
+
+    mutating func contentClass(ofMediaType mediaType: String) -> Report.ContentClass {
+        if self.last.mediaType != mediaType { self.last = (mediaType, Report.ContentClass(mediaType: mediaType)) }
+        return self.last.contentClass
+    }
+}
+
 /// What is known of one message of HTTP/2 so far.
 struct HTTP2Message {
     private(set) var lengths = HTTP1Scanner.Lengths()
@@ -34,21 +44,19 @@ struct HTTP2Message {
     }
 
     /// The fields of a header block: their bytes were counted as a header's when they came.
-    mutating func take(_ fields: [HTTP2Field]) {
+    mutating func take(_ fields: [HTTP2Field], _ contentClasses: inout RepeatedContentClass) {
         // Of interim responses (1xx), too: the last one stands.
         let isTrailer = self.hasHead
-        for field in fields {
-            if field.name.hasPrefix(":") {
-                self.lengths.line += field.bytes
-                self.lengths.header -= min(field.bytes, self.lengths.header)
-            } else if field.name == "cookie" || field.name == "set-cookie" {
-                self.lengths.cookie += field.bytes
-            }
-        }
-        guard !isTrailer else { return }
         var (method, target, host) = ("", "", "")
         for field in fields {
+            let isPseudo = field.name.utf8.first == UInt8(ascii: ":")
+            if isPseudo {
+                self.lengths.line += field.bytes
+                self.lengths.header -= min(field.bytes, self.lengths.header)
+            }
             switch field.name {
+            case "cookie", "set-cookie": self.lengths.cookie += field.bytes
+            case _ where isTrailer: break
             case ":method": method = field.value
             case ":path": target = field.value
             case ":authority": host = field.value
@@ -57,10 +65,11 @@ struct HTTP2Message {
             case "content-length": self.head.contentLength = UInt64(field.value)
             case "content-encoding":
                 self.head.isEncoded = !field.value.isEmpty && field.value.lowercased() != "identity"
-            case "content-type": self.head.contentClass = Report.ContentClass(mediaType: field.value)
+            case "content-type": self.head.contentClass = contentClasses.contentClass(ofMediaType: field.value)
             default: break
             }
         }
+        guard !isTrailer else { return }
         if !method.isEmpty { self.request = HTTP1Head.Request(method: method, target: target, host: host) }
         self.hasHead = !(100..<200).contains(self.head.status)
     }
