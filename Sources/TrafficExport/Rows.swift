@@ -109,6 +109,7 @@ extension SocketUsage: Row {
         sink.number(CodingKeys.segmentsReceived, self.segmentsReceived)
         sink.number(CodingKeys.retransmittedSegments, self.retransmittedSegments)
         sink.number(CodingKeys.smoothedRoundTripMicroseconds, self.smoothedRoundTripMicroseconds)
+        sink.number(CodingKeys.connectMicroseconds, self.connectMicroseconds)
         sink.word(CodingKeys.wireQuality, self.wireQuality)
         sink.list(CodingKeys.owners, self.owners) { String($0.identity.pid) }
         sink.number(CodingKeys.explained, self.explained)

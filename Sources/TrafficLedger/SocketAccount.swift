@@ -227,6 +227,7 @@ struct SocketAccount {
             segmentsReceived: seen.tcp?.segmentsReceived,
             retransmittedSegments: seen.tcp?.retransmittedSegments,
             smoothedRoundTripMicroseconds: seen.tcp?.smoothedRoundTripMicroseconds,
+            connectMicroseconds: seen.connect.map { $0.duration / 1_000 },
             wireQuality: self.wire?.quality,
             owners: self.shares.map {
                 SocketUsage.Owner(identity: $0.key, payload: $0.value.payload, wire: $0.value.wire)

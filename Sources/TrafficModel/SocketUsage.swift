@@ -48,6 +48,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public var retransmittedSegments: UInt64?
     /// TCP: smoothed round-trip time (RFC 6298), 0 before the first measurement.
     public var smoothedRoundTripMicroseconds: UInt64?
+    /// How long a client took to connect, the last time that it did: from `SYN_SENT` to `ESTABLISHED`, SYNs that were lost and all. TCP, MPTCP
+    /// and DCCP, by the programs in the kernel; `nil`: it has not, or they did not see it.
+    public var connectMicroseconds: UInt64?
     /// `nil` while the wire bytes are unknown.
     public var wireQuality: Quality?
     public var owners: [Owner]
@@ -78,6 +81,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         segmentsReceived: UInt64? = nil,
         retransmittedSegments: UInt64? = nil,
         smoothedRoundTripMicroseconds: UInt64? = nil,
+        connectMicroseconds: UInt64? = nil,
         wireQuality: Quality? = nil,
         owners: [Owner] = []
     ) {
@@ -101,6 +105,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         self.segmentsReceived = segmentsReceived
         self.retransmittedSegments = retransmittedSegments
         self.smoothedRoundTripMicroseconds = smoothedRoundTripMicroseconds
+        self.connectMicroseconds = connectMicroseconds
         self.wireQuality = wireQuality
         self.owners = owners
     }
@@ -123,6 +128,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         case segmentsReceived = "segments_received"
         case retransmittedSegments = "retransmitted_segments"
         case smoothedRoundTripMicroseconds = "smoothed_rtt_us"
+        case connectMicroseconds = "connect_us"
         case wireQuality = "wire_quality"
         case owners
         case explained = "explained_bytes"
@@ -155,6 +161,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
                 UInt64.self,
                 forKey: .smoothedRoundTripMicroseconds
             ),
+            connectMicroseconds: try container.decodeIfPresent(UInt64.self, forKey: .connectMicroseconds),
             wireQuality: try container.decodeIfPresent(Quality.self, forKey: .wireQuality),
             owners: try container.decode([Owner].self, forKey: .owners)
         )

@@ -133,6 +133,30 @@ public struct Comparison {
             actual: socket.explained
         )
         self.compareAttributes(of: socket, subject, with: tallies)
+        self.compareConnect(of: socket, subject, with: tallies)
+    }
+
+    /// The kernel's time lies within the call's, where the generator has measured that and the daemon was there to see it. Who has not
+    /// connected has none, nor has anyone on `poll`.
+    private mutating func compareConnect(
+        of socket: SocketUsage,
+        _ subject: String,
+        with tallies: [GeneratorResult.Tally]
+    ) {
+        let call = tallies.first { $0.connectNanoseconds != nil }
+        let actual = socket.connectMicroseconds.map { "\($0) us" } ?? "none"
+        if let call, let nanoseconds = call.connectNanoseconds, !call.isOlder, self.snapshot.capture.rung != .poll {
+            // The kernel's clock for programs may be some nanoseconds off the processes' (ktime_get_mono_fast_ns()).
+            if socket.connectMicroseconds.map({ $0 > nanoseconds / 1_000 + 1 }) ?? true {
+                self.differ("\(subject) connect", expected: "at most \(nanoseconds) ns", actual: actual)
+            }
+            return
+        }
+        let isKnown = call != nil || tallies.contains { $0.role == "server" || $0.role == "listener" }
+        let connects = tallies.allSatisfy { ["tcp", "mptcp", "dccp"].contains($0.transport) }
+        if isKnown || !connects, socket.connectMicroseconds != nil {
+            self.differ("\(subject) connect", expected: "none", actual: actual)
+        }
     }
 
     private mutating func compareAttributes(

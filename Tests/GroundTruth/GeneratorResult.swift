@@ -26,12 +26,17 @@ public struct GeneratorResult: Sendable, Decodable {
         public var received: UInt64
         /// Of both, what it has told the daemon the purpose of.
         public var explained: UInt64
+        /// What the one blocking `connect` of it took; `nil`: not measured.
+        public var connectNanoseconds: UInt64?
+        /// What this is the growth since had it already. Not printed.
+        var isOlder = false
 
         enum CodingKeys: String, CodingKey {
             case cookie, pid
             case startBoottimeTicks = "start_boottime_ticks"
             case transport = "protocol"
             case family, open, role, remote, sent, received, explained
+            case connectNanoseconds = "connect_ns"
         }
     }
 
@@ -112,6 +117,7 @@ public struct GeneratorResult: Sendable, Decodable {
             let before = earlier.sockets.first { $0.cookie == tally.cookie && $0.pid == tally.pid }
             growth.sockets[index].sent -= before?.sent ?? 0
             growth.sockets[index].received -= before?.received ?? 0
+            growth.sockets[index].isOlder = before != nil
         }
         for index in growth.processes.indices {
             let before = earlier.processes.first { $0.pid == self.processes[index].pid }

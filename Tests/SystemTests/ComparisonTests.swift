@@ -46,6 +46,17 @@ extension SystemTests {
             wrong.processes?[process].explained = 1
             #expect(self.differences(truth, wrong).count == 2)
 
+            // One end has connected, in no more than its call took, and the other one has not.
+            for (role, times) in [("client", [nil, 3_600_000_000]), ("server", [0])] as [(String, [UInt64?])] {
+                let cookie = truth.sockets.first { $0.role == role }?.cookie
+                let end = try #require(snapshot.sockets?.firstIndex { $0.cookie.rawValue == cookie })
+                for time in times {
+                    wrong = snapshot
+                    wrong.sockets?[end].connectMicroseconds = time
+                    #expect(self.differences(truth, wrong).count == 1)
+                }
+            }
+
             wrong = snapshot
             wrong.capture.reports.foreign = 1
             #expect(

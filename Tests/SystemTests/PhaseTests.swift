@@ -168,6 +168,7 @@ extension SystemTests {
                     let (exchanges, endpoints) = try await self.settled(daemon, host: "python.example")
                     let shopping = exchanges.filter { $0.processName == "trafficexample" }
                     let other = try #require(exchanges.first { $0.host == "python.example" })
+                    let socket = try await daemon.snapshot().sockets?.first { $0.cookie == other.cookie }
                     try python.writeLine()
                     dump.signal(SIGINT)
                     let handshakes = self.handshakes(
@@ -194,6 +195,7 @@ extension SystemTests {
                     let connect = try #require(other.phases[.connect])
                     let seen = try #require(handshakes[UInt16(call[0])])
                     #expect(Double(connect) >= seen * 1e6 - 1_000 && connect <= call[1])
+                    #expect(socket?.connectMicroseconds == connect)
                     // curl, which does not report, has waited as long on the same path.
                     let words = curl.output.split(whereSeparator: \.isWhitespace)
                     try #require(words.count == 2, "\(curl)")

@@ -120,6 +120,7 @@ struct RandomSnapshot {
             segmentsReceived: self.maybe { $0.count() },
             retransmittedSegments: self.maybe { $0.count() },
             smoothedRoundTripMicroseconds: self.maybe { $0.count() },
+            connectMicroseconds: self.maybe { $0.count() },
             wireQuality: self.maybe { $0.pick([.exact, .estimated]) },
             owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
         )

@@ -170,6 +170,22 @@ struct ConnectionStartTests {
         #expect(try Self.told(Self.connect()) { $0.role = .server } == untouched)
     }
 
+    @Test("a socket has the time of its last connection, past its end, and none while nobody knows one")
+    func socket() throws {
+        var fixture = Self.fixture(nil)
+        #expect(try #require(fixture.socket(7)).connectMicroseconds == nil)
+        fixture.absorb(Self.event(Self.connect()))
+        #expect(fixture.socket(7)?.connectMicroseconds == 300)
+        // It connects again.
+        fixture.absorb(Self.event(nil))
+        #expect(try #require(fixture.socket(7)).connectMicroseconds == nil)
+        fixture.absorb(Self.event(ConnectTimes(beganAt: 1_000, endedAt: 1_999)))
+        #expect(fixture.socket(7)?.connectMicroseconds == 0)
+        let last = ConnectTimes(beganAt: 1_000, endedAt: 1_002_999)
+        fixture.absorb(Self.event(last), Self.event(last, closed: fixture.now))
+        #expect(fixture.socket(7)?.connectMicroseconds == 1_001)
+    }
+
     @Test("what the library tells itself stays as it is")
     func told() throws {
         let all = try Self.told(Self.connect()) {

@@ -82,6 +82,7 @@ int direct(const struct scenario *scenario, bool pause, int hold_seconds, int ti
 
 /* tally.c: who moved what. */
 void watch(int fd, const char *role);
+void connected_in(int fd, uint64_t nanoseconds); /* what its connect() took, once: the daemon shall have seen it take no longer */
 ssize_t sent(int fd, ssize_t result);
 ssize_t received(int fd, ssize_t result);
 void sent_by_process(ssize_t result); /* for sockets too many to list: adds to the process alone */
@@ -103,6 +104,7 @@ int open_socket(int family, int type, int protocol);
 int listen_at(const struct part *part, int protocol, uint16_t *port);
 int accept_from(int listener);
 int connect_to(const struct part *part, int protocol, uint16_t port);
+int timed_connect_to(const struct part *part, int protocol, uint16_t port); /* with connected_in() */
 int serve_one(const struct part *part, int protocol); /* a server that accepts one connection */
 int call(const struct part *part, int protocol); /* its client */
 void hang_up(int fd); /* closes, and marks the socket as one that may be gone from the daemon's list */

@@ -119,14 +119,33 @@ int accept_from(int listener)
 	return fd;
 }
 
-int connect_to(const struct part *part, int protocol, uint16_t port)
+/* Returns how long the call took, in nanoseconds. */
+static uint64_t connect_socket(int fd, const struct part *part, uint16_t port)
 {
 	struct address address = with_port(part, port);
-	int fd = open_socket(address.storage.ss_family, SOCK_STREAM, protocol);
+	uint64_t before = now_ns();
 
 	if (connect(fd, (struct sockaddr *)&address.storage, address.length))
 		fail("connect");
+	return now_ns() - before;
+}
+
+int connect_to(const struct part *part, int protocol, uint16_t port)
+{
+	int fd = open_socket(part->address.storage.ss_family, SOCK_STREAM, protocol);
+
+	connect_socket(fd, part, port);
 	watch(fd, "client");
+	return fd;
+}
+
+int timed_connect_to(const struct part *part, int protocol, uint16_t port)
+{
+	int fd = open_socket(part->address.storage.ss_family, SOCK_STREAM, protocol);
+	uint64_t nanoseconds = connect_socket(fd, part, port);
+
+	watch(fd, "client");
+	connected_in(fd, nanoseconds);
 	return fd;
 }
 

@@ -126,7 +126,7 @@ struct victim {
 static void lie(void *argument)
 {
 	const struct victim *victim = argument;
-	int fd = connect_to(victim->part, IPPROTO_TCP, victim->port);
+	int fd = timed_connect_to(victim->part, IPPROTO_TCP, victim->port);
 	struct report report;
 
 	send_all(fd, LIE, LIE);
@@ -151,7 +151,7 @@ static void reports_client(const struct part *part)
 	open_report(&report);
 	victim.port = await_port(part);
 	for (int i = 0; i < CONNECTIONS; i++)
-		ends[i] = (struct end){ .fd = connect_to(part, IPPROTO_TCP, victim.port), .role = CLIENT };
+		ends[i] = (struct end){ .fd = timed_connect_to(part, IPPROTO_TCP, victim.port), .role = CLIENT };
 	converse_on_all(ends, &report);
 
 	/* What it has told already, and a byte more than there was. */

@@ -76,6 +76,8 @@ static void print_sockets(void)
 		printf(",\"open\":%s", tally->closed ? "false" : "true");
 		if (tally->role)
 			printf(",\"role\":\"%s\"", role_name(tally->role));
+		if (tally->connect_ns)
+			printf(",\"connect_ns\":%" PRIu64, tally->connect_ns);
 		print_address("local", &tally->local);
 		print_address("remote", &tally->remote);
 		putchar(',');

@@ -173,6 +173,11 @@ void watch(int fd, const char *role)
 	tally_of(fd)->role = role[0];
 }
 
+void connected_in(int fd, uint64_t nanoseconds)
+{
+	tally_of(fd)->connect_ns = nanoseconds;
+}
+
 void mark_closed(int fd)
 {
 	tally_of(fd)->closed = true;

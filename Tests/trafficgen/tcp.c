@@ -24,7 +24,7 @@ static void bulk_server(const struct part *part)
 
 static void bulk_client(const struct part *part)
 {
-	int fd = call(part, IPPROTO_TCP);
+	int fd = timed_connect_to(part, IPPROTO_TCP, await_port(part));
 
 	for (int half = 0; half < 2; half++) {
 		send_all(fd, 4 * MIB, 65521);

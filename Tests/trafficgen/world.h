@@ -21,6 +21,7 @@ struct tally {
 	uint64_t sent;
 	uint64_t received;
 	uint64_t explained; /* of both, by reports to the daemon */
+	uint64_t connect_ns; /* what the blocking connect() took; 0: not measured */
 	pid_t pid;
 	int family, type, protocol;
 	struct sockaddr_in6 local, remote; /* or struct sockaddr_in */
