@@ -319,11 +319,12 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "GroundTruth", "TrafficExport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport",
-                "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd", "trafficctl", "trafficexample",
-                "trafficfetch", "trafficgen",
+                "GroundTruth", "TrafficExport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
+                "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd",
+                "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             exclude: ["Help"],

@@ -55,6 +55,12 @@ package struct HTTP1Exchanges {
         set { self.records.tlsEndedAt = newValue }
     }
 
+    /// The process had sent nothing on the connection when this began; `false`: it had, or nobody knows.
+    package var isFromStart: Bool {
+        get { self.records.isFromStart }
+        set { self.records.isFromStart = newValue }
+    }
+
     /// - Parameters:
     ///   - cookie: Of the socket; 0: unknown.
     ///   - sent: Bytes of the socket's stream that were sent before.

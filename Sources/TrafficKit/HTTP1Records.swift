@@ -44,6 +44,8 @@ struct HTTP1Records {
     var cookie: UInt64
     /// When the connection's TLS handshake was over, for the first exchange to tell; 0: unknown.
     var tlsEndedAt: UInt64 = 0
+    /// The process had sent nothing on the connection when this began, for the first exchange to tell.
+    var isFromStart = false
     /// Of exchanges with a message that is cut off.
     var ending = Report.Ending.truncated
     private let naming: HTTP1Exchanges.Naming
@@ -282,7 +284,10 @@ struct HTTP1Records {
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = exchange.status
-        if exchange.number == 1 { outcome.tlsEndedAt = self.tlsEndedAt }
+        if exchange.number == 1 {
+            outcome.tlsEndedAt = self.tlsEndedAt
+            outcome.isFirst = self.isFromStart || self.tlsEndedAt != 0
+        }
         outcome.phases = Report.Phases(
             startedAt: exchange.startedAt,
             requestEndedAt: exchange.requestEndedAt,

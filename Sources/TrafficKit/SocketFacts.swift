@@ -8,6 +8,8 @@ package struct SocketFacts: Hashable, Sendable {
     package private(set) var sentBytes: UInt64 = 0
     /// Bytes that the process took from it.
     package private(set) var receivedBytes: UInt64 = 0
+    /// The process has given it nothing, as the kernel says, or because there is no connection yet; `false`: it has, or nobody knows.
+    package private(set) var isFresh = false
 
     package init() {}
 
@@ -15,7 +17,10 @@ package struct SocketFacts: Hashable, Sendable {
     package init(of socket: CInt, isConnected: Bool) {
         var length = socklen_t(MemoryLayout<UInt64>.size)
         if getsockopt(socket, SOL_SOCKET, SO_COOKIE, &self.cookie, &length) != 0 { self.cookie = 0 }
-        guard isConnected else { return }
+        guard isConnected else {
+            self.isFresh = true
+            return
+        }
         // What arrives between the two calls would be missing: again, until nothing did.
         for _ in 0..<100 {
             var unread: CInt = 0
@@ -23,6 +28,7 @@ package struct SocketFacts: Hashable, Sendable {
                 let after = Self.info(socket)
             else { return }
             self.sentBytes = after[Self.sent] &- after[Self.retransmitted] &+ after[Self.notSent] & 0xffff_ffff
+            self.isFresh = self.sentBytes == 0
             // The other side's end is counted as a byte.
             let hasEnded = Self.ended.contains(UInt8(truncatingIfNeeded: after[0].littleEndian))
             self.receivedBytes = after[Self.received] &- UInt64(unread) &- (hasEnded ? 1 : 0)

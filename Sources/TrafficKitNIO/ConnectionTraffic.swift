@@ -21,6 +21,8 @@ struct ConnectionTraffic {
             self.http2?.tlsEndedAt = self.tlsEndedAt
         }
     }
+    /// Nothing was sent before; `false`: something was, or nobody knows.
+    private let isFromStart: Bool
     /// What is to be reported.
     private var records: [Report.Record] = []
 
@@ -41,6 +43,7 @@ struct ConnectionTraffic {
         self.reporter = reporter
         self.routes = routes
         self.account = account
+        self.isFromStart = socket.isFresh
         self.http1 = HTTP1Exchanges(
             role: role,
             cookie: socket.cookie,
@@ -52,6 +55,7 @@ struct ConnectionTraffic {
             makeExchange: { reporter.makeExchange() },
             naming: { reporter.name(of: $0) }
         )
+        self.http1.isFromStart = self.isFromStart
     }
 
     /// It speaks HTTP/2 from here on, and has spoken nothing else.
@@ -69,6 +73,7 @@ struct ConnectionTraffic {
             naming: { reporter.name(of: $0) }
         )
         self.http2?.tlsEndedAt = self.tlsEndedAt
+        self.http2?.isFromStart = self.isFromStart
         self.account = nil
     }
 

@@ -69,6 +69,8 @@ final class HTTP2Exchanges {
 
     /// When the connection's TLS handshake was over, of a client, for the first exchange to tell; 0: unknown, or there is none.
     var tlsEndedAt: UInt64 = 0
+    /// The process had sent nothing on the connection, TLS's handshake apart, when this began, for the first exchange to tell.
+    var isFromStart = false
     private let role: Report.Role
     private let cookie: UInt64
     private let naming: HTTP1Exchanges.Naming
@@ -363,7 +365,10 @@ final class HTTP2Exchanges {
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = response?.head.status ?? 0
-        if exchange.isFirst { outcome.tlsEndedAt = self.tlsEndedAt }
+        if exchange.isFirst {
+            outcome.tlsEndedAt = self.tlsEndedAt
+            outcome.isFirst = self.isFromStart || self.tlsEndedAt != 0
+        }
         outcome.phases = Report.Phases(
             startedAt: exchange.startedAt,
             requestEndedAt: request?.endedAt,

@@ -21,6 +21,7 @@ enum Layout {
 
     static let incomplete: UInt8 = 1
     static let own: UInt8 = 1
+    static let first: UInt8 = 1
 
     /// Each as its length in two bytes, then UTF-8. One that is too long is cut, between two characters (RFC 3629 section 3).
     static func encode(_ texts: [String]) -> [UInt8] {

@@ -92,6 +92,11 @@ extension Report {
         ///
         /// The daemon knows when the connection was established, and makes the phases `connect` and `tls` of the two.
         public var tlsEndedAt: UInt64 = 0
+        /// It is the first one of its connection, as its sender knows who was there from the beginning. `false`: it is not, or nobody knows.
+        ///
+        /// A request that begins at the socket's first byte is known for the first one without this; of HTTP/2 none does, which begins with
+        /// a preface.
+        public var isFirst = false
         public var role: Role = .unknown
         public var ending: Ending = .unknown
         /// Of the last response; 0 without one.

@@ -146,7 +146,8 @@ public struct ReportReader {
         outcome.role = Report.Role(rawValue: reader.number(fixed)) ?? .unknown
         outcome.ending = Report.Ending(rawValue: reader.number(fixed)) ?? .unknown
         outcome.status = reader.number(fixed)
-        _ = reader.number(fixed) as UInt32
+        outcome.isFirst = reader.number(fixed) & Layout.first != 0
+        for _ in 0..<3 { _ = reader.number(fixed) as UInt8 }
         outcome.tlsEndedAt = reader.number(fixed)
         return outcome.exchange == 0 ? nil : outcome
     }

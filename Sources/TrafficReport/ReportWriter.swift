@@ -134,7 +134,8 @@ extension ByteWriter {
         self.write(outcome.role.rawValue)
         self.write(outcome.ending.rawValue)
         self.write(outcome.status)
-        self.write(UInt32(0))
+        self.write(outcome.isFirst ? Layout.first : 0)
+        self.fill(to: self.offset + 3)
         self.write(outcome.tlsEndedAt)
     }
 

@@ -3,10 +3,12 @@ import Foundation
 import FoundationNetworking
 import GroundTruth
 import NIOCore
+import NIOPosix
 import NIOSSL
 import Testing
 import TrafficKit
 import TrafficKitAsyncHTTPClient
+import TrafficKitNIO
 import TrafficKitTestSupport
 import TrafficKitURLSession
 import TrafficModel
@@ -256,6 +258,67 @@ extension SystemTests {
                 #expect(exchanges[0].phases[.connect] ?? 0 >= 900_000)
                 #expect(exchanges[0].phases[.connect] ?? .max <= exchanges[0].duration ?? 0)
                 #expect(exchanges[1].phases.isEmpty)
+            }
+        }
+
+        /// When a connection's handlers are added.
+        enum Arrival: CaseIterable {
+            case beforeConnecting, connected, behindPreface
+        }
+
+        /// With settings that set nothing (RFC 9113 sections 3.4 and 6.5).
+        private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
+
+        /// `GET /` of `http://h` and no more to come: HEADERS in the words of HPACK's static table (RFC 7541 appendix A).
+        private static func request(_ stream: UInt8) -> [UInt8] {
+            [0, 0, 6, 1, 5, 0, 0, 0, stream, 0x82, 0x86, 0x84, 0x41, 1, UInt8(ascii: "h")]
+        }
+
+        /// Two exchanges, one after the other, of HTTP/2 without TLS.
+        private func converse(_ port: Int, _ arrival: Arrival, _ daemon: Daemon) async throws {
+            let (monitor, records) = (TrafficMonitor(), Records())
+            monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
+            let add = { @Sendable (channel: any Channel) in
+                try channel.pipeline.syncOperations.addTrafficHandlers(role: .client, version: .http2, monitor: monitor)
+            }
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        if arrival == .beforeConnecting { try add(channel) }
+                    }
+                }
+                .connect(host: "127.0.0.1", port: port).get()
+            if arrival == .connected { try await channel.eventLoop.submit { try add(channel) }.get() }
+            try await channel.writeAndFlush(ByteBuffer(bytes: Self.preface))
+            if arrival == .behindPreface { try await channel.eventLoop.submit { try add(channel) }.get() }
+            for index in 0..<2 {
+                try await channel.writeAndFlush(ByteBuffer(bytes: Self.request(UInt8(1 + 2 * index))))
+                while records.outcomes.count <= index { try await Task.sleep(for: .milliseconds(5)) }
+            }
+            try await channel.close()
+            monitor.stop()
+        }
+
+        @Test("of HTTP/2 without TLS connect is known, too, where the handlers were there before the preface")
+        func preface() async throws {
+            try await withDaemon { daemon in
+                let server = try await InstrumentedServer(isHTTP2: true)
+                for arrival in Arrival.allCases { try await self.converse(server.port, arrival, daemon) }
+                let exchanges = try await self.ended(daemon, 2 * Arrival.allCases.count)
+                try await server.stop()
+                try #require(exchanges.count == 2 * Arrival.allCases.count)
+                let sockets = try await daemon.snapshot().sockets ?? []
+                for (index, arrival) in Arrival.allCases.enumerated() {
+                    let (first, second) = (exchanges[2 * index], exchanges[2 * index + 1])
+                    let socket = try #require(sockets.first { $0.cookie == first.cookie })
+                    let known = try #require(socket.connectMicroseconds)
+                    #expect(first.phases[.connect] == (arrival == .behindPreface ? nil : known))
+                    #expect(second.cookie == first.cookie && second.phases[.connect] == nil)
+                    for exchange in [first, second] {
+                        #expect(exchange.version == .http2 && exchange.outcome == .ok && exchange.phases[.tls] == nil)
+                        self.expectSum(exchange)
+                    }
+                }
             }
         }
 

@@ -119,6 +119,7 @@ struct ClientTests {
         // The handshake was the first one's, and over before it.
         let handshakes = run.records.outcomes.map(\.tlsEndedAt)
         #expect(handshakes.map { $0 != 0 } == (0..<100).map { $0 == 0 && security != .none })
+        #expect(run.records.outcomes.map(\.isFirst) == (0..<100).map { $0 == 0 })
         #expect(security == .none || (start...run.records.outcomes[0].startedAt).contains(handshakes[0]))
         #expect(run.records.outcomes.map(\.ending) == (0..<100).map { $0 % 3 == 0 ? .http4xx : .ok })
         #expect(Set(run.records.requests.map(\.route)) == ["/none", "/text"])

@@ -78,5 +78,6 @@ struct HTTP2ClientTests {
         let first = try #require(records.outcomes.min { $0.startedAt < $1.startedAt })
         #expect(first.route == "/small" && first.tlsEndedAt > 0 && first.tlsEndedAt <= first.startedAt)
         #expect(records.outcomes.filter { $0.tlsEndedAt != 0 } == [first])
+        #expect(records.outcomes.filter(\.isFirst) == [first])
     }
 }

@@ -137,14 +137,20 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("the first stream says when the handshake was over, whichever ends first")
-    func handshake() throws {
-        self.exchanges.tlsEndedAt = 7
+    @Test(
+        "the first stream says that it is, and when the handshake was over, whichever ends first: where that is known",
+        arguments: [0, 7],
+        [false, true]
+    )
+    func first(tlsEndedAt: UInt64, isFromStart: Bool) throws {
+        self.exchanges.tlsEndedAt = tlsEndedAt
+        self.exchanges.isFromStart = isFromStart
         for stream: UInt32 in [1, 3, 5] { try self.request(stream) }
         for stream: UInt32 in [3, 1, 5] { try self.respond(stream, 200) }
         self.close()
         let outcomes = self.records.compactMap { if case .outcome(let outcome) = $0 { outcome } else { nil } }
-        #expect(outcomes.map(\.exchange) == [2, 1, 3] && outcomes.map(\.tlsEndedAt) == [0, 7, 0])
+        #expect(outcomes.map(\.exchange) == [2, 1, 3] && outcomes.map(\.tlsEndedAt) == [0, tlsEndedAt, 0])
+        #expect(outcomes.map(\.isFirst) == [false, tlsEndedAt != 0 || isFromStart, false])
     }
 
     @Test("a request has its route when it is answered, also if it never is, and nothing is left of it")

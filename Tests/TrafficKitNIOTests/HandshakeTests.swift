@@ -63,6 +63,8 @@ struct HandshakeTests {
         let outcomes = records.outcomes
         #expect(outcomes.map(\.ending) == [.ok, .ok])
         #expect(records.requests.allSatisfy { $0.version == (version == "h2" ? .http2 : .http1_1) })
+        // This channel has no socket: who has not seen the handshake does not know.
+        #expect(outcomes.map(\.isFirst) == [role == .client, false])
         let times = outcomes.map(\.tlsEndedAt)
         guard role == .client else { return #expect(times == [0, 0]) }
         #expect((before...after).contains(times[0]) && times[1] == 0)

@@ -34,9 +34,10 @@ struct SocketFactsTests {
         let (client, server) = try Self.connection()
         defer { for socket in [client, server] { close(socket) } }
         let none = SocketFacts(of: client, isConnected: true)
-        #expect(none.cookie != 0 && none.sentBytes == 0 && none.receivedBytes == 0)
+        #expect(none.cookie != 0 && none.sentBytes == 0 && none.receivedBytes == 0 && none.isFresh)
         #expect(write(client, [UInt8](repeating: 1, count: 1_000), 1_000) == 1_000)
-        #expect(SocketFacts(of: client, isConnected: true).sentBytes == 1_000)
+        let written = SocketFacts(of: client, isConnected: true)
+        #expect(written.sentBytes == 1_000 && !written.isFresh)
         Self.read(server, 300)
         #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 300)
         Self.read(server, 700)
@@ -44,7 +45,7 @@ struct SocketFactsTests {
         shutdown(client, Int32(SHUT_WR))
         Self.read(server, 2)  // until the end
         let facts = SocketFacts(of: server, isConnected: true)
-        #expect(facts.receivedBytes == 1_001 && facts.sentBytes == 0)
+        #expect(facts.receivedBytes == 1_001 && facts.sentBytes == 0 && facts.isFresh)
         #expect(facts.cookie != none.cookie)
         #expect(SocketFacts(of: client, isConnected: true).sentBytes == 1_001)
     }
@@ -66,12 +67,14 @@ struct SocketFactsTests {
         #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 0)
     }
 
-    @Test("what is no TCP socket has no bytes, and what is no socket no cookie")
+    @Test("what is no TCP socket has no bytes that anybody knows of, and what is no socket no cookie")
     func others() {
         let datagrams = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(datagrams) }
         let facts = SocketFacts(of: datagrams, isConnected: true)
-        #expect(facts.cookie != 0 && facts.sentBytes == 0 && facts.receivedBytes == 0)
+        #expect(facts.cookie != 0 && facts.sentBytes == 0 && facts.receivedBytes == 0 && !facts.isFresh)
+        let unconnected = SocketFacts(of: datagrams, isConnected: false)
+        #expect(unconnected.cookie == facts.cookie && unconnected.sentBytes == 0 && unconnected.isFresh)
         #expect(SocketFacts(of: -1, isConnected: true) == SocketFacts())
     }
 }

@@ -95,6 +95,10 @@ struct ConnectionStartTests {
         // Behind a handshake of 500 bytes.
         #expect(try Self.told(Self.connect(), from: 500) == [nil, nil, 5_000])
         #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = Self.time(900) } == [300, 500, 5_800])
+        // Behind HTTP/2's preface: who was there from the beginning says so.
+        #expect(try Self.told(Self.connect(), from: 24) { $0.isFirst = true } == [300, nil, 5_300])
+        #expect(try Self.told(nil, from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
+        #expect(try Self.told(Self.connect(1_001, 1_002), from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
         // The request's report was lost.
         var fixture = Self.fixture(Self.connect())
         fixture.report([.response(Self.message(1, from: 0, isRequest: false)), .outcome(Self.outcome(1))])

@@ -77,6 +77,7 @@ struct Golden: Sendable, CustomTestStringConvertible {
         outcome.ending = .truncated
         outcome.status = 503
         outcome.tlsEndedAt = 39
+        outcome.isFirst = true
         (outcome.method, outcome.host, outcome.route) = ("POST", "bücher.example", "/a/{id}/b")
         return Golden(
             name: "exchange",

@@ -47,7 +47,7 @@ struct PythonSenderTests {
         #expect(response.messageBytes == response.interval.bytes)
         #expect(response.finishedAt - response.startedAt == 1_065_000)
         #expect(outcome.ending == .ok && outcome.duration == 1_065_000)
-        #expect(outcome.tlsEndedAt == 0)
+        #expect(outcome.tlsEndedAt == 0 && outcome.isFirst)
         #expect(outcome.phases.connect == 120 && outcome.phases.dns == nil && outcome.phases.receive == 30)
         for names in [
             (request.method, request.host, request.route), (response.method, response.host, response.route),

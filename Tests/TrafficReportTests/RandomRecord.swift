@@ -55,6 +55,7 @@ extension Report.Outcome {
         outcome.ending = .allCases.randomElement(using: &random)!
         outcome.status = .random(in: 0 ... .max, using: &random)
         outcome.tlsEndedAt = .random(in: 0 ... .max, using: &random)
+        outcome.isFirst = .random(using: &random)
         (outcome.method, outcome.host, outcome.route) = randomNames(&random)
         return outcome
     }

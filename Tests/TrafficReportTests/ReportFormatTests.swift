@@ -128,6 +128,19 @@ struct ReportFormatTests {
         #expect(records == [Golden.exchange.records[0], .outcome(outcome)])
     }
 
+    @Test("an outcome from before there were flags is nobody's first; flags of later versions change nothing")
+    func flags() throws {
+        guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
+        #expect(outcome.isFirst)
+        for (flags, isFirst) in [(0x00, false), (0xfe, false), (0xff, true)] as [(UInt8, Bool)] {
+            var bytes = try Golden.exchange.bytes()
+            let flagsAt = 24 + 176 + 8 + 60
+            bytes.replaceSubrange(flagsAt..<flagsAt + 4, with: [flags, 0xff, 0xff, 0xff])
+            outcome.isFirst = isFirst
+            #expect(try read(bytes).records == [Golden.exchange.records[0], .outcome(outcome)])
+        }
+    }
+
     @Test("what is no report says what it is")
     func refusals() throws {
         let bytes = try Golden.request.bytes()

@@ -10,7 +10,7 @@ import time
 
 UNKNOWN64, UNKNOWN32 = 2**64 - 1, 2**32 - 1
 REQUEST, RESPONSE, OUTCOME = 1, 2, 3
-CLIENT, HTTP_1_1, EXACT, JSON, OK = 1, 11, 1, 2, 1
+CLIENT, HTTP_1_1, EXACT, JSON, OK, FIRST = 1, 11, 1, 2, 1, 1
 
 
 def record(kind, fixed, *strings):
@@ -44,7 +44,7 @@ def report(cookie, start, end):
     return [
         record(REQUEST, message(1, cookie, start, start, (0, 48), 0, len(line), len(fields)), *names),
         record(RESPONSE, message(1, cookie, start, end, (0, 250), 100, 17, 133, 200, JSON), *names),
-        record(OUTCOME, struct.pack("<QQQQ IIIIII BBH 4x Q", 1, 0, start, end - start, *phases, CLIENT, OK, 200, 0), *names),
+        record(OUTCOME, struct.pack("<QQQQ IIIIII BBH B3x Q", 1, 0, start, end - start, *phases, CLIENT, OK, 200, FIRST, 0), *names),
     ]
 
 

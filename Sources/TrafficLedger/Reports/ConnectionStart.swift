@@ -13,6 +13,7 @@ extension Report.Outcome {
     /// Adds the phases `connect` and `tls` to the first exchange of a client's connection, where the library leaves them open: it sees its
     /// connections when they are made, and the kernel saw how long that took. Nothing is added from times that can't be.
     mutating func complete(with connection: ConnectionStart) {
+        let isFirst = self.isFirst || connection.isFirst
         guard self.role != .server, self.phases.connect == nil,
             let connect = Report.Phases.microseconds(connection.times.duration)
         else { return }
@@ -20,13 +21,13 @@ extension Report.Outcome {
         if established <= self.startedAt {
             let tls = self.tls(after: established)
             // Only the first exchange has a handshake to tell of.
-            guard connection.isFirst || tls != nil else { return }
+            guard isFirst || tls != nil else { return }
             self.phases.connect = connect
             self.extend(by: connection.times.duration)
             guard let tls, self.phases.tls == nil else { return }
             self.phases.tls = Report.Phases.microseconds(tls)
             self.extend(by: tls)
-        } else if connection.isFirst, self.startedAt <= connection.times.beganAt,
+        } else if isFirst, self.startedAt <= connection.times.beganAt,
             established - self.startedAt <= self.duration,
             self.phases.sum + UInt64(connect) <= self.duration / 1_000
         {
