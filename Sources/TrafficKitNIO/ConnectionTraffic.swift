@@ -80,7 +80,7 @@ struct ConnectionTraffic {
     // MARK: Bytes
 
     mutating func received(_ bytes: Span<UInt8>, at time: UInt64) {
-        var records = self.records.take()
+        var records = self.begin()
         if let http2 {
             http2.received(bytes, at: time) { records.append($0) }
         } else {
@@ -92,7 +92,7 @@ struct ConnectionTraffic {
 
     /// The kernel has taken them, or with TLS they are on their way to it.
     mutating func sent(_ bytes: Span<UInt8>, at time: UInt64) {
-        var records = self.records.take()
+        var records = self.begin()
         if let http2 {
             http2.sent(bytes, at: time) { records.append($0) }
         } else {
@@ -105,7 +105,7 @@ struct ConnectionTraffic {
     /// The same of bytes that nobody can look into. No library sends a file as a part of an HTTP/2 frame.
     mutating func sentUnseen(_ count: UInt64, at time: UInt64) {
         guard self.http2 == nil else { return }
-        var records = self.records.take()
+        var records = self.begin()
         self.account?.sent(plaintext: count)
         self.http1.sentUnseen(count, at: time) { records.append($0) }
         self.keep(&records)
@@ -119,7 +119,7 @@ struct ConnectionTraffic {
 
     /// The kernel has them, and all that is in them was sent.
     mutating func sent(ciphertext bytes: Span<UInt8>) {
-        var records = self.records.take()
+        var records = self.begin()
         self.account?.sent(ciphertext: bytes)
         self.http2?.sent(ciphertext: bytes) { records.append($0) }
         self.keep(&records)
@@ -129,7 +129,7 @@ struct ConnectionTraffic {
     ///   - ending: Of exchanges that are not over.
     ///   - isCut: The other side has not said that this is the end, as TLS asks for.
     mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) {
-        var records = self.records.take()
+        var records = self.begin()
         if let http2 {
             http2.close(ending, at: time) { records.append($0) }
         } else {
@@ -152,10 +152,16 @@ struct ConnectionTraffic {
         self.records = records
     }
 
-    /// - Parameter isLast: Nothing comes after it.
+    /// Where new records go: with TLS those that wait have their place already.
+    private mutating func begin() -> [Report.Record] { self.account == nil ? self.records.take() : [] }
+
+    /// - Parameters:
+    ///   - records: What ``begin()`` has given, and the new ones.
+    ///   - isLast: Nothing comes after it.
     private mutating func keep(_ records: inout [Report.Record], isLast: Bool = false) {
-        if let account { self.place(&records, account, isLast: isLast) }
-        swap(&records, &self.records)
+        guard let account else { return swap(&records, &self.records) }
+        self.place(&records, account, isLast: isLast)
+        self.records += records
     }
 
     /// Of messages in the plaintext, those whose bytes of the socket are known by now.
