@@ -55,6 +55,24 @@ struct EndpointGroupingTests {
         #expect(types.map(\.outcomes) == [[.ok: 1], [.http4xx: 1]])
     }
 
+    @Test("records that follow one another with the same name go to the row of their own role")
+    func roles() throws {
+        var fixture = LedgerFixture.reporting()
+        let roles: [Report.Role] = [.server, .client, .server]
+        fixture.report(
+            roles.enumerated().map { index, role in
+                let start = UInt64(index) * 100
+                var message = Report.Message.sample(UInt64(index) + 1, from: start, to: start + 100)
+                message.role = role
+                return .response(message)
+            }
+        )
+        for grouping in [EndpointGrouping.route, .host, .type] {
+            let rows = self.rows(fixture, by: grouping)
+            #expect(rows.map(\.role) == [.client, .server] && rows.map(\.responses) == [1, 2])
+        }
+    }
+
     @Test("a host is one row for each role, whatever the routes")
     func hosts() throws {
         var fixture = LedgerFixture.reporting()
