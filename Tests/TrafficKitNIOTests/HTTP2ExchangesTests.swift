@@ -153,6 +153,19 @@ final class HTTP2ExchangesTests {
         #expect(outcomes.map(\.isFirst) == [false, tlsEndedAt != 0 || isFromStart, false])
     }
 
+    @Test("bodies of one connection are each what their own media type says")
+    func mediaTypes() throws {
+        for (index, type) in ["application/json", "text/html", "text/html", "application/json", nil].enumerated() {
+            let stream = UInt32(2 * index + 1)
+            try self.request(stream)
+            let fields = [(":status", "200")] + (type.map { [("content-type", $0)] } ?? [])
+            self.receive(self.frame(1, 0x4, stream, try self.head(fields, isRequest: false)))
+            self.receive(self.frame(0, 0x1, stream, [1, 2, 3]))
+        }
+        let responses = self.messages.filter { $0.status == 200 }
+        #expect(responses.map(\.contentClass) == [.json, .html, .html, .json, .unknown])
+    }
+
     @Test("a request has its route when it is answered, also if it never is, and nothing is left of it")
     func routed() throws {
         let routes = TrafficRoutes()

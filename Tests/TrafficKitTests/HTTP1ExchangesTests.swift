@@ -110,6 +110,29 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    @Test("what a connection says again is the same, and what it does not say is not taken from before")
+    func repeatedHeads() {
+        var end = End(.client)
+        for request in ["GET /a", "GET /a", "PUT /a", "PUT /b", "GET /a"] {
+            for (host, type) in [
+                ("Host: h\r\n", "Content-Type: text/html\r\n"), ("", ""),
+                ("Host: k\r\n", "Content-Type: text/plain\r\n"),
+            ] {
+                end.send("\(request) HTTP/1.1\r\n\(host)\r\n")
+                end.receive("HTTP/1.1 200 OK\r\n\(type)Content-Length: 1\r\n\r\nx")
+            }
+        }
+        end.close()
+        let names = ["GET /a", "GET /a", "PUT /a", "PUT /b", "GET /a"].flatMap { request in
+            ["h", "", "k"].map { "\(request) \($0)" }
+        }
+        for messages in [end.requests, end.responses] {
+            #expect(messages.map { "\($0.method) \($0.route) \($0.host)" } == names)
+        }
+        #expect(end.responses.map(\.contentClass) == (0..<5).flatMap { _ in [.html, .unknown, .text] })
+        end.expectEveryByte()
+    }
+
     @Test("pipelined requests and their answers, as a server sees them, in pieces that fit nothing")
     func pipelined() {
         var end = End(.server)
