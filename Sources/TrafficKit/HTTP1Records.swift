@@ -183,9 +183,7 @@ struct HTTP1Records {
             }
             if let name = self.name(0) {
                 let ended = Ended(self.responses, head, lengths, position, time, isComplete, nil)
-                var message = ended.message(of: self.exchanges[0].id, name)
-                (message.cookie, message.role) = (self.cookie, self.role)
-                report(.response(message))
+                report(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
             } else {
                 self.responses.remainder.excluded += lengths.total
             }
@@ -212,9 +210,7 @@ struct HTTP1Records {
 
     private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
         guard let ended = self.exchanges[index].held.take(), let name = self.name(index) else { return }
-        var message = ended.message(of: self.exchanges[index].id, name)
-        (message.cookie, message.role) = (self.cookie, self.role)
-        report(.request(message))
+        report(.request(ended.message(of: self.exchanges[index].id, name, self.cookie, self.role)))
     }
 
     // MARK: Reports
@@ -246,9 +242,14 @@ struct HTTP1Records {
             self.isComplete = isComplete
         }
 
-        /// Without what the connection says.
-        func message(of exchange: UInt64, _ name: Report.Name) -> Report.Message {
+        func message(
+            of exchange: UInt64,
+            _ name: Report.Name,
+            _ cookie: UInt64,
+            _ role: Report.Role
+        ) -> Report.Message {
             var message = Report.Message(exchange: exchange, name: name)
+            (message.cookie, message.role) = (cookie, role)
             message.take(self.place)
             message.startedAt = self.startedAt
             message.finishedAt = self.finishedAt
@@ -294,6 +295,6 @@ struct HTTP1Records {
             responseBeganAt: exchange.responseBeganAt,
             responseEndedAt: exchange.responseEndedAt ?? time
         )
-        report(.outcome(outcome))
+        report(.outcome(consume outcome))
     }
 }

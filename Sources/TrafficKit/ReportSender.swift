@@ -67,10 +67,11 @@ final class ReportSender: Sendable {
         let (isComplete, isFirst) = self.gathered.withLock { gathered in
             guard now >= gathered.quietUntil else { return (false, false) }
             var isComplete = false
-            for index in records.indices where !gathered.writer.append(records[index]) {
+            var count = gathered.writer.append(contentsOf: records)
+            while count < records.count {
                 gathered.complete(Self.backlog)
                 isComplete = true
-                _ = gathered.writer.append(records[index])  // one record is never larger than a datagram
+                count = gathered.writer.append(contentsOf: records, from: count)  // one is never larger than a datagram
             }
             defer { gathered.isFlushDue = true }
             return (isComplete, !gathered.isFlushDue)

@@ -55,18 +55,23 @@ struct RequestRoute: Sendable {
         if let stream { self.routes.name(template, ofStream: stream) } else { self.routes.name(template) }
     }
 
-    /// A responder that tells apart what a connection's requests are called.
-    ///
-    /// - Parameter streams: Of HTTP/2.
+    /// A responder that tells apart what a connection's requests are called, of HTTP/1.x: each is answered before the next is read.
+    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        { request, writer, channel in
+            Self.current?.routes.beginRequest()
+            try await responder(request, writer, channel)
+        }
+    }
+
+    /// The same of connections that may speak either version.
     static func telling(
         _ responder: @escaping HTTPChannelHandler.Responder,
-        _ streams: StreamNumbers? = nil
+        _ streams: StreamNumbers
     ) -> HTTPChannelHandler.Responder {
-        @Sendable func tell(_ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel) async throws
-        {
+        { request, writer, channel in
             guard var route = Self.current else { return try await responder(request, writer, channel) }
-            guard let stream = streams?.number(of: channel) else {
-                // One after the other on a connection: each is answered before the next is read. A stream that is gone has no number.
+            guard let stream = streams.number(of: channel) else {
+                // A stream that is gone has no number.
                 if !StreamNumbers.isStream(channel) { route.routes.beginRequest() }
                 return try await responder(request, writer, channel)
             }
@@ -74,6 +79,5 @@ struct RequestRoute: Sendable {
             var writer: ResponseWriter? = writer
             try await Self.$current.withValue(route) { try await responder(request, writer.take()!, channel) }
         }
-        return tell
     }
 }

@@ -28,7 +28,9 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
         // Known once the router has looked, also where the endpoint throws.
         defer {
             // What is no path is the name of a middleware that answers itself.
-            if let path = context.endpointPath, path.hasPrefix("/") { RequestRoute.current?.name(path) }
+            if let path = context.endpointPath, path.utf8.first == UInt8(ascii: "/") {
+                RequestRoute.current?.name(path)
+            }
         }
         return try await self.base.respond(to: request, context: context)
     }

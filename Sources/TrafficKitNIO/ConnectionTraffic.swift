@@ -4,7 +4,7 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// What there is to report waits until it is taken: whoever observes it may do anything, also with the connection.
+/// What there is to report is returned, and reported once this is left: whoever observes it may do anything, also with the connection.
 struct ConnectionTraffic {
     private let role: Report.Role
     private let reporter: TrafficReporter
@@ -23,8 +23,9 @@ struct ConnectionTraffic {
     }
     /// Nothing was sent before; `false`: something was, or nobody knows.
     private let isFromStart: Bool
-    /// What is to be reported.
-    private var records: [Report.Record] = []
+    private var writes = PendingWrites()
+    /// For what is to be reported: empty.
+    private var memory: [Report.Record] = []
 
     /// - Parameters:
     ///   - hasTLS: Bytes are then those of the plaintext, and the ciphertext's come beside them.
@@ -79,36 +80,38 @@ struct ConnectionTraffic {
 
     // MARK: Bytes
 
-    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) {
-        var records = self.begin()
+    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> [Report.Record] {
+        var records = self.memory.take()
         if let http2 {
             http2.received(bytes, at: time) { records.append($0) }
         } else {
             self.account?.received(plaintext: UInt64(bytes.count))
             self.http1.received(bytes, at: time) { records.append($0) }
         }
-        self.keep(&records)
+        return self.place(records)
     }
 
-    /// The kernel has taken them, or with TLS they are on their way to it.
-    mutating func sent(_ bytes: Span<UInt8>, at time: UInt64) {
-        var records = self.begin()
-        if let http2 {
-            http2.sent(bytes, at: time) { records.append($0) }
-        } else {
+    /// It is on its way to the TLS handler, or another channel has taken it.
+    mutating func sent(_ part: IOData, at time: UInt64) -> [Report.Record] {
+        var records = self.memory.take()
+        self.count(sent: part, time, &records)
+        return self.place(records)
+    }
+
+    private mutating func count(sent part: IOData, _ time: UInt64, _ records: inout [Report.Record]) {
+        switch part {
+        case .byteBuffer(let buffer):
+            let bytes = buffer.readableBytesUInt8Span
+            if let http2 { return http2.sent(bytes, at: time) { records.append($0) } }
             self.account?.sent(plaintext: UInt64(bytes.count))
             self.http1.sent(bytes, at: time) { records.append($0) }
+        case .fileRegion(let region):
+            // Nobody can look into it. No library sends a file as a part of an HTTP/2 frame.
+            guard self.http2 == nil else { return }
+            let count = UInt64(region.readableBytes)
+            self.account?.sent(plaintext: count)
+            self.http1.sentUnseen(count, at: time) { records.append($0) }
         }
-        self.keep(&records)
-    }
-
-    /// The same of bytes that nobody can look into. No library sends a file as a part of an HTTP/2 frame.
-    mutating func sentUnseen(_ count: UInt64, at time: UInt64) {
-        guard self.http2 == nil else { return }
-        var records = self.begin()
-        self.account?.sent(plaintext: count)
-        self.http1.sentUnseen(count, at: time) { records.append($0) }
-        self.keep(&records)
     }
 
     /// They are on their way to the TLS handler.
@@ -118,63 +121,87 @@ struct ConnectionTraffic {
     }
 
     /// The kernel has them, and all that is in them was sent.
-    mutating func sent(ciphertext bytes: Span<UInt8>) {
-        var records = self.begin()
+    mutating func sent(ciphertext bytes: Span<UInt8>) -> [Report.Record] {
+        var records = self.memory.take()
         self.account?.sent(ciphertext: bytes)
         self.http2?.sent(ciphertext: bytes) { records.append($0) }
-        self.keep(&records)
+        return self.place(records)
     }
 
     /// - Parameters:
     ///   - ending: Of exchanges that are not over.
     ///   - isCut: The other side has not said that this is the end, as TLS asks for.
-    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) {
-        var records = self.begin()
+    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> [Report.Record] {
+        var records = self.memory.take()
         if let http2 {
             http2.close(ending, at: time) { records.append($0) }
         } else {
             self.http1.close(ending, isCut: isCut, at: time) { records.append($0) }
         }
-        self.keep(&records, isLast: true)
-        self.account = nil
+        defer { self.account = nil }
+        return self.place(records, isLast: true)
+    }
+
+    // MARK: Writes
+
+    // Of a connection without TLS, on a channel that tells what it has left of them.
+
+    /// Bytes that it was not told to send.
+    var hasUnflushed: Bool { !self.writes.isFlushed }
+
+    mutating func written(_ part: IOData) { self.writes.append(part) }
+
+    /// - Returns: Whether there is something to send.
+    mutating func flush() -> Bool {
+        self.writes.flush()
+        return self.writes.flushedBytes > 0
+    }
+
+    /// What was written before is nobody's any more.
+    mutating func forgetWrites() { self.writes = PendingWrites() }
+
+    /// The kernel has taken what was written, but for so many bytes.
+    ///
+    /// - Returns: Also whether there are some among them that the channel was told to send.
+    mutating func taken(leaving buffered: Int, at time: UInt64) -> (records: [Report.Record], isOwed: Bool) {
+        var records = self.memory.take()
+        // Apart, while the rest of this changes.
+        var writes = PendingWrites()
+        swap(&writes, &self.writes)
+        writes.take(leaving: buffered) { self.count(sent: $0, time, &records) }
+        swap(&writes, &self.writes)
+        return (self.place(records), self.writes.flushedBytes > 0)
     }
 
     // MARK: Reports
 
-    var hasRecords: Bool { !self.records.isEmpty }
-
-    mutating func takeRecords() -> [Report.Record] { self.records.take() }
-
-    /// - Parameter records: That were taken, for their memory.
+    /// - Parameter records: That were returned and are reported, for their memory.
     mutating func reuse(_ records: consuming [Report.Record]) {
-        guard self.records.isEmpty else { return }
+        guard self.memory.isEmpty else { return }
         records.removeAll(keepingCapacity: true)
-        self.records = records
+        self.memory = records
     }
-
-    /// Where new records go: with TLS those that wait have their place already.
-    private mutating func begin() -> [Report.Record] { self.account == nil ? self.records.take() : [] }
 
     /// - Parameters:
-    ///   - records: What ``begin()`` has given, and the new ones.
+    ///   - found: Of messages in what has passed.
     ///   - isLast: Nothing comes after it.
-    private mutating func keep(_ records: inout [Report.Record], isLast: Bool = false) {
-        guard let account else { return swap(&records, &self.records) }
-        self.place(&records, account, isLast: isLast)
-        self.records += records
-    }
-
-    /// Of messages in the plaintext, those whose bytes of the socket are known by now.
-    private func place(_ records: inout [Report.Record], _ account: TLSAccount, isLast: Bool) {
-        for record in records {
-            if case .request = record, self.routes != nil {
-                account.take(placed: record)
-            } else {
-                account.take(record)
+    /// - Returns: With TLS, those whose bytes of the socket are known by now.
+    private mutating func place(_ found: consuming [Report.Record], isLast: Bool = false) -> [Report.Record] {
+        var records = found
+        if let account {
+            for record in records {
+                if case .request = record, self.routes != nil {
+                    account.take(placed: record)
+                } else {
+                    account.take(record)
+                }
             }
+            records.removeAll(keepingCapacity: true)
+            account.report(of: self.http1, isLast: isLast) { records.append($0) }
         }
-        records.removeAll(keepingCapacity: true)
-        account.report(of: self.http1, isLast: isLast) { records.append($0) }
+        guard records.isEmpty else { return records }
+        self.memory = records
+        return []
     }
 }
 

@@ -50,9 +50,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
     private var hasEnded = false
-    /// Of a connection without TLS, on a channel that tells what it has left of them.
-    private var writes = PendingWrites()
+    /// Of a channel that tells what it has left of what was written, and of no TLS. Made once: it is asked with every flush.
+    private var options: (any NIOSynchronousChannelOptions)?
     private var asksChannel = false
+    /// The channel was told to send something, and did not say that it has.
+    private var isOwed = false
     private var isWaiting = false
 
     /// - Parameters:
@@ -96,6 +98,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         // Other channels than those of sockets may not bear to be asked.
         self.asksChannel = self.tls == nil && socket.cookie != 0
+        self.options = self.asksChannel ? context.channel.syncOptions : nil
         self.tls?.plaintext = self
     }
 
@@ -110,8 +113,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func handlerRemoved(context: ChannelHandlerContext) {
-        self.settle(context)
-        self.writes = PendingWrites()
+        self.settle()
+        self.traffic.forgetWrites()
+        self.isOwed = false
+        self.options = nil  // it holds the channel
         self.close()
     }
 
@@ -119,43 +124,42 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// What was flushed before there was a connection is on its way by now.
     public func channelActive(context: ChannelHandlerContext) {
-        self.settle(context)
+        self.settle()
         self.awaitRest(context)
         context.fireChannelActive()
     }
 
     /// Also the last word before the channel closes at the end of the stream.
     public func channelReadComplete(context: ChannelHandlerContext) {
-        self.settle(context)
+        self.settle()
         context.fireChannelReadComplete()
     }
 
     public func channelWritabilityChanged(context: ChannelHandlerContext) {
-        self.settle(context)
+        self.settle()
         context.fireChannelWritabilityChanged()
     }
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // Before the answer to it.
-        self.settle(context)
-        let buffer = Self.unwrapInboundIn(data)
-        self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds())
-        self.report()
+        self.settle()
+        // Not by `Self`, which the compiler leaves generic: three dynamic casts.
+        let buffer = self.unwrapInboundIn(data)
+        self.report(self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()))
         context.fireChannelRead(data)
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        let part = Self.unwrapOutboundIn(data)
+        let part = self.unwrapOutboundIn(data)
         // The end of a message is nothing to send, often.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
         if self.asksChannel {
-            self.writes.append(part)
+            self.traffic.written(part)
             return context.write(data, promise: promise)
         }
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
-            self.count(sent: part, at: TrafficClock.nanoseconds())
-            self.report()
+            self.report(self.traffic.sent(part, at: TrafficClock.nanoseconds()))
         }
         // After us: whoever waits for it may close the connection, which is the end of what counts.
         if let promise { sent.futureResult.cascade(to: promise) }
@@ -163,44 +167,30 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func flush(context: ChannelHandlerContext) {
-        self.writes.flush()
+        if self.options != nil { self.isOwed = self.traffic.flush() }
         context.flush()
-        self.settle(context)
+        self.settle()
         self.awaitRest(context)
     }
 
     /// Counts what the kernel has taken.
-    private func settle(_ context: ChannelHandlerContext) {
+    private func settle() {
         // A channel that is closed has forgotten what it had left.
-        guard self.writes.flushedBytes > 0, let buffered = Self.bufferedBytes(context) else { return }
-        let time = TrafficClock.nanoseconds()
-        self.writes.take(leaving: buffered) { self.count(sent: $0, at: time) }
-        self.report()
-    }
-
-    private func count(sent part: IOData, at time: UInt64) {
-        switch part {
-        case .byteBuffer(let buffer): self.traffic.sent(buffer.readableBytesUInt8Span, at: time)
-        case .fileRegion(let region): self.traffic.sentUnseen(UInt64(region.readableBytes), at: time)
-        }
-    }
-
-    /// - Returns: `nil` of a channel that is closed, or doesn't tell.
-    private static func bufferedBytes(_ context: ChannelHandlerContext) -> Int? {
-        try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+        guard self.isOwed, let buffered = try? self.options?.getOption(.bufferedWritableBytes) else { return }
+        let (records, isOwed) = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
+        self.isOwed = isOwed
+        self.report(records)
     }
 
     /// The socket is full: nothing tells when the kernel takes the rest but a promise behind it.
     private func awaitRest(_ context: ChannelHandlerContext) {
         // Behind what was not flushed it would be flushed along: that is the program's to say.
-        guard self.writes.flushedBytes > 0, self.writes.isFlushed, !self.isWaiting, context.channel.isActive else {
-            return
-        }
+        guard self.isOwed, !self.traffic.hasUnflushed, !self.isWaiting, context.channel.isActive else { return }
         self.isWaiting = true
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             self.isWaiting = false
-            self.settle(context)
+            self.settle()
             self.awaitRest(context)
         }
         context.writeAndFlush(Self.wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: sent)
@@ -213,13 +203,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The kernel has it, and all writes that are in it are done.
     func sent(ciphertext buffer: ByteBuffer) {
-        self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span)
-        self.report()
+        self.report(self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span))
     }
 
-    private func report() {
-        guard self.traffic.hasRecords else { return }
-        let records = self.traffic.takeRecords()
+    private func report(_ records: [Report.Record]) {
+        guard !records.isEmpty else { return }
         self.reporter.report(records)
         self.traffic.reuse(records)
     }
@@ -227,7 +215,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     // MARK: End
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.settle(context)
+        self.settle()
         // A TLS handler misses its end of the stream after a reset: that is not why.
         if !(self.error is IOError) { self.error = error }
         context.fireErrorCaught(error)
@@ -240,7 +228,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The program, or its library, closes the connection.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        self.settle(context)
+        self.settle()
         // What is written from now on fails, and is never among what the channel has left.
         if mode != .input { self.asksChannel = false }
         // Not because of an error, nor because there is nothing more to come.
@@ -251,8 +239,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private func close() {
         // An error that is not the channel's is TLS's: those of HTTP don't come by here.
         let isCut = self.tls != nil && self.error != nil
-        self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds())
-        self.report()
+        self.report(self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()))
     }
 
     /// Of exchanges that are not over.

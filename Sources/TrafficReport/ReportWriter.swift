@@ -19,6 +19,14 @@ public struct ReportWriter: Sendable {
         }
     }
 
+    /// - Parameter start: Of the first one.
+    /// - Returns: The first one that there was no room for, or their end.
+    public mutating func append(contentsOf records: [Report.Record], from start: Int = 0) -> Int {
+        var index = start
+        while index < records.count, self.append(records[index]) { index += 1 }
+        return index
+    }
+
     /// The datagram of all records since the last one.
     public mutating func finish<Result>(
         _ header: Report.Header,
