@@ -51,6 +51,22 @@ struct CoverageTests {
         #expect(coverage.claim(.init(from: 9_985, to: 9_986)) == .accepted)
     }
 
+    @Test("what ranges come to with one more is known before it is in, also where some grow together")
+    func lengthAhead() {
+        var random = SystemRandomNumberGenerator()
+        for limit in [1, 2, 5, 64] {
+            var ranges = ByteRanges()
+            for _ in 0..<200 {
+                let from = UInt64.random(in: 0..<2_000, using: &random)
+                let range = from..<from + .random(in: 1...20, using: &random)
+                let expected = ranges.length(with: range, limit: limit)
+                ranges.insert(range, limit: limit)
+                // It is in there: it adds nothing.
+                #expect(ranges.length(with: range, limit: limit) == expected)
+            }
+        }
+    }
+
     @Test("the ends of what a number can be")
     func extremes() {
         var coverage = Coverage()

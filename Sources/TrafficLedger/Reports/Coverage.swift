@@ -31,11 +31,11 @@ struct Coverage {
             default: return .overlapping
             }
         }
-        var reach = self.reach
-        reach.insert(range, limit: Self.gapLimit)
         // As many bytes as there are in the stretch that all claims share, and no more.
-        guard interval.bytes <= reach.length - self.bytes else { return .overlapping }
-        self.reach = reach
+        guard interval.bytes <= self.reach.length(with: range, limit: Self.gapLimit) - self.bytes else {
+            return .overlapping
+        }
+        self.reach.insert(range, limit: Self.gapLimit)
         self.bytes += interval.bytes
         if isExclusive { self.exclusive.insert(range, limit: Self.gapLimit) }
         return .accepted
@@ -46,7 +46,18 @@ struct Coverage {
 struct ByteRanges {
     private var ranges: [Range<UInt64>] = []
 
-    var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
+    private var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
+
+    /// How long they will be altogether once the range is in here.
+    func length(with range: Range<UInt64>, limit: Int) -> UInt64 {
+        guard self.ranges.count < limit else {
+            // Some may grow together.
+            var all = self
+            all.insert(range, limit: limit)
+            return all.length
+        }
+        return self.length + (range.upperBound - range.lowerBound - self.overlap(with: range))
+    }
 
     /// How many bytes of `range` are in here.
     func overlap(with range: Range<UInt64>) -> UInt64 {
@@ -62,6 +73,11 @@ struct ByteRanges {
 
     /// - Parameter limit: More ranges than this grow together.
     mutating func insert(_ range: Range<UInt64>, limit: Int) {
+        // Messages come in order, as a rule.
+        if let last = self.ranges.last, last.upperBound == range.lowerBound {
+            self.ranges[self.ranges.count - 1] = last.lowerBound..<range.upperBound
+            return
+        }
         var merged = range
         var index = self.ranges.endIndex
         while index > 0, self.ranges[index - 1].upperBound >= merged.lowerBound {

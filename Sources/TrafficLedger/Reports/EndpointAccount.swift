@@ -90,7 +90,8 @@ struct EndpointAccount {
     }
 
     private mutating func record(_ microseconds: UInt64) {
-        if self.durations == nil {
+        // Compared with `nil` it would be copied.
+        if case .none = self.durations {
             self.durations = Histogram(
                 lowestDiscernibleValue: 1,
                 highestTrackableValue: 65_536,

@@ -7,6 +7,11 @@ struct ExchangeTable {
     private struct Key: Hashable {
         var process: ProcessIdentity
         var exchange: UInt64
+
+        /// All that tells those of different processes apart but their beginning: to hash a key is a good part of a record's work.
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(self.exchange ^ UInt64(UInt32(bitPattern: self.process.pid)) << 40)
+        }
     }
 
     fileprivate struct Open {
@@ -60,23 +65,24 @@ struct ExchangeTable {
         startedAt: Timestamp
     ) -> ContentPlace {
         let key = Key(process: sender.identity, exchange: message.exchange)
-        if self.open.index(forKey: key) == nil {
-            self.makeRoom(for: key)
-            self.open[key] = Open(
-                usage: ExchangeUsage(
-                    process: sender.identity,
-                    processName: sender.name,
-                    exchange: message.exchange,
-                    role: EndpointRole(message.role),
-                    method: message.method,
-                    host: message.host,
-                    route: message.route,
-                    startedAt: startedAt
-                )
+        let known = self.open.changeInPlace(key) { $0.add(message, share, group, connection, startedAt: startedAt) }
+        if let known { return known }
+        var entry = Open(
+            usage: ExchangeUsage(
+                process: sender.identity,
+                processName: sender.name,
+                exchange: message.exchange,
+                role: EndpointRole(message.role),
+                method: message.method,
+                host: message.host,
+                route: message.route,
+                startedAt: startedAt
             )
-        }
-        return self.open[key]?.add(message, share, group, connection, startedAt: startedAt)
-            ?? ContentPlace(contentClass: .unknown)
+        )
+        let content = entry.add(message, share, group, connection, startedAt: startedAt)
+        self.makeRoom(for: key)
+        self.open[key] = entry
+        return content
     }
 
     /// - Returns: The outcome with what the kernel adds to it, and the bytes of the exchange's messages.

@@ -183,7 +183,7 @@ struct ReportAccounts {
             let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
             if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
             let growth = self.claims[socket.serial, default: SocketClaims()].claim(connection, of: payload)
-            processes[sender.identity]?.explain(growth.total)
+            _ = processes.changeInPlace(sender.identity) { $0.explain(growth.total) }
             return .settled
         }
     }
@@ -217,9 +217,9 @@ struct ReportAccounts {
             if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
                 return .waits(\.impossible)
             }
-            let (verdict, growth) = self.claims[socket.serial, default: SocketClaims()]
-                .claim(message.interval, isSent: isSent, of: payload)
-            switch verdict {
+            let claim = self.claims[socket.serial, default: SocketClaims()]
+                .claim(message.interval, isSent: isSent, of: payload, wire: socket.wireBytes)
+            switch claim.verdict {
             case .accepted: break
             case .duplicate:
                 self.counters.duplicate += 1
@@ -228,10 +228,8 @@ struct ReportAccounts {
                 self.counters.overlapping += 1
                 return .settled
             }
-            processes[sender.identity]?.explain(growth.total)
-            wire =
-                self.claims[socket.serial]?
-                .giveWire(for: message.interval.bytes, of: socket.wireBytes, payload: payload.total) ?? 0
+            wire = claim.wire
+            _ = processes.changeInPlace(sender.identity) { $0.explain(claim.growth.total) }
             if !isFromBirth { quality = max(quality, .inferred) }
             // For its outcome, which does not name the socket and may come when that is forgotten.
             connection = socket.connect.map { ConnectionStart(times: $0, isFirst: message.interval.from == 0) }

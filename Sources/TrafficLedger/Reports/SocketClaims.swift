@@ -18,7 +18,7 @@ struct SocketClaims {
     /// - Parameters:
     ///   - wire: All that the socket's packets came to.
     ///   - payload: All that it has moved, both ways.
-    mutating func giveWire(for bytes: UInt64, of wire: UInt64, payload: UInt64) -> UInt64 {
+    private mutating func giveWire(for bytes: UInt64, of wire: UInt64, payload: UInt64) -> UInt64 {
         let (left, whole) = (wire - min(wire, self.wireGiven.bytes), payload - min(payload, self.wireGiven.payload))
         guard whole > 0 else { return 0 }
         let (part, _) = whole.dividingFullWidth(left.multipliedFullWidth(by: min(bytes, whole)))
@@ -26,17 +26,21 @@ struct SocketClaims {
         return part
     }
 
-    /// - Parameter payload: All that the socket has moved.
-    /// - Returns: How much more is explained than before.
+    /// - Parameters:
+    ///   - payload: All that the socket has moved.
+    ///   - wire: All that its packets came to.
+    /// - Returns: How much more is explained than before, and what of the wire bytes goes with it.
     mutating func claim(
         _ interval: Report.Interval,
         isSent: Bool,
-        of payload: PayloadBytes
-    ) -> (verdict: Coverage.Verdict, growth: PayloadBytes) {
+        of payload: PayloadBytes,
+        wire: UInt64
+    ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
         let verdict = isSent ? self.sent.claim(interval) : self.received.claim(interval)
-        guard verdict == .accepted else { return (verdict, PayloadBytes()) }
+        guard verdict == .accepted else { return (verdict, PayloadBytes(), 0) }
         let bytes = PayloadBytes(sent: isSent ? interval.bytes : 0, received: isSent ? 0 : interval.bytes)
-        return (verdict, self.explain(bytes, of: payload))
+        let growth = self.explain(bytes, of: payload)
+        return (verdict, growth, self.giveWire(for: interval.bytes, of: wire, payload: payload.total))
     }
 
     /// Takes what a connection has moved beside messages.
