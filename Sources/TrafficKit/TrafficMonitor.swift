@@ -39,18 +39,13 @@ public final class TrafficMonitor: Sendable {
     final class Running: Sendable {
         private let configuration: Configuration
         let sender: ReportSender
-        private let names = NameCache()
 
         init(_ configuration: Configuration) {
             self.configuration = configuration
             self.sender = ReportSender(path: configuration.socketPath)
         }
 
-        func name(of request: HTTP1Head.Request) -> Report.Name? {
-            self.names.name(of: request) { self.makeName(of: request, template: nil) }
-        }
-
-        func makeName(of request: HTTP1Head.Request, template: String?) -> Report.Name? {
+        func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
             let host = HostNaming.host(of: request.host)
             guard self.configuration.filter.admits(host: host, path: request.target) else { return nil }
             let route = self.configuration.naming.route(of: request.target, template: template)
@@ -119,7 +114,7 @@ public final class TrafficMonitor: Sendable {
     public func name(method: String, host: String, target: String, template: String? = nil) -> Report.Name? {
         guard let running = self.running.withLock({ $0 }) else { return nil }
         let request = HTTP1Head.Request(method: method, target: target, host: host)
-        return template == nil ? running.name(of: request) : running.makeName(of: request, template: template)
+        return running.name(of: request, template: template)
     }
 
     public func report(_ record: Report.Record) {

@@ -27,7 +27,7 @@ package final class TrafficReporter {
         self.refresh()
         if let last, last.request == request { return last.name }
         let name = self.known.running?.name(of: request)
-        self.last = NameCache.keeps(request) ? (request, name) : nil
+        self.last = (request, name)
         return name
     }
 

@@ -26,6 +26,8 @@ struct RouteNamingTests {
             ("/hosts/192.0.2.17/up", "/hosts/{id}/up"),
             ("https://user:word@api.example:8443/users/7?x", "/users/{id}"), ("http://api.example", "/"),
             ("/redirect/http://a/b", "/redirect/http:/a/b"),
+            // The query begins at the byte, whatever the next one makes of it on a screen.
+            ("/users/a?\u{301}secret", "/users/a"),
             ("/1/2/3/4/5/6/7/8/9/10/11/12/13/14", String(repeating: "/{id}", count: 12) + "/**"),
             ("/" + String(repeating: "x", count: 65), "/{id}"),
         ]
@@ -65,5 +67,18 @@ struct RouteNamingTests {
             let route = naming.route(of: target)
             #expect(naming.route(of: route) == route)
         }
+    }
+
+    @Test(
+        "a host is without user and port, in lower case",
+        arguments: [
+            ("api.example", "api.example"), ("API.Example:8080", "api.example"), ("api.example:", "api.example"),
+            ("user:word@api.example:80", "api.example"), ("a@b@c", "c"), ("127.0.0.1:80", "127.0.0.1"),
+            ("[2001:DB8::1]:80", "[2001:db8::1]"), ("[::1", "[::1"), ("2001:db8::1", "2001:db8::1"),
+            ("a:b", "a:b"), ("", ""), ("BÜCHER.example", "bücher.example"),
+        ]
+    )
+    func hosts(authority: String, host: String) {
+        #expect(HostNaming.host(of: authority) == host)
     }
 }
