@@ -6,6 +6,9 @@ import TrafficReport
 /// Messages share the connection: each has the frames of its stream, and with TLS of each record's additional bytes those of the record
 /// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
+///
+/// One thread at a time, and nobody else is called while something changes: that this is so is not checked at each access (`exclusivity`),
+/// which would be an eighth of all work.
 final class HTTP2Exchanges {
     /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
     private final class Exchange {
@@ -13,9 +16,9 @@ final class HTTP2Exchanges {
         let startedAt: UInt64
         /// Of its connection.
         let isFirst: Bool
-        var name: Report.Name?
-        var request: HTTP2Message?
-        var response: HTTP2Message?
+        @exclusivity(unchecked) var name: Report.Name?
+        @exclusivity(unchecked) var request: HTTP2Message?
+        @exclusivity(unchecked) var response: HTTP2Message?
         /// The response's head has come, of the final one.
         var isAnswered = false
         /// Both are reported in this order, whichever ends first.
@@ -35,19 +38,19 @@ final class HTTP2Exchanges {
 
     /// One direction.
     private final class Direction {
-        var scanner = HTTP2FrameScanner()
-        var fields = HTTP2FieldDecoder()
-        var tls: TLSStream?
+        @exclusivity(unchecked) var scanner = HTTP2FrameScanner()
+        @exclusivity(unchecked) var fields = HTTP2FieldDecoder()
+        @exclusivity(unchecked) var tls: TLSStream?
         /// Bytes of the socket's stream that had passed before the first one that was scanned.
         let base: UInt64
-        var steps: [Step] = []
+        @exclusivity(unchecked) var steps: [Step] = []
         /// Of the stream that is scanned, put down.
-        var position: UInt64 = 0
+        @exclusivity(unchecked) var position: UInt64 = 0
         /// Of the socket's stream, put down.
-        var claimed: UInt64 = 0
-        var remainder = Report.Connection.Remainder()
+        @exclusivity(unchecked) var claimed: UInt64 = 0
+        @exclusivity(unchecked) var remainder = Report.Connection.Remainder()
         /// Of `remainder.tls`, what is in records that carry no message.
-        var besideMessages: UInt64 = 0
+        @exclusivity(unchecked) var besideMessages: UInt64 = 0
 
         init(base: UInt64, tls: TLSStream?) {
             self.base = base
@@ -77,12 +80,12 @@ final class HTTP2Exchanges {
     private let makeExchange: () -> UInt64
     /// Names requests by their streams.
     private let routes: (any RouteSource)?
-    private var routed = RoutedNames()
+    @exclusivity(unchecked) private var routed = RoutedNames()
     private let sent: Direction
     private let received: Direction
     /// By stream.
-    private var exchanges: [UInt32: Exchange] = [:]
-    private var contentClasses = RepeatedContentClass()
+    @exclusivity(unchecked) private var exchanges: [UInt32: Exchange] = [:]
+    @exclusivity(unchecked) private var repeated = RepeatedHead()
     /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
     private var reported = Report.Connection(cookie: 0)
@@ -265,11 +268,11 @@ final class HTTP2Exchanges {
         guard let fields = self[side].fields.decode(block), let exchange = self.exchanges[stream] else { return }
         // Trailers count, and say nothing (RFC 9113 section 8.1).
         if self.isRequest(side) {
-            exchange.request?.take(fields, &self.contentClasses)
+            exchange.request?.take(fields, &self.repeated)
             guard let request = exchange.request, exchange.name == nil else { return }
             exchange.name = self.naming(request.request)
         } else {
-            exchange.response?.take(fields, &self.contentClasses)
+            exchange.response?.take(fields, &self.repeated)
             guard exchange.response?.hasHead == true else { return }
             self.nameRoute(of: stream, exchange)
             if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: exchange, report) }

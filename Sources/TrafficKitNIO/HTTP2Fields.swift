@@ -1,11 +1,23 @@
 import NIOCore
 import NIOHPACK
 
-/// A field of a header block and the bytes that it takes there, as it is encoded (RFC 7541 section 6).
-struct HTTP2Field: Hashable {
-    var name: String
-    var value: String
-    var bytes: UInt64
+/// The fields of a header block, in their order, and the bytes that each takes there, as it is encoded (RFC 7541 section 6).
+struct HTTP2Fields {
+    private let headers: HPACKHeaders
+    private let block: [UInt8]
+
+    /// - Returns: `nil`: the block is not what the fields came from.
+    fileprivate init?(_ headers: HPACKHeaders, of block: [UInt8]) {
+        var (lengths, count) = (HTTP2FieldLengths(of: block), 0)
+        while lengths.next() != nil { count += 1 }
+        guard count == headers.count else { return nil }
+        (self.headers, self.block) = (headers, block)
+    }
+
+    func forEach(_ body: (_ name: String, _ value: String, _ bytes: UInt64) -> Void) {
+        var lengths = HTTP2FieldLengths(of: self.block)
+        for (name, value, _) in self.headers { body(name, value, lengths.next() ?? 0) }
+    }
 }
 
 /// Decodes the header blocks of one direction of a connection. Each has to be decoded, or the next can't be.
@@ -26,53 +38,56 @@ struct HTTP2FieldDecoder {
         self.hpack.maxDynamicTableLength = Self.largestTable
     }
 
-    /// - Returns: The fields in their order. `nil`: it is no header block, and none that follows can be decoded.
-    mutating func decode(_ block: [UInt8]) -> [HTTP2Field]? {
+    /// - Returns: `nil`: it is no header block, and none that follows can be decoded.
+    mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
         var buffer = ByteBuffer(bytes: block)
         guard let headers = try? self.hpack.decodeHeaders(from: &buffer) else { return nil }
-        let lengths = HTTP2FieldLengths(of: block).fields
-        guard lengths.count == headers.count else { return nil }
-        return zip(headers, lengths).map { HTTP2Field(name: $0.name, value: $0.value, bytes: $1) }
+        return HTTP2Fields(headers, of: block)
     }
 }
 
 /// How long each field of a header block is, which RFC 7541 section 6 says without its tables.
-struct HTTP2FieldLengths: Hashable {
-    private(set) var fields: [UInt64] = []
+struct HTTP2FieldLengths: Sequence, IteratorProtocol {
+    private let block: [UInt8]
+    private var index = 0
 
     init(of block: [UInt8]) {
-        var index = 0
-        while index < block.count {
-            let start = index
-            let first = block[index]
-            var isField = true
+        self.block = block
+    }
+
+    mutating func next() -> UInt64? {
+        while self.index < self.block.count {
+            let start = self.index
+            let first = self.block[start]
             switch first {
             case 0b1000_0000...:
-                Self.skipNumber(block, &index, prefix: 7)
+                self.skipNumber(prefix: 7)
             case 0b0010_0000..<0b0100_0000:
-                isField = false  // changes the table's size
-                Self.skipNumber(block, &index, prefix: 5)
+                // Changes the table's size, and is no field.
+                self.skipNumber(prefix: 5)
+                continue
             default:
-                let name = Self.skipNumber(block, &index, prefix: first & 0b0100_0000 != 0 ? 6 : 4)
-                if name == 0 { Self.skipString(block, &index) }
-                Self.skipString(block, &index)
+                let name = self.skipNumber(prefix: first & 0b0100_0000 != 0 ? 6 : 4)
+                if name == 0 { self.skipString() }
+                self.skipString()
             }
-            if isField { self.fields.append(UInt64(index - start)) }
+            return UInt64(self.index - start)
         }
+        return nil
     }
 
     /// RFC 7541 section 5.1.
     @discardableResult
-    private static func skipNumber(_ block: [UInt8], _ index: inout Int, prefix: Int) -> Int {
-        guard index < block.count else { return 0 }
+    private mutating func skipNumber(prefix: Int) -> Int {
+        guard self.index < self.block.count else { return 0 }
         let mask = (1 << prefix) - 1
-        var number = Int(block[index]) & mask
-        index += 1
+        var number = Int(self.block[self.index]) & mask
+        self.index += 1
         guard number == mask else { return number }
         var shift = 0
-        while index < block.count {
-            let byte = block[index]
-            index += 1
+        while self.index < self.block.count {
+            let byte = self.block[self.index]
+            self.index += 1
             if shift < 28 { number += Int(byte & 0x7f) << shift }
             shift += 7
             if byte & 0x80 == 0 { break }
@@ -81,8 +96,8 @@ struct HTTP2FieldLengths: Hashable {
     }
 
     /// RFC 7541 section 5.2.
-    private static func skipString(_ block: [UInt8], _ index: inout Int) {
-        let length = self.skipNumber(block, &index, prefix: 7)
-        index = min(block.count, index + length)
+    private mutating func skipString() {
+        let length = self.skipNumber(prefix: 7)
+        self.index = Swift.min(self.block.count, self.index + length)
     }
 }

@@ -1,13 +1,21 @@
 import TrafficKit
 import TrafficReport
 
-/// What bodies are that nearly always have the media type of the one before.
-struct RepeatedContentClass {
-    private var last = (mediaType: "", contentClass: Report.ContentClass.unknown)
+/// What the last head said: connections say the same again and again.
+struct RepeatedHead {
+    private var media = (type: "", contentClass: Report.ContentClass.unknown)
+    private var request = HTTP1Head.Request.none
 
     mutating func contentClass(ofMediaType mediaType: String) -> Report.ContentClass {
-        if self.last.mediaType != mediaType { self.last = (mediaType, Report.ContentClass(mediaType: mediaType)) }
-        return self.last.contentClass
+        if self.media.type != mediaType { self.media = (mediaType, Report.ContentClass(mediaType: mediaType)) }
+        return self.media.contentClass
+    }
+
+    mutating func request(_ method: String, _ target: String, _ host: String) -> HTTP1Head.Request {
+        if (self.request.method, self.request.target, self.request.host) != (method, target, host) {
+            self.request = HTTP1Head.Request(method: method, target: target, host: host)
+        }
+        return self.request
     }
 }
 
@@ -44,33 +52,34 @@ struct HTTP2Message {
     }
 
     /// The fields of a header block: their bytes were counted as a header's when they came.
-    mutating func take(_ fields: [HTTP2Field], _ contentClasses: inout RepeatedContentClass) {
+    mutating func take(_ fields: HTTP2Fields, _ repeated: inout RepeatedHead) {
         // Of interim responses (1xx), too: the last one stands.
         let isTrailer = self.hasHead
-        var (method, target, host) = ("", "", "")
-        for field in fields {
-            let isPseudo = field.name.utf8.first == UInt8(ascii: ":")
-            if isPseudo {
-                self.lengths.line += field.bytes
-                self.lengths.header -= min(field.bytes, self.lengths.header)
+        var (method, target, authority, host) = ("", "", "", "")
+        fields.forEach { name, value, bytes in
+            if name.utf8.first == UInt8(ascii: ":") {
+                self.lengths.line += bytes
+                self.lengths.header -= min(bytes, self.lengths.header)
             }
-            switch field.name {
-            case "cookie", "set-cookie": self.lengths.cookie += field.bytes
-            case _ where isTrailer: break
-            case ":method": method = field.value
-            case ":path": target = field.value
-            case ":authority": host = field.value
-            case ":status": self.head.status = UInt16(field.value) ?? 0
-            case "host" where host.isEmpty: host = field.value
-            case "content-length": self.head.contentLength = UInt64(field.value)
-            case "content-encoding":
-                self.head.isEncoded = !field.value.isEmpty && field.value.lowercased() != "identity"
-            case "content-type": self.head.contentClass = contentClasses.contentClass(ofMediaType: field.value)
+            // By the length first: most fields are none of these.
+            switch name.utf8.count {
+            case 4 where name == "host": host = value
+            case 5 where name == ":path": target = value
+            case 6 where name == "cookie": self.lengths.cookie += bytes
+            case 7 where name == ":method": method = value
+            case 7 where name == ":status" && !isTrailer: self.head.status = UInt16(value) ?? 0
+            case 10 where name == ":authority": authority = value
+            case 10 where name == "set-cookie": self.lengths.cookie += bytes
+            case 12 where name == "content-type" && !isTrailer:
+                self.head.contentClass = repeated.contentClass(ofMediaType: value)
+            case 14 where name == "content-length" && !isTrailer: self.head.contentLength = UInt64(value)
+            case 16 where name == "content-encoding" && !isTrailer:
+                self.head.isEncoded = !value.isEmpty && value.lowercased() != "identity"
             default: break
             }
         }
         guard !isTrailer else { return }
-        if !method.isEmpty { self.request = HTTP1Head.Request(method: method, target: target, host: host) }
+        if !method.isEmpty { self.request = repeated.request(method, target, authority.isEmpty ? host : authority) }
         self.hasHead = !(100..<200).contains(self.head.status)
     }
 

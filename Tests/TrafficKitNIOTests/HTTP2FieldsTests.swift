@@ -27,12 +27,18 @@ struct HTTP2FieldsTests {
         }
     }
 
+    private static func array(_ fields: HTTP2Fields) -> [(name: String, value: String, bytes: UInt64)] {
+        var array: [(name: String, value: String, bytes: UInt64)] = []
+        fields.forEach { array.append(($0, $1, $2)) }
+        return array
+    }
+
     @Test("the RFC's examples", arguments: [Self.plain, Self.huffman])
     func examples(_ examples: [(block: String, lengths: [UInt64])]) throws {
         var decoder = HTTP2FieldDecoder()
         for (block, lengths) in examples {
             let decoded = decoder.decode(Self.bytes(block))
-            let fields = try #require(decoded)
+            let fields = Self.array(try #require(decoded))
             #expect(fields.map(\.bytes) == lengths)
             #expect(fields.map(\.name).prefix(4) == [":method", ":scheme", ":path", ":authority"])
             #expect(fields[3].value == "www.example.com")
@@ -57,7 +63,7 @@ struct HTTP2FieldsTests {
             try encoder.encode(headers: headers, to: &buffer)
             let block = Array(buffer.readableBytesView)
             let decoded = decoder.decode(block)
-            let fields = try #require(decoded)
+            let fields = Self.array(try #require(decoded))
             #expect(fields.map(\.name) == headers.map(\.name) && fields.map(\.value) == headers.map(\.value))
             let rest = UInt64(block.count) - fields.reduce(0) { $0 + $1.bytes }
             #expect(rest == 0 || round % 100 == 99 && rest <= 3)
@@ -71,10 +77,10 @@ struct HTTP2FieldsTests {
             let block = (0..<Int.random(in: 0...40, using: &random)).map { _ in
                 UInt8.random(in: 0...255, using: &random)
             }
-            #expect(HTTP2FieldLengths(of: block).fields.reduce(0, +) <= UInt64(block.count))
+            #expect(HTTP2FieldLengths(of: block).reduce(0, +) <= UInt64(block.count))
             var decoder = HTTP2FieldDecoder()
             guard let fields = decoder.decode(block) else { continue }
-            #expect(fields.reduce(0) { $0 + $1.bytes } <= UInt64(block.count))
+            #expect(Self.array(fields).reduce(0) { $0 + $1.bytes } <= UInt64(block.count))
         }
     }
 }
