@@ -14,36 +14,55 @@ struct Buy: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How long.", valueName: "n"))
     var seconds = 60
 
-    @Option(help: ArgumentHelp("Visits a second; each is a dozen requests.", valueName: "n"))
+    @Option(help: ArgumentHelp("Visitors at once.", valueName: "n"))
+    var visitors = 1
+
+    @Option(help: ArgumentHelp("Visits a second of each; a visit is a dozen requests.", valueName: "n"))
     var rate = 5.0
 
     @OptionGroup var reports: ReportOptions
 
     func validate() throws {
         guard self.seconds >= 0 else { throw ValidationError("--seconds must not be negative.") }
+        guard (1...1_000).contains(self.visitors) else {
+            throw ValidationError("--visitors must be between 1 and 1000.")
+        }
         guard (0.1...1_000).contains(self.rate) else { throw ValidationError("--rate must be between 0.1 and 1000.") }
     }
 
     func run() async throws {
         self.reports.start()
         var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = self.visitors
         // The one line for a client.
         if !self.reports.silent { configuration.reportTraffic() }
         let client = HTTPClient(configuration: configuration)
         let end = ContinuousClock.now + .seconds(self.seconds)
-        var visit = 0
+        let visits = try await withThrowingTaskGroup(of: Int.self) { group in
+            for visitor in 1...self.visitors {
+                group.addTask { try await self.visit(as: visitor, until: end, client) }
+            }
+            return try await group.reduce(0, +)
+        }
+        try await client.shutdown()
+        TrafficMonitor.shared.stop()
+        print("\(visits) visits")
+    }
+
+    /// - Returns: Visits.
+    private func visit(as visitor: Int, until end: ContinuousClock.Instant, _ client: HTTPClient) async throws -> Int {
+        var (number, visits) = (visitor, 0)
         while ContinuousClock.now < end {
-            visit += 1
             do {
-                try await self.visit(visit, client)
+                try await self.visit(number, client)
+                (number, visits) = (number + self.visitors, visits + 1)
             } catch {
                 // The shop may not be open yet.
                 try await Task.sleep(for: .milliseconds(200))
             }
             try await Task.sleep(for: .seconds(1 / self.rate))
         }
-        try await client.shutdown()
-        TrafficMonitor.shared.stop()
+        return visits
     }
 
     private func visit(_ number: Int, _ client: HTTPClient) async throws {

@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 
+import library
 import packets
+from ports import free_port, wait_for_port
 from statistics_of_bpf import bpf_statistics, program_costs, program_times
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -43,11 +45,16 @@ class Bench:
         return str(self.programs / name)
 
     @contextlib.contextmanager
-    def child(self, *command: str, output=subprocess.DEVNULL):
+    def child(self, *command: str, output=subprocess.DEVNULL, environment: dict[str, str] | None = None):
         """A program that runs as long as the block; ended by SIGTERM, with its process group."""
         errors = tempfile.TemporaryFile(dir=self.work)
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=errors, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+            env=os.environ | (environment or {}),
         )
         process.errors = errors
         try:
@@ -269,32 +276,7 @@ class Bench:
                 )
 
     def library(self) -> None:
-        """What reporting costs a server: the same server with it and without, in turns."""
-        seconds = self.seconds(10)
-        rates = {False: [], True: []}
-        costs = {False: [], True: []}
-        with self.daemon() as (_, directory):
-            for _ in range(self.runs):
-                for reports in (False, True):
-                    port = free_port()
-                    options = ["--report-socket", f"{directory}/report.sock"] if reports else ["--silent"]
-                    with self.child(self.program("trafficexample"), "serve", "--port", str(port), *options) as server:
-                        wait_for_port(port)
-                        url = f"http://127.0.0.1:{port}/orders/1"
-                        requests_per_second(url, 1)  # warm
-                        before = cpu_seconds(server.pid)
-                        rate = requests_per_second(url, seconds)
-                        rates[reports].append(rate)
-                        costs[reports].append((cpu_seconds(server.pid) - before) / (rate * seconds))
-            counters = self.snapshot(directory)["capture"]["reports"]
-        ratio = statistics.median(one / other for one, other in zip(rates[True], rates[False]))
-        extra = statistics.median(one - other for one, other in zip(costs[True], costs[False]))
-        base = statistics.median(costs[False])
-        self.row(
-            "library in a server, wrk, 64 connections",
-            f"x{ratio:.3f} of {statistics.median(rates[False]):,.0f} requests/s, {extra * 1e6:+.1f} us each beside {base * 1e6:.1f}",
-            f"(bound x0.97, 3 us) {counters['joined']:,} messages joined, {counters['dropped_by_senders']:,} records dropped",
-        )
+        library.measure(self)
 
     def report(self, rung: str) -> None:
         widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
@@ -306,21 +288,6 @@ class Bench:
 
 def run(*command: str) -> None:
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_port(port: int) -> None:
-    for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    sys.exit("nginx did not start")
 
 
 def cpu_seconds(pid: int) -> float:
