@@ -303,7 +303,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .testTarget(name: "TrafficKitTests", dependencies: ["TrafficKit", "TrafficReport"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficKitTests",
+            dependencies: ["TrafficKit", "TrafficKitTestSupport", "TrafficReport"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TrafficKitURLSessionTests",
             dependencies: ["TrafficKit", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficReport"],

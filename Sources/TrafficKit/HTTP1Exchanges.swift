@@ -9,14 +9,24 @@ package protocol RouteSource: AnyObject {
     func takeTemplate(ofRequest number: Int) -> String?
 }
 
+/// What exchanges are called, and which of them the app keeps out.
+package protocol ExchangeNaming: AnyObject {
+    /// A number for an exchange of this process.
+    func makeExchange() -> UInt64
+
+    /// - Returns: `false`: it is kept out.
+    func admits(_ request: HTTP1Head.Request) -> Bool
+
+    /// - Parameter template: What a router calls it.
+    /// - Returns: `nil`: it is kept out.
+    func name(of request: HTTP1Head.Request, template: String?) -> Report.Name?
+}
+
 /// The exchanges of one HTTP/1.x connection, by the bytes that pass in both directions.
 ///
 /// Requests and responses are reported each on its own, when their last byte has passed; an exchange's outcome once, when both are over or
 /// the connection is. What is in no message is in the connection's record.
 package struct HTTP1Exchanges {
-    /// How the exchange of a request is to be named; `nil`: the app keeps it out.
-    package typealias Naming = (HTTP1Head.Request) -> Report.Name?
-
     /// Where a message is that has so many bytes in this interval of the stream that is scanned.
     package typealias Placing = (Report.Interval, UInt64) -> MessagePlace
 
@@ -74,8 +84,7 @@ package struct HTTP1Exchanges {
         received: UInt64 = 0,
         routes: (any RouteSource)? = nil,
         placing: Placing? = nil,
-        makeExchange: @escaping () -> UInt64,
-        naming: @escaping Naming
+        naming: any ExchangeNaming
     ) {
         self.records = HTTP1Records(
             role: role,
@@ -84,7 +93,6 @@ package struct HTTP1Exchanges {
             received: received,
             routes: routes,
             placing: placing,
-            makeExchange: makeExchange,
             naming: naming
         )
     }

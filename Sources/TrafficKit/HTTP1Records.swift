@@ -8,6 +8,8 @@ struct HTTP1Records {
         let number: Int
         let startedAt: UInt64
         var name: Report.Name?
+        /// Of a server with routes, until it is named, unless it is kept out.
+        var asked: HTTP1Head.Request?
         /// The request that is over, and not reported: its route is not known yet.
         var held: Ended?
         var hasHead = false
@@ -48,11 +50,9 @@ struct HTTP1Records {
     var isFromStart = false
     /// Of exchanges with a message that is cut off.
     var ending = Report.Ending.truncated
-    private let naming: HTTP1Exchanges.Naming
-    private let makeExchange: () -> UInt64
+    private let naming: any ExchangeNaming
     private let routes: (any RouteSource)?
     private let placing: HTTP1Exchanges.Placing?
-    private var routed = RoutedNames()
     private var begun = 0
     private var requests: Direction
     private var responses: Direction
@@ -66,8 +66,7 @@ struct HTTP1Records {
         received: UInt64,
         routes: (any RouteSource)?,
         placing: HTTP1Exchanges.Placing?,
-        makeExchange: @escaping () -> UInt64,
-        naming: @escaping HTTP1Exchanges.Naming
+        naming: any ExchangeNaming
     ) {
         self.role = role
         self.cookie = cookie
@@ -75,7 +74,6 @@ struct HTTP1Records {
         // Of what is not held back whoever gets it finds the place.
         self.placing = routes == nil ? nil : placing
         self.naming = naming
-        self.makeExchange = makeExchange
         let isClient = role == .client
         self.requests = Direction(base: isClient ? sent : received)
         self.responses = Direction(base: isClient ? received : sent)
@@ -117,10 +115,14 @@ struct HTTP1Records {
             self.requests.beganAt = time
             self.requests.beganPosition = position
             self.begun += 1
-            self.exchanges.append(Exchange(id: self.makeExchange(), number: self.begun, startedAt: time))
+            self.exchanges.append(Exchange(id: self.naming.makeExchange(), number: self.begun, startedAt: time))
         case .head(let head, of: let request):
             guard let index = self.newest, let request else { return }
-            self.exchanges[index].name = self.naming(request)
+            if self.routes == nil || self.exchanges[index].isAnswered {
+                self.exchanges[index].name = self.naming.name(of: request, template: nil)
+            } else if self.naming.admits(request) {
+                self.exchanges[index].asked = request
+            }
             self.exchanges[index].hasHead = true
             self.requests.head = head
         case .ended(let lengths, let position, let isComplete):
@@ -131,7 +133,7 @@ struct HTTP1Records {
                 return
             }
             self.exchanges[index].requestEndedAt = time
-            if self.exchanges[index].name == nil {
+            if self.isKeptOut(index) {
                 self.requests.remainder.excluded += lengths.total
             } else {
                 self.exchanges[index].held = Ended(
@@ -158,6 +160,10 @@ struct HTTP1Records {
     /// By its index the array would hand out a copy of all of the exchange.
     private func name(_ index: Int) -> Report.Name? { self.exchanges.span[index].name }
 
+    private func isKeptOut(_ index: Int) -> Bool {
+        self.exchanges.span[index].name == nil && self.exchanges.span[index].asked == nil
+    }
+
     /// Whose request has not ended.
     private var newest: Int? { self.exchanges.lastIndex { $0.requestEndedAt == nil } }
 
@@ -181,6 +187,8 @@ struct HTTP1Records {
                 self.responses.remainder.framing += lengths.total
                 return
             }
+            // The end came before an answer did.
+            if self.exchanges[0].asked != nil { self.nameRoute(0, report) }
             if let name = self.name(0) {
                 let ended = Ended(self.responses, head, lengths, position, time, isComplete, nil)
                 report(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
@@ -200,10 +208,9 @@ struct HTTP1Records {
     private mutating func nameRoute(_ index: Int, _ report: (consuming Report.Record) -> Void) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
-        if let template = routes.takeTemplate(ofRequest: self.exchanges[index].number),
-            let name = self.name(index)
-        {
-            self.exchanges[index].name = self.routed.name(name, template)
+        let template = routes.takeTemplate(ofRequest: self.exchanges[index].number)
+        if let request = self.exchanges[index].asked.take() {
+            self.exchanges[index].name = self.naming.name(of: request, template: template)
         }
         self.release(index, report)
     }
@@ -276,7 +283,7 @@ struct HTTP1Records {
         _ report: (consuming Report.Record) -> Void
     ) {
         // Without an answer nobody has asked what it is called.
-        if self.exchanges[index].held != nil { self.nameRoute(index, report) }
+        if self.exchanges[index].asked != nil { self.nameRoute(index, report) }
         let exchange = self.exchanges.remove(at: index)
         guard let name = exchange.name else { return }
         var outcome = Report.Outcome(exchange: exchange.id, name: name)

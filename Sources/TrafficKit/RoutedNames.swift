@@ -1,26 +1,26 @@
-package import TrafficReport
+import TrafficReport
 
-/// The names of a server's exchanges by their routes, which are few: a connection asks for the same ones.
-package struct RoutedNames {
-    private var last = Report.Name.none
-    /// What that was made of.
-    private var origin = Report.Name.none
-
-    package init() {}
+/// The names of a server's exchanges by their routes, which are few: a connection asks for the same ones, whatever the paths.
+struct RoutedNames {
+    private var last: (request: HTTP1Head.Request, template: String, name: Report.Name)?
 
     /// - Parameters:
-    ///   - name: By the request.
     ///   - template: What the router calls it.
-    package mutating func name(_ name: Report.Name, _ template: String) -> Report.Name {
-        if !self.isLast(name, template) {
-            self.last = Report.Name(method: name.method, host: name.host, route: template)
-            self.origin = name
-        }
-        return self.last
+    ///   - make: The name of this request by this template.
+    mutating func name(
+        of request: HTTP1Head.Request,
+        _ template: String,
+        _ make: () -> Report.Name?
+    ) -> Report.Name? {
+        if let last, last.template == template, request.isOfSame(methodAndHostAs: last.request) { return last.name }
+        guard let name = make() else { return nil }
+        self.last = (request, template, name)
+        return name
     }
+}
 
-    private func isLast(_ name: Report.Name, _ template: String) -> Bool {
-        guard self.last.route == template else { return false }
-        return self.origin.isIdentical(to: name) || (self.last.host, self.last.method) == (name.host, name.method)
+extension HTTP1Head.Request {
+    fileprivate func isOfSame(methodAndHostAs other: HTTP1Head.Request) -> Bool {
+        self === other || self.method == other.method && self.host == other.host
     }
 }

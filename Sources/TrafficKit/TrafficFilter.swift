@@ -37,6 +37,9 @@ public struct TrafficFilter: Hashable, Sendable {
         self.exclude = exclude
     }
 
+    /// It admits whatever comes.
+    var isEmpty: Bool { self.include.isEmpty && self.exclude.isEmpty }
+
     /// - Parameters:
     ///   - host: In lower case, without a port.
     ///   - path: With its query or without.

@@ -47,9 +47,17 @@ public final class TrafficMonitor: Sendable {
 
         func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
             let host = HostNaming.host(of: request.host)
-            guard self.configuration.filter.admits(host: host, path: request.target) else { return nil }
+            guard self.admits(request, host) else { return nil }
             let route = self.configuration.naming.route(of: request.target, template: template)
             return Report.Name(method: request.method, host: host, route: route)
+        }
+
+        func admits(_ request: HTTP1Head.Request) -> Bool {
+            self.configuration.filter.isEmpty || self.admits(request, HostNaming.host(of: request.host))
+        }
+
+        private func admits(_ request: HTTP1Head.Request, _ host: String) -> Bool {
+            self.configuration.filter.admits(host: host, path: request.target)
         }
 
         func report(_ records: [Report.Record]) {

@@ -53,8 +53,7 @@ struct ConnectionTraffic {
             received: hasTLS ? 0 : socket.receivedBytes,
             routes: routes,
             placing: account.map { account in { account.place(received: $0, $1) } },
-            makeExchange: { reporter.makeExchange() },
-            naming: { reporter.name(of: $0) }
+            naming: reporter
         )
         self.http1.isFromStart = self.isFromStart
     }
@@ -62,7 +61,6 @@ struct ConnectionTraffic {
     /// It speaks HTTP/2 from here on, and has spoken nothing else.
     mutating func becomeHTTP2(_ socket: SocketFacts) {
         guard self.http2 == nil else { return }
-        let reporter = self.reporter
         self.http2 = HTTP2Exchanges(
             role: self.role,
             cookie: socket.cookie,
@@ -70,8 +68,7 @@ struct ConnectionTraffic {
             received: socket.receivedBytes,
             tls: self.account,
             routes: self.routes,
-            makeExchange: { reporter.makeExchange() },
-            naming: { reporter.name(of: $0) }
+            naming: self.reporter
         )
         self.http2?.tlsEndedAt = self.tlsEndedAt
         self.http2?.isFromStart = self.isFromStart

@@ -17,6 +17,8 @@ final class HTTP2Exchanges {
         /// Of its connection.
         let isFirst: Bool
         @exclusivity(unchecked) var name: Report.Name?
+        /// Of a server with routes, until it is named, unless it is kept out.
+        @exclusivity(unchecked) var asked: HTTP1Head.Request?
         @exclusivity(unchecked) var request: HTTP2Message?
         @exclusivity(unchecked) var response: HTTP2Message?
         /// The response's head has come, of the final one.
@@ -76,11 +78,9 @@ final class HTTP2Exchanges {
     var isFromStart = false
     private let role: Report.Role
     private let cookie: UInt64
-    private let naming: HTTP1Exchanges.Naming
-    private let makeExchange: () -> UInt64
+    private let naming: any ExchangeNaming
     /// Names requests by their streams.
     private let routes: (any RouteSource)?
-    @exclusivity(unchecked) private var routed = RoutedNames()
     private let sent: Direction
     private let received: Direction
     /// By stream.
@@ -103,13 +103,11 @@ final class HTTP2Exchanges {
         received: UInt64,
         tls: TLSAccount?,
         routes: (any RouteSource)?,
-        makeExchange: @escaping () -> UInt64,
-        naming: @escaping HTTP1Exchanges.Naming
+        naming: any ExchangeNaming
     ) {
         self.role = role
         self.cookie = cookie
         self.naming = naming
-        self.makeExchange = makeExchange
         self.routes = routes
         self.sent = Direction(base: sent, tls: tls?.streams.sent)
         self.received = Direction(base: received, tls: tls?.streams.received)
@@ -224,7 +222,7 @@ final class HTTP2Exchanges {
     private func begin(_ stream: UInt32, at time: UInt64) -> Exchange? {
         if let exchange = self.exchanges[stream] { return exchange }
         guard stream > self.lastStream, stream % 2 == 1 else { return nil }
-        let exchange = Exchange(id: self.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
+        let exchange = Exchange(id: self.naming.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
         self.exchanges[stream] = exchange
         self.lastStream = stream
         return exchange
@@ -269,8 +267,12 @@ final class HTTP2Exchanges {
         // Trailers count, and say nothing (RFC 9113 section 8.1).
         if self.isRequest(side) {
             exchange.request?.take(fields, &self.repeated)
-            guard let request = exchange.request, exchange.name == nil else { return }
-            exchange.name = self.naming(request.request)
+            guard let request = exchange.request?.request, exchange.name == nil else { return }
+            if self.routes == nil || exchange.isAnswered {
+                exchange.name = self.naming.name(of: request, template: nil)
+            } else if self.naming.admits(request) {
+                exchange.asked = request
+            }
         } else {
             exchange.response?.take(fields, &self.repeated)
             guard exchange.response?.hasHead == true else { return }
@@ -283,8 +285,10 @@ final class HTTP2Exchanges {
     private func nameRoute(of stream: UInt32, _ exchange: Exchange) {
         guard let routes, !exchange.isAnswered else { return }
         exchange.isAnswered = true
-        guard let template = routes.takeTemplate(ofRequest: Int(stream)), let name = exchange.name else { return }
-        exchange.name = self.routed.name(name, template)
+        let template = routes.takeTemplate(ofRequest: Int(stream))
+        if let request = exchange.asked.take() {
+            exchange.name = self.naming.name(of: request, template: template)
+        }
     }
 
     // MARK: Reports

@@ -26,16 +26,18 @@ enum Layout {
     /// Each as its length in two bytes, then UTF-8. One that is too long is cut, between two characters (RFC 3629 section 3).
     static func encode(_ texts: [String]) -> [UInt8] {
         var bytes: [UInt8] = []
-        for text in texts {
-            let text = text.utf8
-            var end = text.endIndex
-            if text.count > self.longestString {
-                end = text.index(text.startIndex, offsetBy: self.longestString)
-                while text[end] & 0xc0 == 0x80 { end = text.index(before: end) }
+        bytes.reserveCapacity(texts.reduce(0) { $0 + 2 + min($1.utf8.count, self.longestString) })
+        for var text in texts {
+            text.withUTF8 { text in
+                var count = text.count
+                if count > self.longestString {
+                    count = self.longestString
+                    while text[count] & 0xc0 == 0x80 { count -= 1 }
+                }
+                bytes.append(UInt8(truncatingIfNeeded: count))
+                bytes.append(UInt8(truncatingIfNeeded: count >> 8))
+                bytes.append(contentsOf: text[..<count])
             }
-            let count = UInt16(text.distance(from: text.startIndex, to: end))
-            bytes += [UInt8(truncatingIfNeeded: count), UInt8(truncatingIfNeeded: count >> 8)]
-            bytes += text[..<end]
         }
         return bytes
     }

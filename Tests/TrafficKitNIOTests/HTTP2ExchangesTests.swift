@@ -2,6 +2,7 @@ import NIOCore
 import NIOHPACK
 import Testing
 import TrafficKit
+import TrafficKitTestSupport
 import TrafficReport
 
 @testable import TrafficKitNIO
@@ -10,7 +11,6 @@ import TrafficReport
 final class HTTP2ExchangesTests {
     private var encoders = (requests: HPACKEncoder(allocator: .init()), responses: HPACKEncoder(allocator: .init()))
     private var records: [Report.Record] = []
-    private var made: UInt64 = 0
     private var bytes = (sent: UInt64(0), received: UInt64(0))
     /// To be set before the first byte.
     private var routes: TrafficRoutes?
@@ -21,14 +21,7 @@ final class HTTP2ExchangesTests {
         received: 2_000,
         tls: nil,
         routes: self.routes,
-        makeExchange: { [unowned self] in
-            self.made += 1
-            return self.made
-        },
-        naming: { request in
-            guard !request.target.hasPrefix("/private") else { return nil }
-            return Report.Name(method: request.method, host: request.host, route: request.target)
-        }
+        naming: NumberedExchanges(excluding: "/private")
     )
 
     private func frame(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> [UInt8] {

@@ -98,20 +98,33 @@ struct TrafficMonitorTests {
     }
 
     @Test("a route's name is made once, and is of the request's own method and host")
-    func routes() {
-        var names = RoutedNames()
-        let name = { Report.Name(method: $0, host: $1, route: "/users/1") }
-        let first = names.name(name("GET", "a"), "/users/{id}")
-        #expect(first == .init(method: "GET", host: "a", route: "/users/{id}"))
-        #expect(names.name(name("GET", "a"), "/users/{id}").isIdentical(to: first))
-        let request = name("PUT", "a")
-        for _ in 0..<2 {
-            #expect(names.name(request, "/users/{id}") == .init(method: "PUT", host: "a", route: "/users/{id}"))
-            #expect(
-                names.name(name("GET", "b"), "/users/{id}") == .init(method: "GET", host: "b", route: "/users/{id}")
-            )
-            #expect(names.name(request, "/other") == .init(method: "PUT", host: "a", route: "/other"))
+    func routes() throws {
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: TrafficFilter(exclude: [.init(path: "/b")])))
+        let reporter = TrafficReporter(monitor)
+        let name = { (method: String, host: String, target: String, template: String?) in
+            reporter.name(of: .init(method: method, target: target, host: host), template: template)
         }
+        let first = try #require(name("GET", "A:80", "/users/1", "/users/{user}"))
+        #expect(first == .init(method: "GET", host: "a", route: "/users/{user}"))
+        #expect(name("GET", "A:80", "/users/2", "/users/{user}")?.isIdentical(to: first) == true)
+        let request = HTTP1Head.Request(method: "PUT", target: "/users/1", host: "a")
+        for _ in 0..<2 {
+            #expect(
+                reporter.name(of: request, template: "/users/{user}")
+                    == .init(method: "PUT", host: "a", route: "/users/{user}")
+            )
+            #expect(
+                name("GET", "b", "/users/1", "/users/{user}")
+                    == .init(method: "GET", host: "b", route: "/users/{user}")
+            )
+            #expect(reporter.name(of: request, template: "/other") == .init(method: "PUT", host: "a", route: "/other"))
+            #expect(reporter.name(of: request) == .init(method: "PUT", host: "a", route: "/users/{id}"))
+        }
+        #expect(reporter.admits(request))
+        #expect(!reporter.admits(.init(method: "GET", target: "/b/1", host: "a")))
+        monitor.stop()
+        #expect(!reporter.admits(request) && reporter.name(of: request, template: "/other") == nil)
     }
 
     @Test("observers see everything, side by side and in their order, also without a daemon")
