@@ -45,7 +45,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let version: Version
     private let tls: TrafficTLSHandler?
     private let routes: TrafficRoutes?
-    private var traffic: ConnectionTraffic
+    /// It calls nobody who could come back here, and what it finds is reported when it is left: that nobody enters it twice is not checked
+    /// each time, which would be a twentieth of all work.
+    @exclusivity(unchecked) private var traffic: ConnectionTraffic
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
