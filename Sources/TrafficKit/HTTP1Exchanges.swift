@@ -9,19 +9,6 @@ package protocol RouteSource: AnyObject {
     func takeTemplate(ofRequest number: Int) -> String?
 }
 
-/// What exchanges are called, and which of them the app keeps out.
-package protocol ExchangeNaming: AnyObject {
-    /// A number for an exchange of this process.
-    func makeExchange() -> UInt64
-
-    /// - Returns: `false`: it is kept out.
-    func admits(_ request: HTTP1Head.Request) -> Bool
-
-    /// - Parameter template: What a router calls it.
-    /// - Returns: `nil`: it is kept out.
-    func name(of request: HTTP1Head.Request, template: String?) -> Report.Name?
-}
-
 /// The exchanges of one HTTP/1.x connection, by the bytes that pass in both directions.
 ///
 /// Requests and responses are reported each on its own, when their last byte has passed; an exchange's outcome once, when both are over or

@@ -27,6 +27,12 @@ package struct HTTP1Head: Hashable, Sendable {
             (self.method, self.target, self.host) = (method, target, host)
         }
 
+        /// It has no query and is short: only such ones are remembered beyond their message.
+        package var mayStay: Bool {
+            let target = self.target.utf8.span
+            return target.count <= 128 && target.index(of: UInt8(ascii: "?"), in: target.indices) == target.count
+        }
+
         package static func == (one: Request, other: Request) -> Bool {
             one === other || (one.method, one.target, one.host) == (other.method, other.target, other.host)
         }

@@ -216,7 +216,12 @@ struct HTTP1Records {
     }
 
     private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
-        guard let ended = self.exchanges[index].held.take(), let name = self.name(index) else { return }
+        guard let ended = self.exchanges[index].held.take() else { return }
+        // What was admitted may be kept out by now.
+        guard let name = self.name(index) else {
+            self.requests.remainder.excluded += ended.lengths.total
+            return
+        }
         report(.request(ended.message(of: self.exchanges[index].id, name, self.cookie, self.role)))
     }
 

@@ -67,11 +67,12 @@ final class ReportSender: Sendable {
         let (isComplete, isFirst) = self.gathered.withLock { gathered in
             guard now >= gathered.quietUntil else { return (false, false) }
             var isComplete = false
-            var count = gathered.writer.append(contentsOf: records)
-            while count < records.count {
+            var next = gathered.writer.append(contentsOf: records)
+            while next < records.count {
                 gathered.complete(Self.backlog)
                 isComplete = true
-                count = gathered.writer.append(contentsOf: records, from: count)  // one is never larger than a datagram
+                // One is never larger than a datagram.
+                next = max(next + 1, gathered.writer.append(contentsOf: records, from: next))
             }
             defer { gathered.isFlushDue = true }
             return (isComplete, !gathered.isFlushDue)

@@ -82,6 +82,13 @@ public struct RouteNaming: Hashable, Sendable {
         return Self.name(of: path)
     }
 
+    /// The path that a target (RFC 9112 section 3.2) has in it, in any of its forms.
+    static func path(of target: String) -> String {
+        let bytes = target.utf8.span
+        let path = Self.path(of: bytes)
+        return path.count == bytes.count ? target : String(bytes.extracting(path))
+    }
+
     /// Without query and fragment, and without scheme and authority of the absolute form.
     private static func path(of target: Span<UInt8>) -> Range<Int> {
         let query = target.index(of: UInt8(ascii: "?"), in: target.indices)
@@ -94,7 +101,8 @@ public struct RouteNaming: Hashable, Sendable {
 
     /// By the fixed rules.
     private static func name(of path: Span<UInt8>) -> String {
-        // A place of four letters stands for one digit at least, with the slash before it.
+        // A place of four letters stands for one byte at least, and has a slash before it, as that has: two bytes become five at most.
+        // The first segment may have no slash, and nothing becomes one.
         String(unsafeUninitializedCapacity: 3 * path.count + 4) { memory in
             var route = ByteText(memory)
             var (index, depth) = (0, 0)

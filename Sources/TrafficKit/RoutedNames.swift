@@ -2,7 +2,7 @@ import TrafficReport
 
 /// The names of a server's exchanges by their routes, which are few: a connection asks for the same ones, whatever the paths.
 struct RoutedNames {
-    private var last: (request: HTTP1Head.Request, template: String, name: Report.Name)?
+    private var last: (method: String, host: String, template: String, name: Report.Name)?
 
     /// - Parameters:
     ///   - template: What the router calls it.
@@ -12,15 +12,11 @@ struct RoutedNames {
         _ template: String,
         _ make: () -> Report.Name?
     ) -> Report.Name? {
-        if let last, last.template == template, request.isOfSame(methodAndHostAs: last.request) { return last.name }
+        if let last, last.template == template, last.method == request.method, last.host == request.host {
+            return last.name
+        }
         guard let name = make() else { return nil }
-        self.last = (request, template, name)
+        self.last = (request.method, request.host, template, name)
         return name
-    }
-}
-
-extension HTTP1Head.Request {
-    fileprivate func isOfSame(methodAndHostAs other: HTTP1Head.Request) -> Bool {
-        self === other || self.method == other.method && self.host == other.host
     }
 }

@@ -2,7 +2,7 @@
 ///
 /// By its bytes: where each path has another number in it, this is done for each request.
 enum SegmentNaming {
-    static let place: StaticString = "{id}"
+    private static let place: StaticString = "{id}"
     /// Longer than people name anything.
     private static let longest = 64
 

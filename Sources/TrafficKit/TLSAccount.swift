@@ -58,11 +58,12 @@ package final class TLSAccount {
     ///
     /// Plaintext that was received has its place before it is scanned.
     package func place(received interval: Report.Interval, _ length: UInt64) -> MessagePlace {
-        self.place(interval, length, \.received)
+        self.find(interval, length, \.received)
     }
 
     /// One that ``place(received:_:)`` has placed.
     package func take(placed record: consuming Report.Record) {
+        if case .request(let message) = record { self.received.claimed += message.interval.bytes }
         self.placed.append(record)
     }
 
@@ -140,10 +141,19 @@ package final class TLSAccount {
         _ length: UInt64,
         _ direction: ReferenceWritableKeyPath<TLSAccount, Direction>
     ) -> MessagePlace {
+        let place = self.find(interval, length, direction)
+        self[keyPath: direction].claimed += place.interval.bytes
+        return place
+    }
+
+    private func find(
+        _ interval: Report.Interval,
+        _ length: UInt64,
+        _ direction: ReferenceWritableKeyPath<TLSAccount, Direction>
+    ) -> MessagePlace {
         // Without its ciphertext, which never passed, nobody knows where it is.
         let found = self[keyPath: direction].stream.interval(interval)
         let place = found?.interval ?? Report.Interval()
-        self[keyPath: direction].claimed += place.bytes
         return MessagePlace(
             interval: place,
             tlsBytes: place.bytes - min(length, place.bytes),

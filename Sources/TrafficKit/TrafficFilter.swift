@@ -42,7 +42,7 @@ public struct TrafficFilter: Hashable, Sendable {
 
     /// - Parameters:
     ///   - host: In lower case, without a port.
-    ///   - path: With its query or without.
+    ///   - path: Without a query.
     func admits(host: String, path: String) -> Bool {
         (self.include.isEmpty || self.include.contains { $0.fits(host: host, path: path) })
             && !self.exclude.contains { $0.fits(host: host, path: path) }

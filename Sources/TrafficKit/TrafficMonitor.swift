@@ -57,7 +57,7 @@ public final class TrafficMonitor: Sendable {
         }
 
         private func admits(_ request: HTTP1Head.Request, _ host: String) -> Bool {
-            self.configuration.filter.admits(host: host, path: request.target)
+            self.configuration.filter.admits(host: host, path: RouteNaming.path(of: request.target))
         }
 
         func report(_ records: [Report.Record]) {
@@ -111,7 +111,7 @@ public final class TrafficMonitor: Sendable {
         Self.lastExchange.add(1, ordering: .relaxed).newValue
     }
 
-    /// How an exchange shall be named, decided once, when its request is known.
+    /// How an exchange shall be named, decided once: when its request is known, or its route.
     ///
     /// - Parameters:
     ///   - method: The request's.

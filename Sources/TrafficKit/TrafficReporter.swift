@@ -10,6 +10,8 @@ package final class TrafficReporter: ExchangeNaming {
     /// Connections ask for the same again and again.
     private var last: (request: HTTP1Head.Request, name: Report.Name?)?
     private var routed = RoutedNames()
+    /// Stopped. Its end is an end of the app's observers, which may do anything: not while a connection is at work.
+    private var retired: [TrafficMonitor.Running] = []
 
     package init(_ monitor: TrafficMonitor) {
         self.monitor = monitor
@@ -17,6 +19,7 @@ package final class TrafficReporter: ExchangeNaming {
 
     private func refresh() {
         guard self.monitor.changes != self.known.changes else { return }
+        if let running = self.known.running { self.retired.append(running) }
         self.known = self.monitor.current
         self.last = nil
         self.routed = RoutedNames()
@@ -32,13 +35,14 @@ package final class TrafficReporter: ExchangeNaming {
     /// As ``TrafficMonitor/name(method:host:target:template:)``.
     package func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
         self.refresh()
+        guard let running = self.known.running else { return nil }
         if let template {
-            let running = self.known.running
-            return self.routed.name(of: request, template) { running?.name(of: request, template: template) }
+            guard running.admits(request) else { return nil }
+            return self.routed.name(of: request, template) { running.name(of: request, template: template) }
         }
         if let last, last.request == request { return last.name }
-        let name = self.known.running?.name(of: request)
-        self.last = (request, name)
+        let name = running.name(of: request)
+        self.last = request.mayStay ? (request, name) : nil
         return name
     }
 
@@ -47,5 +51,6 @@ package final class TrafficReporter: ExchangeNaming {
         guard !records.isEmpty else { return }
         self.refresh()
         self.known.running?.report(records)
+        if !self.retired.isEmpty { self.retired = [] }
     }
 }

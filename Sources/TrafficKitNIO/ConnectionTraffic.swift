@@ -174,7 +174,6 @@ struct ConnectionTraffic {
 
     /// - Parameter records: That were returned and are reported, for their memory.
     mutating func reuse(_ records: consuming [Report.Record]) {
-        guard self.memory.isEmpty else { return }
         records.removeAll(keepingCapacity: true)
         self.memory = records
     }

@@ -7,7 +7,7 @@ import TrafficReport
 /// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
 ///
-/// One thread at a time, and nobody else is called while something changes: that this is so is not checked at each access (`exclusivity`),
+/// Whoever has the connection has this too, and enters it once at a time, which is checked there: not at each access here (`exclusivity`),
 /// which would be an eighth of all work.
 final class HTTP2Exchanges {
     /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
@@ -266,8 +266,9 @@ final class HTTP2Exchanges {
         guard let fields = self[side].fields.decode(block), let exchange = self.exchanges[stream] else { return }
         // Trailers count, and say nothing (RFC 9113 section 8.1).
         if self.isRequest(side) {
+            let isTrailer = exchange.request?.hasHead == true
             exchange.request?.take(fields, &self.repeated)
-            guard let request = exchange.request?.request, exchange.name == nil else { return }
+            guard !isTrailer, let request = exchange.request?.request else { return }
             if self.routes == nil || exchange.isAnswered {
                 exchange.name = self.naming.name(of: request, template: nil)
             } else if self.naming.admits(request) {

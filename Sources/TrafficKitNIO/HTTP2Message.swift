@@ -12,10 +12,12 @@ struct RepeatedHead {
     }
 
     mutating func request(_ method: String, _ target: String, _ host: String) -> HTTP1Head.Request {
-        if (self.request.method, self.request.target, self.request.host) != (method, target, host) {
-            self.request = HTTP1Head.Request(method: method, target: target, host: host)
+        if (self.request.method, self.request.target, self.request.host) == (method, target, host) {
+            return self.request
         }
-        return self.request
+        let request = HTTP1Head.Request(method: method, target: target, host: host)
+        self.request = request.mayStay ? request : .none
+        return request
     }
 }
 
@@ -63,7 +65,7 @@ struct HTTP2Message {
             }
             // By the length first: most fields are none of these.
             switch name.utf8.count {
-            case 4 where name == "host": host = value
+            case 4 where name == "host" && host.isEmpty: host = value
             case 5 where name == ":path": target = value
             case 6 where name == "cookie": self.lengths.cookie += bytes
             case 7 where name == ":method": method = value

@@ -45,9 +45,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let version: Version
     private let tls: TrafficTLSHandler?
     private let routes: TrafficRoutes?
-    /// It calls nobody who could come back here, and what it finds is reported when it is left: that nobody enters it twice is not checked
-    /// each time, which would be a twentieth of all work.
-    @exclusivity(unchecked) private var traffic: ConnectionTraffic
+    private var traffic: ConnectionTraffic
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
@@ -99,8 +97,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         // Other channels than those of sockets may not bear to be asked.
-        self.asksChannel = self.tls == nil && socket.cookie != 0
-        self.options = self.asksChannel ? context.channel.syncOptions : nil
+        self.options = self.tls == nil && socket.cookie != 0 ? context.channel.syncOptions : nil
+        self.asksChannel = self.options != nil
         self.tls?.plaintext = self
     }
 

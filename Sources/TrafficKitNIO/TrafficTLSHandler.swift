@@ -19,12 +19,12 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public init() {}
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.plaintext?.received(ciphertext: Self.unwrapInboundIn(data))
+        self.plaintext?.received(ciphertext: self.unwrapInboundIn(data))
         context.fireChannelRead(data)
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard case .byteBuffer(let buffer) = Self.unwrapOutboundIn(data) else {
+        guard case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
             return context.write(data, promise: promise)  // no TLS handler of today writes files
         }
         let promise = promise ?? context.eventLoop.makePromise()

@@ -2,6 +2,7 @@ extension Dictionary {
     /// Changes a value where it lies, if there is one. By optional chaining it would be moved out and back, or even copied.
     ///
     /// - Returns: What `body` has given; `nil`: there is no such value.
+    @discardableResult
     mutating func changeInPlace<Result>(_ key: Key, _ body: (inout Value) -> Result) -> Result? {
         guard let index = self.index(forKey: key) else { return nil }
         return body(&self.values[index])

@@ -97,6 +97,25 @@ final class HTTP2ExchangesTests {
         }
     }
 
+    @Test("a request is of its own method, target and authority, or of the first host where there is none")
+    func requests() throws {
+        let heads: [[(String, String)]] = [
+            [(":method", "GET"), (":path", "/a"), (":authority", "h"), ("host", "other")],
+            [(":method", "PUT"), (":path", "/a"), (":authority", "h")],
+            [(":method", "PUT"), (":path", "/b"), (":authority", "h")],
+            [(":method", "PUT"), (":path", "/b"), ("host", "i"), ("host", "j")],
+            [(":method", "PUT"), (":path", "/b?k=1"), (":authority", "i")],
+            [(":method", "PUT"), (":path", "/b"), (":authority", "i")],
+        ]
+        for (index, fields) in heads.enumerated() {
+            self.send(self.frame(1, 0x5, UInt32(2 * index + 1), try self.head(fields, isRequest: true)))
+        }
+        self.close()
+        let names = self.messages.map { "\($0.method) \($0.host)\($0.route)" }
+        #expect(names == ["GET h/a", "PUT h/a", "PUT h/b", "PUT i/b", "PUT i/b", "PUT i/b"])
+        self.expectEveryByte()
+    }
+
     @Test("interim responses and trailers belong to their message, which says what the final head says")
     func interim() throws {
         try self.request(1, isLast: false)

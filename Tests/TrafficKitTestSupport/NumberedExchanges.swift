@@ -3,7 +3,7 @@ package import TrafficReport
 
 /// Names exchanges by the fixed rules, and numbers them from 1.
 package final class NumberedExchanges: ExchangeNaming {
-    private let excluded: String?
+    package var excluded: String?
     private var last: UInt64 = 0
 
     /// - Parameter excluded: A target that is kept out, with all below it.

@@ -14,6 +14,7 @@ struct HTTP1ExchangesTests {
         private(set) var sent: UInt64
         private(set) var received: UInt64
         private let base: (sent: UInt64, received: UInt64)
+        let naming: NumberedExchanges
         var now: UInt64 = 1_000_000
 
         init(
@@ -26,13 +27,14 @@ struct HTTP1ExchangesTests {
             self.role = role
             self.base = (sent, received)
             (self.sent, self.received) = (sent, received)
+            self.naming = NumberedExchanges(excluding: excluding)
             self.exchanges = HTTP1Exchanges(
                 role: role,
                 cookie: 77,
                 sent: sent,
                 received: received,
                 routes: routes,
-                naming: NumberedExchanges(excluding: excluding)
+                naming: self.naming
             )
         }
 
@@ -244,6 +246,18 @@ struct HTTP1ExchangesTests {
         #expect(end.requests.map(\.exchange) == [1, 3, 4])
         #expect(end.outcomes.map(\.exchange) == [1, 3, 4])
         #expect(end.connections.map(\.received.excluded) == [27])
+        end.expectEveryByte()
+    }
+
+    @Test("a request that was admitted, and is kept out when it is answered, is excluded")
+    func refusedLate() {
+        var end = End(.server, routes: Routes(1, "/users/{user}"))
+        end.receive("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n")
+        end.naming.excluded = "/users"
+        end.send(Self.ok)
+        end.close()
+        #expect(end.requests.isEmpty && end.responses.isEmpty && end.outcomes.isEmpty)
+        #expect(end.connections.map(\.received.excluded) == [34])
         end.expectEveryByte()
     }
 

@@ -30,6 +30,11 @@ struct RouteNamingTests {
             ("/users/a?\u{301}secret", "/users/a"),
             ("/1/2/3/4/5/6/7/8/9/10/11/12/13/14", String(repeating: "/{id}", count: 12) + "/**"),
             ("/" + String(repeating: "x", count: 65), "/{id}"),
+            // As much longer as a name can be than its path.
+            (String(repeating: "/1", count: 12), String(repeating: "/{id}", count: 12)),
+            (String(repeating: "/1", count: 12) + "/", String(repeating: "/{id}", count: 12) + "/"),
+            ("1", "/{id}"), ("1/1/1", "/{id}/{id}/{id}"), ("//a//1//", "/a/{id}/"),
+            ("/a.1234.1234", "/a.{id}.{id}"), ("/a.1234.", "/a.{id}."), ("/a.", "/a."), ("/.", "/."), ("/..", "/.."),
         ]
     )
     func fixedRules(target: String, route: String) {

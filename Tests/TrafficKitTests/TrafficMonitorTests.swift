@@ -173,32 +173,46 @@ struct TrafficMonitorTests {
     }
 
     @Test(
-        "a daemon that hangs costs no time and, beyond a backlog, records, which are counted; it gets the rest in order"
+        "a daemon that hangs costs no time and, beyond a backlog, records, which are counted; it gets the rest in order",
+        arguments: [1, 200]
     )
-    func hangingDaemon() async throws {
+    func hangingDaemon(atATime: Int) async throws {
         let daemon = try ReportReceiver()
         let sender = ReportSender(path: daemon.path)
-        var message = Report.Message(exchange: 1)
+        var message = Report.Message(exchange: 0)
         message.route = "/" + String(repeating: "a", count: 1_000)
         // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes: these are far more.
-        for _ in 0..<20_000 { sender.send([.request(message)]) }
+        for _ in 0..<20_000 / atATime {
+            let messages = (0..<atATime).map { _ in
+                message.exchange += 1
+                return Report.Record.request(message)
+            }
+            sender.send(messages)
+        }
         sender.flush()
         let dropped = Int(sender.droppedRecords)
         // Awake again, it gets the backlog without anyone's doing.
         let (records, sequences) = try await daemon.records(20_000 - dropped)
         #expect(dropped > 0 && records.count + dropped == 20_000)
+        let numbers = records.map { if case .request(let message) = $0 { message.exchange } else { UInt64(0) } }
+        #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
         #expect(Int(sender.droppedRecords) == dropped)
         #expect(sequences == Array(0..<UInt32(sequences.count)))
         #expect(sequences.count > ReportSender.backlog)
     }
 
-    @Test("a name is the same the thousandth time, and when more came than are remembered")
-    func repeatedNames() {
+    @Test("a name is the same the thousandth time, whatever comes between", arguments: [false, true])
+    func repeatedNames(byConnection: Bool) {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
         monitor.start(.init(socketPath: "/nowhere", filter: filter))
+        let reporter = TrafficReporter(monitor)
         let name = { (host: String, target: String, template: String?) in
-            monitor.name(method: "GET", host: host, target: target, template: template).map { $0.host + $0.route }
+            let name =
+                byConnection
+                ? reporter.name(of: .init(method: "GET", target: target, host: host), template: template)
+                : monitor.name(method: "GET", host: host, target: target, template: template)
+            return name.map { $0.host + $0.route }
         }
         for round in 0..<3 {
             for index in 0..<700 {
@@ -206,6 +220,8 @@ struct TrafficMonitorTests {
                 #expect(name("h:80", "/private/\(index)", nil) == nil)
                 #expect(name("h", "/a?\(index)", nil) == "h/a")
                 #expect(name("h", "/users/\(index)", "/t\(round)") == "h/t\(round)")
+                #expect(name("h", "/private/\(index)", "/t\(round)") == nil)
+                #expect(name("h", "http://h/private/\(index)", nil) == nil && name("h", "/private?\u{301}", nil) == nil)
             }
         }
         monitor.stop()

@@ -25,8 +25,11 @@ ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_":
 
 def thread_seconds(pid: int) -> float:
     """Processor time of all threads that live, by the scheduler, which counts finer than ticks."""
-    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    nanoseconds = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has ended
+            nanoseconds += int(task.read_text().split()[0])
+    return nanoseconds / 1e9
 
 
 def number(pattern: str, text: str) -> float:
@@ -72,7 +75,7 @@ def h2load(port: int, seconds: int, _options: list[str]):
 
 def shopping(program: str, port: int, seconds: int, options: list[str]):
     """A client that reports as well, or does not: pages, pictures, redirects."""
-    visit = 14  # requests, with the one that a redirect leads to
+    visit = 14  # requests of Buy.visit, with the one that a redirect leads to
     command = [program, "buy", "--port", str(port), "--seconds", str(seconds), "--rate", "1000"]
     start, before = time.monotonic(), children_seconds()
     command += ["--visitors", str(VISITORS), *options]

@@ -17,4 +17,4 @@ def wait_for_port(port: int) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    sys.exit("nginx did not start")
+    sys.exit(f"nobody listens on port {port}")

@@ -183,7 +183,7 @@ struct ReportAccounts {
             let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
             if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
             let growth = self.claims[socket.serial, default: SocketClaims()].claim(connection, of: payload)
-            _ = processes.changeInPlace(sender.identity) { $0.explain(growth.total) }
+            processes.changeInPlace(sender.identity) { $0.explain(growth.total) }
             return .settled
         }
     }
@@ -229,7 +229,7 @@ struct ReportAccounts {
                 return .settled
             }
             wire = claim.wire
-            _ = processes.changeInPlace(sender.identity) { $0.explain(claim.growth.total) }
+            processes.changeInPlace(sender.identity) { $0.explain(claim.growth.total) }
             if !isFromBirth { quality = max(quality, .inferred) }
             // For its outcome, which does not name the socket and may come when that is forgotten.
             connection = socket.connect.map { ConnectionStart(times: $0, isFirst: message.interval.from == 0) }
