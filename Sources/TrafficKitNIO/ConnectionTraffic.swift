@@ -143,31 +143,28 @@ struct ConnectionTraffic {
 
     // Of a connection without TLS, on a channel that tells what it has left of them.
 
-    /// Bytes that it was not told to send.
+    /// The channel was told to send something, and did not say that it has.
+    var isOwed: Bool { self.writes.flushedBytes > 0 }
+
+    /// It was not told to send all that was written.
     var hasUnflushed: Bool { !self.writes.isFlushed }
 
     mutating func written(_ part: IOData) { self.writes.append(part) }
 
-    /// - Returns: Whether there is something to send.
-    mutating func flush() -> Bool {
-        self.writes.flush()
-        return self.writes.flushedBytes > 0
-    }
+    mutating func flush() { self.writes.flush() }
 
     /// What was written before is nobody's any more.
     mutating func forgetWrites() { self.writes = PendingWrites() }
 
     /// The kernel has taken what was written, but for so many bytes.
-    ///
-    /// - Returns: Also whether there are some among them that the channel was told to send.
-    mutating func taken(leaving buffered: Int, at time: UInt64) -> (records: [Report.Record], isOwed: Bool) {
+    mutating func taken(leaving buffered: Int, at time: UInt64) -> [Report.Record] {
         var records = self.memory.take()
         // Apart, while the rest of this changes.
         var writes = PendingWrites()
         swap(&writes, &self.writes)
         writes.take(leaving: buffered) { self.count(sent: $0, time, &records) }
         swap(&writes, &self.writes)
-        return (self.place(records), self.writes.flushedBytes > 0)
+        return self.place(records)
     }
 
     // MARK: Reports

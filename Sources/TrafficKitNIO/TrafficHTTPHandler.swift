@@ -53,8 +53,6 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// Of a channel that tells what it has left of what was written, and of no TLS. Made once: it is asked with every flush.
     private var options: (any NIOSynchronousChannelOptions)?
     private var asksChannel = false
-    /// The channel was told to send something, and did not say that it has.
-    private var isOwed = false
     private var isWaiting = false
 
     /// - Parameters:
@@ -115,8 +113,6 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     public func handlerRemoved(context: ChannelHandlerContext) {
         self.settle()
         self.traffic.forgetWrites()
-        self.isOwed = false
-        self.options = nil  // it holds the channel
         self.close()
     }
 
@@ -167,7 +163,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func flush(context: ChannelHandlerContext) {
-        if self.options != nil { self.isOwed = self.traffic.flush() }
+        self.traffic.flush()
         context.flush()
         self.settle()
         self.awaitRest(context)
@@ -176,16 +172,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// Counts what the kernel has taken.
     private func settle() {
         // A channel that is closed has forgotten what it had left.
-        guard self.isOwed, let buffered = try? self.options?.getOption(.bufferedWritableBytes) else { return }
-        let (records, isOwed) = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
-        self.isOwed = isOwed
-        self.report(records)
+        guard self.traffic.isOwed, let buffered = try? self.options?.getOption(.bufferedWritableBytes) else { return }
+        self.report(self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds()))
     }
 
     /// The socket is full: nothing tells when the kernel takes the rest but a promise behind it.
     private func awaitRest(_ context: ChannelHandlerContext) {
         // Behind what was not flushed it would be flushed along: that is the program's to say.
-        guard self.isOwed, !self.traffic.hasUnflushed, !self.isWaiting, context.channel.isActive else { return }
+        guard self.traffic.isOwed, !self.traffic.hasUnflushed, !self.isWaiting, context.channel.isActive else { return }
         self.isWaiting = true
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
