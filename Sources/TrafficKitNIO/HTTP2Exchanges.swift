@@ -8,7 +8,7 @@ import TrafficReport
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
 ///
 /// Whoever has the connection has this too, and enters it once at a time, which is checked there: not at each access here (`exclusivity`),
-/// which would be an eighth of all work.
+/// nor in its parts, which would be an eighth of all work.
 final class HTTP2Exchanges {
     /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
     private final class Exchange {
@@ -32,46 +32,6 @@ final class HTTP2Exchanges {
         }
     }
 
-    /// What has passed and is not put down.
-    private struct Step {
-        var event: HTTP2FrameScanner.Event
-        var time: UInt64
-    }
-
-    /// One direction.
-    private final class Direction {
-        @exclusivity(unchecked) var scanner = HTTP2FrameScanner()
-        @exclusivity(unchecked) var fields = HTTP2FieldDecoder()
-        @exclusivity(unchecked) var tls: TLSStream?
-        /// Bytes of the socket's stream that had passed before the first one that was scanned.
-        let base: UInt64
-        @exclusivity(unchecked) var steps: [Step] = []
-        /// Of the stream that is scanned, put down.
-        @exclusivity(unchecked) var position: UInt64 = 0
-        /// Of the socket's stream, put down.
-        @exclusivity(unchecked) var claimed: UInt64 = 0
-        @exclusivity(unchecked) var remainder = Report.Connection.Remainder()
-        /// Of `remainder.tls`, what is in records that carry no message.
-        @exclusivity(unchecked) var besideMessages: UInt64 = 0
-
-        init(base: UInt64, tls: TLSStream?) {
-            self.base = base
-            self.tls = tls
-        }
-
-        /// Where the next bytes of the stream that is scanned are on the socket's.
-        func place(_ count: UInt64) -> (interval: Report.Interval, isExact: Bool) {
-            let from = self.position
-            self.position += count
-            var place = (interval: Report.Interval(from: self.base + from, to: self.base + from + count), isExact: true)
-            if let tls = self.tls {
-                place = tls.interval(Report.Interval(from: from, to: from + count)) ?? (Report.Interval(), false)
-            }
-            self.claimed += place.interval.bytes
-            return place
-        }
-    }
-
     /// When the connection's TLS handshake was over, of a client, for the first exchange to tell; 0: unknown, or there is none.
     var tlsEndedAt: UInt64 = 0
     /// The process had sent nothing on the connection, TLS's handshake apart, when this began, for the first exchange to tell.
@@ -81,8 +41,8 @@ final class HTTP2Exchanges {
     private let naming: any ExchangeNaming
     /// Names requests by their streams.
     private let routes: (any RouteSource)?
-    private let sent: Direction
-    private let received: Direction
+    private let sent: HTTP2Direction
+    private let received: HTTP2Direction
     /// By stream.
     @exclusivity(unchecked) private var exchanges: [UInt32: Exchange] = [:]
     @exclusivity(unchecked) private var repeated = RepeatedHead()
@@ -109,8 +69,8 @@ final class HTTP2Exchanges {
         self.cookie = cookie
         self.naming = naming
         self.routes = routes
-        self.sent = Direction(base: sent, tls: tls?.streams.sent)
-        self.received = Direction(base: received, tls: tls?.streams.received)
+        self.sent = HTTP2Direction(base: sent, tls: tls?.streams.sent)
+        self.received = HTTP2Direction(base: received, tls: tls?.streams.received)
     }
 
     // MARK: Bytes
@@ -144,14 +104,14 @@ final class HTTP2Exchanges {
         case received, sent
     }
 
-    private subscript(side: Side) -> Direction { side == .sent ? self.sent : self.received }
+    private subscript(side: Side) -> HTTP2Direction { side == .sent ? self.sent : self.received }
 
     private func scan(_ bytes: Span<UInt8>, _ time: UInt64, _ side: Side) {
         let direction = self[side]
-        var steps: [Step] = []
+        var steps: [HTTP2Direction.Step] = []
         swap(&steps, &direction.steps)
         direction.tls?.passed(plaintext: UInt64(bytes.count))
-        direction.scanner.scan(bytes) { steps.append(Step(event: $0, time: time)) }
+        direction.scanner.scan(bytes) { steps.append(HTTP2Direction.Step(event: $0, time: time)) }
         swap(&steps, &direction.steps)
     }
 
@@ -159,7 +119,7 @@ final class HTTP2Exchanges {
     private func settle(_ side: Side, _ report: (consuming Report.Record) -> Void) {
         let direction = self[side]
         guard direction.tls?.isSettled ?? true else { return }
-        var steps: [Step] = []
+        var steps: [HTTP2Direction.Step] = []
         swap(&steps, &direction.steps)
         var hasEnded = false
         for step in steps { hasEnded = self.put(down: step, side, report) || hasEnded }
@@ -178,7 +138,7 @@ final class HTTP2Exchanges {
         for side in Side.allCases {
             var steps = self[side].steps
             self[side].steps = []
-            self[side].scanner.close { steps.append(Step(event: $0, time: time)) }
+            self[side].scanner.close { steps.append(HTTP2Direction.Step(event: $0, time: time)) }
             // Where TLS is not settled nobody knows where these lie; what they are is known.
             for step in steps { _ = self.put(down: step, side, report) }
         }
@@ -195,7 +155,8 @@ final class HTTP2Exchanges {
     }
 
     /// - Returns: Whether an exchange has ended.
-    private func put(down step: Step, _ side: Side, _ report: (consuming Report.Record) -> Void) -> Bool {
+    private func put(down step: HTTP2Direction.Step, _ side: Side, _ report: (consuming Report.Record) -> Void) -> Bool
+    {
         let isRequest = self.isRequest(side)
         switch step.event {
         case .bytes(let count, let kind, let stream):
@@ -398,7 +359,7 @@ final class HTTP2Exchanges {
     }
 
     /// - Parameter isLast: What TLS has moved and could not be placed is its own.
-    private static func remainder(of direction: Direction, _ isLast: Bool) -> Report.Connection.Remainder {
+    private static func remainder(of direction: HTTP2Direction, _ isLast: Bool) -> Report.Connection.Remainder {
         var remainder = direction.remainder
         guard let tls = direction.tls else { return remainder }
         remainder.tls = tls.beside + direction.besideMessages
