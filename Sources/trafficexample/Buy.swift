@@ -6,6 +6,11 @@ import TrafficKit
 import TrafficKitAsyncHTTPClient
 
 struct Buy: AsyncParsableCommand {
+    private struct ClosedShop: Error, CustomStringConvertible {
+        let port: Int
+        var description: String { "no visit came to its end; open the shop: trafficexample serve --port \(self.port)" }
+    }
+
     static let configuration = CommandConfiguration(abstract: "Visits the shop, over and over.")
 
     @Option(help: "TCP port of the shop on the loopback interface.")
@@ -46,7 +51,8 @@ struct Buy: AsyncParsableCommand {
         }
         try await client.shutdown()
         TrafficMonitor.shared.stop()
-        print("\(visits) visits")
+        if visits == 0 && self.seconds > 0 { throw ClosedShop(port: self.port) }
+        print("visits: \(visits)")
     }
 
     /// - Returns: Visits.

@@ -417,7 +417,9 @@ extension SystemTests {
         func example() async throws {
             try await withDaemon { daemon in
                 try await self.shop(daemon, seconds: 3) { client in
+                    let told = String(decoding: try #require(try await client.line()), as: UTF8.self)
                     #expect(try await client.exit() == 0, "\(client.errorText)")
+                    let visits = try #require(UInt64(told.dropFirst("visits: ".count)))
                     let endpoints = try #require(try await self.settledShop(daemon).endpoints)
                     let client = endpoints.filter { $0.role == .client }.sorted { $0.sent.total < $1.sent.total }
                     let server = endpoints.filter { $0.role == .server }.sorted {
@@ -425,6 +427,8 @@ extension SystemTests {
                     }
                     #expect(endpoints.allSatisfy { $0.quality == .exact })
                     #expect(client.count > 6 && client.count == server.count)
+                    // A dozen, one more, and what the redirect leads to.
+                    #expect(visits > 0 && client.reduce(0) { $0 + $1.requests } == 14 * visits)
                     for (one, other) in zip(client, server) {
                         #expect(one.sent == other.received && one.received == other.sent)
                         #expect(one.requests == other.requests && one.responses == other.responses)

@@ -80,7 +80,7 @@ def shopping(program: str, port: int, seconds: int, options: list[str]):
     start, before = time.monotonic(), children_seconds()
     command += ["--visitors", str(VISITORS), *options]
     text = subprocess.check_output(command, text=True, env=os.environ | ENVIRONMENT)
-    return number(r"(\d+) visits", text) * visit, time.monotonic() - start, {"client": children_seconds() - before}
+    return number(r"visits: (\d+)", text) * visit, time.monotonic() - start, {"client": children_seconds() - before}
 
 
 def children_seconds() -> float:
