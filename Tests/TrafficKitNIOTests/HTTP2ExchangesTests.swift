@@ -14,6 +14,7 @@ final class HTTP2ExchangesTests {
     private var bytes = (sent: UInt64(0), received: UInt64(0))
     /// To be set before the first byte.
     private var routes: TrafficRoutes?
+    private let naming = NumberedExchanges(excluding: "/private")
     private lazy var exchanges = HTTP2Exchanges(
         role: .client,
         cookie: 5,
@@ -21,7 +22,7 @@ final class HTTP2ExchangesTests {
         received: 2_000,
         tls: nil,
         routes: self.routes,
-        naming: NumberedExchanges(excluding: "/private")
+        naming: self.naming
     )
 
     private func frame(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> [UInt8] {
@@ -95,6 +96,17 @@ final class HTTP2ExchangesTests {
         for message in self.messages {
             #expect(message.interval.isPossible && message.interval.bytes == message.messageBytes)
         }
+    }
+
+    @Test("what is kept out at its head stays so, whatever comes behind its body")
+    func trailersOfExcluded() throws {
+        try self.request(1, "/private/x", isLast: false)
+        self.naming.excluded = nil
+        self.send(self.frame(1, 0x5, 1, try self.head([("checksum", "1")], isRequest: true)))
+        try self.respond(1, 200)
+        self.close()
+        #expect(self.messages.isEmpty && self.endings.isEmpty)
+        self.expectEveryByte()
     }
 
     @Test("a request is of its own method, target and authority, or of the first host where there is none")

@@ -127,6 +127,26 @@ struct TrafficMonitorTests {
         #expect(!reporter.admits(request) && reporter.name(of: request, template: "/other") == nil)
     }
 
+    @Test("a stopped monitor's observers end when its connections report, and not while one is at work")
+    func retiredObservers() {
+        final class Ending: TrafficObserver {
+            let ended: Seen
+            init(_ ended: Seen) { self.ended = ended }
+            func observe(_ record: Report.Record) {}
+            deinit { self.ended.names.withLock { $0.append("ended") } }
+        }
+        let ended = Seen()
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
+        let reporter = TrafficReporter(monitor)
+        let request = HTTP1Head.Request(method: "GET", target: "/", host: "h")
+        #expect(reporter.name(of: request) != nil)
+        monitor.stop()
+        #expect(reporter.name(of: request) == nil && ended.names.withLock { $0.isEmpty })
+        reporter.report([.request(.init(exchange: 1))])
+        #expect(ended.names.withLock { $0 } == ["ended"])
+    }
+
     @Test("observers see everything, side by side and in their order, also without a daemon")
     func observers() {
         let seen = Seen()
