@@ -54,13 +54,19 @@ extension Span<UInt8> {
     ///
     /// - Parameter text: In lower case.
     func isEqual(ignoringCase text: StaticString) -> Bool {
-        guard self.count == text.utf8CodeUnitCount else { return false }
-        for index in 0..<self.count {
-            let byte = self[index]
-            let lower = byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte
-            if lower != text.utf8Start[index] { return false }
+        let count = self.count
+        guard count == text.utf8CodeUnitCount else { return false }
+        let wanted = text.utf8Start
+        return self.withUnsafeBufferPointer { bytes in
+            // All of them, without a branch.
+            var difference: UInt8 = 0
+            for index in 0..<count {
+                // The cases of a letter are one bit apart, and so are other bytes, which have not this one.
+                let caseBit = (wanted[index] & 0x40) >> 1
+                difference |= (bytes[index] ^ wanted[index]) & ~caseBit
+            }
+            return difference == 0
         }
-        return true
     }
 
     /// Without white space and the line's end at the ends.

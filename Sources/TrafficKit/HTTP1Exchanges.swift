@@ -25,11 +25,11 @@ package struct HTTP1Exchanges {
         /// - Parameter isClean: Both sides know of it.
         case end(isClean: Bool)
 
-        func pass(to scanner: inout HTTP1Scanner, _ emit: (HTTP1Scanner.Event) -> Void) {
+        func pass(to scanner: inout HTTP1Scanner, _ records: inout HTTP1Records) {
             switch self {
-            case .bytes(let bytes): scanner.scan(bytes, emit)
-            case .unseen(let count): scanner.skip(count, emit)
-            case .end(let isClean): scanner.close(isClean: isClean, emit)
+            case .bytes(let bytes): scanner.scan(bytes, &records)
+            case .unseen(let count): scanner.skip(count, &records)
+            case .end(let isClean): scanner.close(isClean: isClean, &records)
             }
         }
     }
@@ -93,18 +93,20 @@ package struct HTTP1Exchanges {
     }
 
     /// Bytes that the process has sent.
-    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        self.scan(.bytes(bytes), isSent: true, time, report)
+    ///
+    /// - Parameter found: Gets what is to be reported.
+    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
+        self.scan(.bytes(bytes), isSent: true, time, &found)
     }
 
     /// Bytes that nobody could look into: of a file, as the body of a message.
-    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        self.scan(.unseen(count), isSent: true, time, report)
+    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
+        self.scan(.unseen(count), isSent: true, time, &found)
     }
 
     /// Bytes that it has received.
-    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        self.scan(.bytes(bytes), isSent: false, time, report)
+    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
+        self.scan(.bytes(bytes), isSent: false, time, &found)
     }
 
     /// The connection is over, in both directions.
@@ -117,7 +119,7 @@ package struct HTTP1Exchanges {
         _ ending: Report.Ending = .truncated,
         isCut: Bool = false,
         at time: UInt64,
-        _ report: (consuming Report.Record) -> Void
+        _ found: inout [Report.Record]
     ) {
         guard !self.isClosed else { return }
         self.isClosed = true
@@ -125,42 +127,23 @@ package struct HTTP1Exchanges {
         // Where there is no error the stream has had its end. One that was sent has it by closing.
         let isClean = ending == .truncated
         let isServer = self.records.role == .server
-        self.scanRequests(.end(isClean: isClean && !(isCut && isServer)), time, report)
-        self.scanResponses(.end(isClean: isClean && !(isCut && !isServer)), time, report)
-        self.records.close(
-            requests: self.requests.position,
-            responses: self.responses.position,
-            time,
-            report
-        )
+        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, &found)
+        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, &found)
+        swap(&self.records.found, &found)
+        self.records.close(requests: self.requests.position, responses: self.responses.position)
+        swap(&self.records.found, &found)
     }
 
-    private mutating func scan(
-        _ input: Input,
-        isSent: Bool,
-        _ time: UInt64,
-        _ report: (consuming Report.Record) -> Void
-    ) {
+    private mutating func scan(_ input: Input, isSent: Bool, _ time: UInt64, _ found: inout [Report.Record]) {
+        self.records.time = time
+        swap(&self.records.found, &found)
         if isSent == (self.records.role == .client) {
-            self.scanRequests(input, time, report)
+            input.pass(to: &self.requests, &self.records)
         } else {
-            self.scanResponses(input, time, report)
-        }
-    }
-
-    private mutating func scanRequests(_ input: Input, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        input.pass(to: &self.requests) { event in
-            if case .head(_, of: let request?) = event { self.responses.expectResponse(to: request.method) }
-            self.records.request(event, time, report)
-        }
-    }
-
-    private mutating func scanResponses(_ input: Input, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        input.pass(to: &self.responses) { event in
-            self.records.response(event, time, report)
-            guard case .opaque = event else { return }
+            input.pass(to: &self.responses, &self.records)
             // Both sides have switched protocols, or nobody knows any more what answers what.
-            self.requests.becomeOpaque { self.records.request($0, time, report) }
+            if self.responses.isOpaque { self.requests.becomeOpaque(&self.records) }
         }
+        swap(&self.records.found, &found)
     }
 }

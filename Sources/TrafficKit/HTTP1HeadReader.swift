@@ -69,7 +69,7 @@ struct HTTP1HeadReader {
     ///
     /// - Parameters:
     ///   - isCut: There is more of it that nobody kept.
-    ///   - next: The byte behind its LF; `nil`: nobody knows yet.
+    ///   - next: The byte behind its LF, and behind CRs; `nil`: nobody knows yet.
     /// - Returns: `nil`: it is none.
     mutating func take(_ line: Span<UInt8>, isCut: Bool, next: UInt8?) -> HTTP1Field? {
         let colon = line.index(of: UInt8(ascii: ":"), in: 0..<line.count)
@@ -80,8 +80,7 @@ struct HTTP1HeadReader {
         if field.isWanted {
             let start = min(colon + 1, line.count)
             let value = line.extracting(start..<min(line.count, start + Self.longestValue))
-            // Behind a CR there may be the head's end, or anything.
-            if let next, !Self.isContinuation(next), next != UInt8(ascii: "\r") {
+            if let next, !Self.isContinuation(next) {
                 self.take(value, of: field)
             } else {
                 self.value.removeAll(keepingCapacity: true)

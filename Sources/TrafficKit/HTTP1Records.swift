@@ -7,6 +7,8 @@ struct HTTP1Records {
         /// Of the request, on its connection, from 1.
         let number: Int
         let startedAt: UInt64
+        /// Of the request, until the response's head is there.
+        var method: String?
         var name: Report.Name?
         /// Of a server with routes, until it is named, unless it is kept out.
         var asked: HTTP1Head.Request?
@@ -58,6 +60,10 @@ struct HTTP1Records {
     private var responses: Direction
     /// Whose response has not ended, oldest first.
     private var exchanges: [Exchange] = []
+    /// When what is scanned has passed.
+    var time: UInt64 = 0
+    /// To be reported, in this order.
+    var found: [Report.Record] = []
 
     init(
         role: Report.Role,
@@ -90,13 +96,8 @@ struct HTTP1Records {
     }
 
     /// Both scanners are at their end, at these positions.
-    mutating func close(
-        requests: UInt64,
-        responses: UInt64,
-        _ time: UInt64,
-        _ report: (consuming Report.Record) -> Void
-    ) {
-        while !self.exchanges.isEmpty { self.end(0, self.ending, time, report) }
+    mutating func close(requests: UInt64, responses: UInt64) {
+        while !self.exchanges.isEmpty { self.end(0, self.ending) }
         self.requests.close(at: requests)
         self.responses.close(at: responses)
         let (sent, received) = self.remainders
@@ -104,56 +105,56 @@ struct HTTP1Records {
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role
         (connection.sent, connection.received) = (sent, received)
-        report(.connection(connection))
+        self.found.append(.connection(connection))
     }
 
     // MARK: Requests
 
-    mutating func request(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        switch event {
-        case .began(let position):
-            self.requests.beganAt = time
-            self.requests.beganPosition = position
-            self.begun += 1
-            self.exchanges.append(Exchange(id: self.naming.makeExchange(), number: self.begun, startedAt: time))
-        case .head(let head, of: let request):
-            guard let index = self.newest, let request else { return }
-            if self.routes == nil || self.exchanges[index].isAnswered {
-                self.exchanges[index].name = self.naming.name(of: request, template: nil)
-            } else if self.naming.admits(request) {
-                self.exchanges[index].asked = request
-            }
-            self.exchanges[index].hasHead = true
-            self.requests.head = head
-        case .ended(let lengths, let position, let isComplete):
-            guard let head = self.requests.head.take(), let index = self.newest else {
-                // Bytes that are no request: empty lines, or another protocol's.
-                self.requests.remainder.framing += lengths.total
-                if let index = self.newest, !self.exchanges[index].hasHead { self.exchanges.remove(at: index) }
-                return
-            }
-            self.exchanges[index].requestEndedAt = time
-            if self.isKeptOut(index) {
-                self.requests.remainder.excluded += lengths.total
-            } else {
-                self.exchanges[index].held = Ended(
-                    self.requests,
-                    head,
-                    lengths,
-                    position,
-                    time,
-                    isComplete,
-                    self.placing
-                )
-                // A client's is named; a server's when it answers.
-                if self.routes == nil || self.exchanges[index].isAnswered { self.release(index, report) }
-            }
-            if self.exchanges[index].responseEndedAt != nil {
-                let status = self.exchanges[index].status
-                self.end(index, isComplete ? .init(status: status) : self.ending, time, report)
-            }
-        case .opaque(let position):
-            self.requests.opaqueFrom = position
+    private mutating func requestBegan(at position: UInt64) {
+        self.requests.beganAt = self.time
+        self.requests.beganPosition = position
+        self.begun += 1
+        self.exchanges.append(Exchange(id: self.naming.makeExchange(), number: self.begun, startedAt: self.time))
+    }
+
+    private mutating func requestHeadEnded(_ head: HTTP1Head, _ request: HTTP1Head.Request) {
+        guard let index = self.newest else { return }
+        if self.routes == nil || self.exchanges[index].isAnswered {
+            self.exchanges[index].name = self.naming.name(of: request, template: nil)
+        } else if self.naming.admits(request) {
+            self.exchanges[index].asked = request
+        }
+        self.exchanges[index].method = request.method
+        self.exchanges[index].hasHead = true
+        self.requests.head = head
+    }
+
+    private mutating func requestEnded(_ lengths: HTTP1Scanner.Lengths, at position: UInt64, isComplete: Bool) {
+        guard let head = self.requests.head.take(), let index = self.newest else {
+            // Bytes that are no request: empty lines, or another protocol's.
+            self.requests.remainder.framing += lengths.total
+            if let index = self.newest, !self.exchanges[index].hasHead { self.exchanges.remove(at: index) }
+            return
+        }
+        self.exchanges[index].requestEndedAt = self.time
+        if self.isKeptOut(index) {
+            self.requests.remainder.excluded += lengths.total
+        } else {
+            self.exchanges[index].held = Ended(
+                self.requests,
+                head,
+                lengths,
+                position,
+                self.time,
+                isComplete,
+                self.placing
+            )
+            // A client's is named; a server's when it answers.
+            if self.routes == nil || self.exchanges[index].isAnswered { self.release(index) }
+        }
+        if self.exchanges[index].responseEndedAt != nil {
+            let status = self.exchanges[index].status
+            self.end(index, isComplete ? .init(status: status) : self.ending)
         }
     }
 
@@ -169,60 +170,59 @@ struct HTTP1Records {
 
     // MARK: Responses
 
-    mutating func response(_ event: HTTP1Scanner.Event, _ time: UInt64, _ report: (consuming Report.Record) -> Void) {
-        switch event {
-        case .began(let position):
-            self.responses.beganAt = time
-            self.responses.beganPosition = position
-            if !self.exchanges.isEmpty { self.exchanges[0].responseBeganAt = time }
-        case .head(let head, of: _):
-            self.responses.head = head
-            guard !self.exchanges.isEmpty else { return }
-            self.exchanges[0].status = head.status
-            // Interim responses come before the router is asked.
-            if head.status >= 200 || head.status == 101 { self.nameRoute(0, report) }
-        case .ended(let lengths, let position, let isComplete):
-            guard let head = self.responses.head.take(), !self.exchanges.isEmpty else {
-                // Nobody asked: a server's last word on an idle connection (408).
-                self.responses.remainder.framing += lengths.total
-                return
-            }
-            // The end came before an answer did.
-            if self.exchanges[0].asked != nil { self.nameRoute(0, report) }
-            if let name = self.name(0) {
-                let ended = Ended(self.responses, head, lengths, position, time, isComplete, nil)
-                report(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
-            } else {
-                self.responses.remainder.excluded += lengths.total
-            }
-            self.exchanges[0].responseEndedAt = time
-            // An early response: the request goes on.
-            guard self.exchanges[0].requestEndedAt != nil else { return }
-            self.end(0, isComplete ? .init(status: head.status) : self.ending, time, report)
-        case .opaque(let position):
-            self.responses.opaqueFrom = position
+    private mutating func responseBegan(at position: UInt64) {
+        self.responses.beganAt = self.time
+        self.responses.beganPosition = position
+        if !self.exchanges.isEmpty { self.exchanges[0].responseBeganAt = self.time }
+    }
+
+    private mutating func responseHeadEnded(_ head: HTTP1Head) {
+        self.responses.head = head
+        guard !self.exchanges.isEmpty else { return }
+        self.exchanges[0].status = head.status
+        // Interim responses come before the router is asked.
+        if head.status >= 200 || head.status == 101 { self.nameRoute(0) }
+    }
+
+    private mutating func responseEnded(_ lengths: HTTP1Scanner.Lengths, at position: UInt64, isComplete: Bool) {
+        guard let head = self.responses.head.take(), !self.exchanges.isEmpty else {
+            // Nobody asked: a server's last word on an idle connection (408).
+            self.responses.remainder.framing += lengths.total
+            return
         }
+        // The end came before an answer did.
+        if self.exchanges[0].asked != nil { self.nameRoute(0) }
+        if let name = self.name(0) {
+            let ended = Ended(self.responses, head, lengths, position, self.time, isComplete, nil)
+            self.found.append(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
+        } else {
+            self.responses.remainder.excluded += lengths.total
+        }
+        self.exchanges[0].responseEndedAt = self.time
+        // An early response: the request goes on.
+        guard self.exchanges[0].requestEndedAt != nil else { return }
+        self.end(0, isComplete ? .init(status: head.status) : self.ending)
     }
 
     /// The server answers: by now its router has said what was asked for.
-    private mutating func nameRoute(_ index: Int, _ report: (consuming Report.Record) -> Void) {
+    private mutating func nameRoute(_ index: Int) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
         let template = routes.takeTemplate(ofRequest: self.exchanges[index].number)
         if let request = self.exchanges[index].asked.take() {
             self.exchanges[index].name = self.naming.name(of: request, template: template)
         }
-        self.release(index, report)
+        self.release(index)
     }
 
-    private mutating func release(_ index: Int, _ report: (consuming Report.Record) -> Void) {
+    private mutating func release(_ index: Int) {
         guard let ended = self.exchanges[index].held.take() else { return }
         // What was admitted may be kept out by now.
         guard let name = self.name(index) else {
             self.requests.remainder.excluded += ended.lengths.total
             return
         }
-        report(.request(ended.message(of: self.exchanges[index].id, name, self.cookie, self.role)))
+        self.found.append(.request(ended.message(of: self.exchanges[index].id, name, self.cookie, self.role)))
     }
 
     // MARK: Reports
@@ -281,19 +281,14 @@ struct HTTP1Records {
     }
 
     /// The exchange is over.
-    private mutating func end(
-        _ index: Int,
-        _ ending: Report.Ending,
-        _ time: UInt64,
-        _ report: (consuming Report.Record) -> Void
-    ) {
+    private mutating func end(_ index: Int, _ ending: Report.Ending) {
         // Without an answer nobody has asked what it is called.
-        if self.exchanges[index].asked != nil { self.nameRoute(index, report) }
+        if self.exchanges[index].asked != nil { self.nameRoute(index) }
         let exchange = self.exchanges.remove(at: index)
         guard let name = exchange.name else { return }
         var outcome = Report.Outcome(exchange: exchange.id, name: name)
         outcome.startedAt = exchange.startedAt
-        outcome.duration = time - min(time, exchange.startedAt)
+        outcome.duration = self.time - min(self.time, exchange.startedAt)
         outcome.role = self.role
         outcome.ending = ending
         outcome.status = exchange.status
@@ -305,8 +300,47 @@ struct HTTP1Records {
             startedAt: exchange.startedAt,
             requestEndedAt: exchange.requestEndedAt,
             responseBeganAt: exchange.responseBeganAt,
-            responseEndedAt: exchange.responseEndedAt ?? time
+            responseEndedAt: exchange.responseEndedAt ?? self.time
         )
-        report(.outcome(consume outcome))
+        self.found.append(.outcome(consume outcome))
+    }
+}
+
+extension HTTP1Records: HTTP1Sink {
+    mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) {
+        switch kind {
+        case .request: self.requestBegan(at: position)
+        case .response: self.responseBegan(at: position)
+        }
+    }
+
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+        switch kind {
+        case .request: self.requestHeadEnded(head, request)
+        case .response: self.responseHeadEnded(head)
+        }
+    }
+
+    mutating func ended(
+        _ kind: HTTP1Scanner.Kind,
+        _ lengths: HTTP1Scanner.Lengths,
+        at position: UInt64,
+        isComplete: Bool
+    ) {
+        switch kind {
+        case .request: self.requestEnded(lengths, at: position, isComplete: isComplete)
+        case .response: self.responseEnded(lengths, at: position, isComplete: isComplete)
+        }
+    }
+
+    mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) {
+        switch kind {
+        case .request: self.requests.opaqueFrom = position
+        case .response: self.responses.opaqueFrom = position
+        }
+    }
+
+    mutating func takeMethod() -> String? {
+        self.exchanges.isEmpty ? nil : self.exchanges[0].method.take()
     }
 }

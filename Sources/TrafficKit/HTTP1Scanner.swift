@@ -1,5 +1,31 @@
 import TrafficReport
 
+/// What an ``HTTP1Scanner`` tells, in the order in which it comes by.
+package protocol HTTP1Sink: ~Copyable {
+    /// The first byte of a message, at this position of the stream.
+    mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64)
+
+    /// The blank line has passed. Of an interim response (1xx), too; its bytes are part of the one that follows.
+    ///
+    /// - Parameter request: Of a response none.
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request)
+
+    mutating func ended(
+        _ kind: HTTP1Scanner.Kind,
+        _ lengths: HTTP1Scanner.Lengths,
+        at position: UInt64,
+        isComplete: Bool
+    )
+
+    /// From this position on it is another protocol's: after an upgrade, or because it is no HTTP.
+    mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64)
+
+    /// What the request had for a method that the final response at hand answers: one to `HEAD` has no body, whatever it says.
+    ///
+    /// - Returns: `nil`: nobody saw it.
+    mutating func takeMethod() -> String?
+}
+
 /// Tells the bytes of HTTP/1.x messages apart, as they pass, whatever pieces they come in.
 ///
 /// It counts what is there and not what a library would write: line and field ends as they are, chunk sizes with their extensions, empty
@@ -24,16 +50,6 @@ package struct HTTP1Scanner {
             (self.line, self.header, self.cookie) = (line, header, cookie)
             (self.body, self.framing) = (body, framing)
         }
-    }
-
-    package enum Event: Hashable, Sendable {
-        /// The first byte of a message, at this position of the stream.
-        case began(at: UInt64)
-        /// The blank line has passed. Of an interim response (1xx), too; its bytes are part of the one that follows.
-        case head(HTTP1Head, of: HTTP1Head.Request?)
-        case ended(Lengths, at: UInt64, isComplete: Bool)
-        /// From this position on it is another protocol's: after an upgrade, or because it is no HTTP.
-        case opaque(from: UInt64)
     }
 
     private enum State: Hashable {
@@ -64,32 +80,29 @@ package struct HTTP1Scanner {
     private var lineLength: UInt64 = 0
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
-    /// Methods of requests that wait for their response, oldest first.
-    private var methods: [String] = []
 
     package init(_ kind: Kind) {
         self.kind = kind
     }
 
-    /// A response needs to know what was asked for: one to `HEAD` has no body, whatever it says.
-    package mutating func expectResponse(to method: String) {
-        self.methods.append(method)
-    }
-
     /// A message has begun and not ended.
-    package var isInMessage: Bool { self.state != .opaque && (self.state != .idle || self.lengths.total > 0) }
+    package var isInMessage: Bool { !self.isOpaque && (self.state != .idle || self.lengths.total > 0) }
 
-    /// - Parameter emit: Gets what happened, in order.
-    package mutating func scan(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+    /// What passes is another protocol's.
+    package var isOpaque: Bool { self.state == .opaque }
+
+    package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP1Sink & ~Copyable) {
         var index = 0
         while index < bytes.count {
             switch self.state {
+            case .idle, .fieldStart: self.beginLine(bytes, &index, &sink)
+            case .line, .field, .continuation: self.scanLine(bytes, &index, &sink)
             case .body(let left):
                 let count = min(UInt64(bytes.count - index), left)
                 self.lengths.body += count
                 self.position += count
                 index += Int(count)
-                if count == left { self.end(isComplete: true, emit) } else { self.state = .body(left: left - count) }
+                if count == left { self.end(isComplete: true, &sink) } else { self.state = .body(left: left - count) }
             case .chunkData(let left):
                 let count = min(UInt64(bytes.count - index), left)
                 self.lengths.body += count
@@ -103,42 +116,21 @@ package struct HTTP1Scanner {
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
-            case .line, .field, .continuation: self.scanLine(bytes, &index, emit)
-            default: if self.step(bytes[index], emit) { index += 1 }
+            case .chunkSize, .chunkExtension, .chunkEnd, .trailerStart, .trailer:
+                self.step(bytes[index], &sink)
+                index += 1
             }
         }
     }
 
-    /// A line of the head, as far as it is there.
-    private mutating func scanLine(_ bytes: Span<UInt8>, _ index: inout Int, _ emit: (Event) -> Void) {
-        let lineFeed = bytes.index(of: UInt8(ascii: "\n"), in: index..<bytes.count)
-        let isWhole = lineFeed < bytes.count
-        let end = isWhole ? lineFeed + 1 : lineFeed
-        let count = UInt64(end - index)
-        self.position += count
-        self.lineLength += count
-        if self.state == .line { self.lengths.line += count } else { self.lengths.header += count }
-        let piece = bytes.extracting(index..<lineFeed)
-        index = end
-        guard isWhole, self.text.isEmpty else {
-            self.text.append(contentsOf: piece, to: Self.longestLine)
-            guard isWhole else { return }
-            let text = self.text
-            self.text.removeAll()
-            return self.endLine(text.span, next: end < bytes.count ? bytes[end] : nil, emit)
-        }
-        let kept = piece.extracting(0..<min(piece.count, Self.longestLine))
-        self.endLine(kept, next: end < bytes.count ? bytes[end] : nil, emit)
-    }
-
     /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
-    package mutating func skip(_ count: UInt64, _ emit: (Event) -> Void) {
+    package mutating func skip(_ count: UInt64, _ sink: inout some HTTP1Sink & ~Copyable) {
         guard count > 0 else { return }
         self.position += count
         switch self.state {
         case .body(let left) where count <= left:
             self.lengths.body += count
-            if count == left { self.end(isComplete: true, emit) } else { self.state = .body(left: left - count) }
+            if count == left { self.end(isComplete: true, &sink) } else { self.state = .body(left: left - count) }
         case .chunkData(let left) where count <= left:
             self.lengths.body += count
             self.state = count == left ? .chunkEnd : .chunkData(left: left - count)
@@ -148,7 +140,7 @@ package struct HTTP1Scanner {
             break
         default:
             self.position -= count
-            self.refuse(emit)
+            self.refuse(&sink)
             self.position += count
         }
     }
@@ -156,57 +148,35 @@ package struct HTTP1Scanner {
     /// The stream has ended.
     ///
     /// - Parameter isClean: Not by an error, which is no end of a body (RFC 9112 section 8).
-    package mutating func close(isClean: Bool = true, _ emit: (Event) -> Void) {
+    package mutating func close(isClean: Bool = true, _ sink: inout some HTTP1Sink & ~Copyable) {
         guard self.isInMessage else { return }
-        self.end(isComplete: isClean && self.state == .untilClose, emit)
+        self.end(isComplete: isClean && self.state == .untilClose, &sink)
     }
 
     /// What comes is no HTTP any more: the other side has switched protocols.
-    package mutating func becomeOpaque(_ emit: (Event) -> Void) {
-        guard self.state != .opaque else { return }
-        self.close(emit)
+    package mutating func becomeOpaque(_ sink: inout some HTTP1Sink & ~Copyable) {
+        guard !self.isOpaque else { return }
+        self.close(&sink)
         self.state = .opaque
-        emit(.opaque(from: self.position))
+        sink.becameOpaque(self.kind, from: self.position)
     }
 
-    /// - Returns: Whether the byte is scanned; otherwise it begins what is scanned in another way.
-    private mutating func step(_ byte: UInt8, _ emit: (Event) -> Void) -> Bool {
+    /// Of what is told apart by the byte: chunks' own, and trailers.
+    private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink & ~Copyable) {
         let isLineEnd = byte == UInt8(ascii: "\n")
-        switch self.state {
-        case .idle:
-            if self.lengths.total == 0 { emit(.began(at: self.position)) }
-            guard isLineEnd || byte == UInt8(ascii: "\r") else {
-                self.state = .line
-                return false
-            }
-        case .fieldStart where !isLineEnd && byte != UInt8(ascii: "\r"):
-            let isContinuation = HTTP1HeadReader.isContinuation(byte) && self.head.mayContinue
-            if !isContinuation { self.head.endField() }
-            self.state = isContinuation ? .continuation : .field
-            return false
-        default: break
-        }
         self.position += 1
         switch self.state {
-        case .idle:
-            self.lengths.framing += 1  // RFC 9112 section 2.2
-        case .fieldStart:
-            self.lengths.header += 1
-            if isLineEnd {
-                self.head.endField()
-                self.endHead(emit)
-            }
         case .chunkSize, .chunkExtension:
             self.lengths.framing += 1
-            self.stepChunkLine(byte, emit)
+            self.stepChunkLine(byte, &sink)
         case .chunkEnd:
             self.lengths.framing += 1
-            if isLineEnd { self.beginChunk() } else if byte != UInt8(ascii: "\r") { self.refuse(emit) }
+            if isLineEnd { self.beginChunk() } else if byte != UInt8(ascii: "\r") { self.refuse(&sink) }
         case .trailerStart:
             // The last line end belongs to the chunks, as it is there without trailers (RFC 9112 section 7.1).
             if isLineEnd || byte == UInt8(ascii: "\r") {
                 self.lengths.framing += 1
-                if isLineEnd { self.end(isComplete: true, emit) }
+                if isLineEnd { self.end(isComplete: true, &sink) }
             } else {
                 self.lengths.header += 1
                 self.state = .trailer
@@ -214,56 +184,117 @@ package struct HTTP1Scanner {
         case .trailer:
             self.lengths.header += 1
             if isLineEnd { self.state = .trailerStart }
-        case .line, .field, .continuation, .body, .chunkData, .untilClose, .opaque:
+        case .idle, .line, .fieldStart, .field, .continuation, .body, .chunkData, .untilClose, .opaque:
             break  // not by the byte
         }
-        return true
     }
 
     // MARK: Head
 
+    /// The first byte of a line: of a message's first one, or of its head.
+    private mutating func beginLine(
+        _ bytes: Span<UInt8>,
+        _ index: inout Int,
+        _ sink: inout some HTTP1Sink & ~Copyable
+    ) {
+        let isIdle = self.state == .idle
+        if isIdle, self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
+        let byte = bytes[index]
+        let isLineEnd = byte == UInt8(ascii: "\n")
+        guard isLineEnd || byte == UInt8(ascii: "\r") else {
+            if isIdle {
+                self.state = .line
+            } else if HTTP1HeadReader.isContinuation(byte), self.head.mayContinue {
+                self.state = .continuation
+            } else {
+                self.head.endField()
+                self.state = .field
+            }
+            return self.scanLine(bytes, &index, &sink)
+        }
+        self.position += 1
+        index += 1
+        if isIdle {
+            self.lengths.framing += 1  // RFC 9112 section 2.2
+        } else {
+            self.lengths.header += 1
+            guard isLineEnd else { return }
+            self.head.endField()
+            self.endHead(&sink)
+        }
+    }
+
+    /// A line of the head, as far as it is there.
+    private mutating func scanLine(
+        _ bytes: Span<UInt8>,
+        _ index: inout Int,
+        _ sink: inout some HTTP1Sink & ~Copyable
+    ) {
+        let lineFeed = bytes.index(of: UInt8(ascii: "\n"), in: index..<bytes.count)
+        let isWhole = lineFeed < bytes.count
+        let end = isWhole ? lineFeed + 1 : lineFeed
+        let count = UInt64(end - index)
+        self.position += count
+        self.lineLength += count
+        if self.state == .line { self.lengths.line += count } else { self.lengths.header += count }
+        let piece = bytes.extracting(index..<lineFeed)
+        index = end
+        // Those of a line's end are passed over, wherever they are.
+        let next = bytes.index(notOf: UInt8(ascii: "\r"), in: end..<bytes.count)
+        let nextByte = next < bytes.count ? bytes[next] : nil
+        guard isWhole, self.text.isEmpty else {
+            self.text.append(contentsOf: piece, to: Self.longestLine)
+            guard isWhole else { return }
+            let text = self.text
+            self.text.removeAll()
+            return self.endLine(text.span, next: nextByte, &sink)
+        }
+        let kept = piece.extracting(0..<min(piece.count, Self.longestLine))
+        self.endLine(kept, next: nextByte, &sink)
+    }
+
     /// - Parameters:
     ///   - line: Without its LF, and without what is too long of it.
-    ///   - next: The byte behind it; `nil`: not there yet.
-    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ emit: (Event) -> Void) {
+    ///   - next: The byte behind it, and behind CRs; `nil`: not there yet.
+    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ sink: inout some HTTP1Sink & ~Copyable) {
         let length = self.lineLength
         self.lineLength = 0
         let field: HTTP1Field?
         switch self.state {
         case .line:
-            guard self.head.begin(line, self.kind) else { return self.refuse(emit) }
+            guard self.head.begin(line, self.kind) else { return self.refuse(&sink) }
             field = nil
         case .continuation: field = self.head.take(continuation: line)
         default:
             field = self.head.take(line, isCut: length > Self.longestLine + 1, next: next)
-            guard field != nil else { return self.refuse(emit) }
+            guard field != nil else { return self.refuse(&sink) }
         }
         if field == .cookie { self.lengths.cookie += length }
         self.state = .fieldStart
     }
 
-    private mutating func endHead(_ emit: (Event) -> Void) {
+    private mutating func endHead(_ sink: inout some HTTP1Sink & ~Copyable) {
         let (head, request) = self.head.end()
-        emit(.head(head, of: self.kind == .request ? request : nil))
-        if head.isAmbiguous { return self.refuse(emit) }
+        sink.headEnded(self.kind, head, of: request)
+        if head.isAmbiguous { return self.refuse(&sink) }
         let body: HTTP1Body
         switch self.kind {
         case .request:
             body = HTTP1Body(ofRequest: head)
         case .response:
-            if head.status == 101 { return self.becomeOpaque(isComplete: true, emit) }
+            if head.status == 101 { return self.becomeOpaque(isComplete: true, &sink) }
             if (100..<200).contains(head.status) {
                 self.state = .idle  // its bytes stay in the lengths: the response is yet to come
                 return
             }
-            let method = self.methods.isEmpty ? nil : self.methods.removeFirst()
+            let method = sink.takeMethod()
             if method == "CONNECT" && (200..<300).contains(head.status) {
-                return self.becomeOpaque(isComplete: true, emit)
+                return self.becomeOpaque(isComplete: true, &sink)
             }
             body = HTTP1Body(ofResponse: head, to: method)
         }
         switch body {
-        case .none: self.end(isComplete: true, emit)
+        case .none: self.end(isComplete: true, &sink)
         case .length(let length): self.state = .body(left: length)
         case .chunked: self.beginChunk()
         case .untilClose: self.state = .untilClose
@@ -278,12 +309,12 @@ package struct HTTP1Scanner {
     }
 
     /// RFC 9112 section 7.1.
-    private mutating func stepChunkLine(_ byte: UInt8, _ emit: (Event) -> Void) {
+    private mutating func stepChunkLine(_ byte: UInt8, _ sink: inout some HTTP1Sink & ~Copyable) {
         if byte == UInt8(ascii: "\n") {
-            guard self.chunkDigits > 0 else { return self.refuse(emit) }
+            guard self.chunkDigits > 0 else { return self.refuse(&sink) }
             self.state = self.chunkSize == 0 ? .trailerStart : .chunkData(left: self.chunkSize)
         } else if self.state == .chunkSize, let digit = byte.hexadecimalDigit {
-            guard self.chunkDigits < 16 else { return self.refuse(emit) }
+            guard self.chunkDigits < 16 else { return self.refuse(&sink) }
             self.chunkSize = self.chunkSize << 4 | UInt64(digit)
             self.chunkDigits += 1
         } else {
@@ -293,22 +324,22 @@ package struct HTTP1Scanner {
 
     // MARK: End
 
-    private mutating func end(isComplete: Bool, _ emit: (Event) -> Void) {
-        emit(.ended(self.lengths, at: self.position, isComplete: isComplete))
+    private mutating func end(isComplete: Bool, _ sink: inout some HTTP1Sink & ~Copyable) {
+        sink.ended(self.kind, self.lengths, at: self.position, isComplete: isComplete)
         self.lengths = Lengths()
         self.text.removeAll()
         self.lineLength = 0
         self.state = .idle
     }
 
-    private mutating func becomeOpaque(isComplete: Bool, _ emit: (Event) -> Void) {
-        self.end(isComplete: isComplete, emit)
+    private mutating func becomeOpaque(isComplete: Bool, _ sink: inout some HTTP1Sink & ~Copyable) {
+        self.end(isComplete: isComplete, &sink)
         self.state = .opaque
-        emit(.opaque(from: self.position))
+        sink.becameOpaque(self.kind, from: self.position)
     }
 
     /// It is no HTTP, or nobody can tell where it ends.
-    private mutating func refuse(_ emit: (Event) -> Void) {
-        self.becomeOpaque(isComplete: false, emit)
+    private mutating func refuse(_ sink: inout some HTTP1Sink & ~Copyable) {
+        self.becomeOpaque(isComplete: false, &sink)
     }
 }

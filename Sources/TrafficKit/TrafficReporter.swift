@@ -6,10 +6,11 @@ package import TrafficReport
 /// server share: that they take turns costs more than the exchange's records.
 package final class TrafficReporter: ExchangeNaming {
     private let monitor: TrafficMonitor
-    private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
+    // Nobody else is called while one of these changes.
+    @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// Connections ask for the same again and again.
-    private var last: (request: HTTP1Head.Request, name: Report.Name?)?
-    private var routed = RoutedNames()
+    @exclusivity(unchecked) private var last: (request: HTTP1Head.Request, name: Report.Name?)?
+    @exclusivity(unchecked) private var routed = RoutedNames()
     /// Stopped. Its end is an end of the app's observers, which may do anything: not while a connection is at work.
     private var retired: [TrafficMonitor.Running] = []
 

@@ -83,7 +83,7 @@ struct ConnectionTraffic {
             http2.received(bytes, at: time) { records.append($0) }
         } else {
             self.account?.received(plaintext: UInt64(bytes.count))
-            self.http1.received(bytes, at: time) { records.append($0) }
+            self.http1.received(bytes, at: time, &records)
         }
         return self.place(records)
     }
@@ -101,13 +101,13 @@ struct ConnectionTraffic {
             let bytes = buffer.readableBytesUInt8Span
             if let http2 { return http2.sent(bytes, at: time) { records.append($0) } }
             self.account?.sent(plaintext: UInt64(bytes.count))
-            self.http1.sent(bytes, at: time) { records.append($0) }
+            self.http1.sent(bytes, at: time, &records)
         case .fileRegion(let region):
             // Nobody can look into it. No library sends a file as a part of an HTTP/2 frame.
             guard self.http2 == nil else { return }
             let count = UInt64(region.readableBytes)
             self.account?.sent(plaintext: count)
-            self.http1.sentUnseen(count, at: time) { records.append($0) }
+            self.http1.sentUnseen(count, at: time, &records)
         }
     }
 
@@ -133,7 +133,7 @@ struct ConnectionTraffic {
         if let http2 {
             http2.close(ending, at: time) { records.append($0) }
         } else {
-            self.http1.close(ending, isCut: isCut, at: time) { records.append($0) }
+            self.http1.close(ending, isCut: isCut, at: time, &records)
         }
         defer { self.account = nil }
         return self.place(records, isLast: true)

@@ -7,8 +7,8 @@ import TrafficReport
 /// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
 /// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
 ///
-/// Whoever has the connection has this too, and enters it once at a time, which is checked there: not at each access here (`exclusivity`),
-/// nor in its parts, which would be an eighth of all work.
+/// Whoever has the connection has this too, and has left it before anybody else is called. That is not checked at each access
+/// (`exclusivity`), here and in its parts, which would be an eighth of all work.
 final class HTTP2Exchanges {
     /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
     private final class Exchange {

@@ -42,18 +42,18 @@ struct HTTP1ExchangesTests {
             let bytes = Array(text.utf8)
             self.sent += UInt64(bytes.count)
             self.now += 1_000
-            self.exchanges.sent(bytes.span, at: self.now) { self.records.append($0) }
+            self.exchanges.sent(bytes.span, at: self.now, &self.records)
         }
 
         mutating func receive(_ text: String) {
             let bytes = Array(text.utf8)
             self.received += UInt64(bytes.count)
             self.now += 1_000
-            self.exchanges.received(bytes.span, at: self.now) { self.records.append($0) }
+            self.exchanges.received(bytes.span, at: self.now, &self.records)
         }
 
         mutating func close(_ ending: Report.Ending = .truncated) {
-            self.exchanges.close(ending, at: self.now) { self.records.append($0) }
+            self.exchanges.close(ending, at: self.now, &self.records)
         }
 
         var requests: [Report.Message] { self.records.compactMap { if case .request(let it) = $0 { it } else { nil } } }

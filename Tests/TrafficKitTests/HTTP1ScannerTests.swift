@@ -6,7 +6,35 @@ import TrafficReport
 @Suite("HTTP/1.x scanner")
 struct HTTP1ScannerTests {
     typealias Lengths = HTTP1Scanner.Lengths
-    typealias Event = HTTP1Scanner.Event
+
+    enum Event: Hashable {
+        case began(at: UInt64)
+        case head(HTTP1Head, of: HTTP1Head.Request)
+        case ended(Lengths, at: UInt64, isComplete: Bool)
+        case opaque(from: UInt64)
+    }
+
+    struct Recorder: HTTP1Sink {
+        /// Of requests that wait for their response, oldest first.
+        var methods: [String] = []
+        var events: [Event] = []
+
+        mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) { self.events.append(.began(at: position)) }
+
+        mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+            self.events.append(.head(head, of: request))
+        }
+
+        mutating func ended(_ kind: HTTP1Scanner.Kind, _ lengths: Lengths, at position: UInt64, isComplete: Bool) {
+            self.events.append(.ended(lengths, at: position, isComplete: isComplete))
+        }
+
+        mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) {
+            self.events.append(.opaque(from: position))
+        }
+
+        mutating func takeMethod() -> String? { self.methods.isEmpty ? nil : self.methods.removeFirst() }
+    }
 
     /// A stream of one direction and what its messages take, counted by hand or by the length of their parts.
     struct Case: CustomTestStringConvertible, Sendable {
@@ -81,6 +109,11 @@ struct HTTP1ScannerTests {
             testDescription: "a length in a further line, behind an empty one that is none",
             stream: "PUT / HTTP/1.1\r\nContent-Length:\r\n 3\r\nX: \r\n\tz\r\n\r\nabc",
             messages: [Lengths(line: 16, header: 17 + 4 + 5 + 4 + 2, body: 3)]
+        ),
+        Case(
+            testDescription: "a length in a further line, behind a CR of its own",
+            stream: "PUT / HTTP/1.1\r\nContent-Length:\r\n\r 3\r\n\r\nabc",
+            messages: [Lengths(line: 16, header: 17 + 5 + 2, body: 3)]
         ),
         Case(
             testDescription: "a field without a name",
@@ -191,23 +224,23 @@ struct HTTP1ScannerTests {
 
     private static func events(_ test: Case, _ pieces: [[UInt8]]) -> [Event] {
         var scanner = HTTP1Scanner(test.kind)
-        for method in test.methods { scanner.expectResponse(to: method) }
-        var events: [Event] = []
-        for piece in pieces { scanner.scan(piece.span) { events.append($0) } }
-        scanner.close { events.append($0) }
+        var recorder = Recorder(methods: test.methods)
+        for piece in pieces { scanner.scan(piece.span, &recorder) }
+        scanner.close(&recorder)
         #expect(scanner.position == UInt64(pieces.joined().count))
-        return events
+        return recorder.events
     }
 
     @Test("what a head says is kept, whatever its case and spaces; the rest is not")
     func head() throws {
         var scanner = HTTP1Scanner(.request)
-        var heads: [(HTTP1Head, HTTP1Head.Request?)] = []
+        var recorder = Recorder()
         let text =
             "PATCH /a?b=c HTTP/1.1\r\nhOsT:\t api.example:8080 \r\nContent-Type: application/JSON; charset=utf-8\r\n"
             + "content-encoding: br\r\nContent-Length: 2, 2\r\nAuthorization: secret\r\n\r\n{}"
-        scanner.scan(Array(text.utf8).span) {
-            if case .head(let head, let request) = $0 { heads.append((head, request)) }
+        scanner.scan(Array(text.utf8).span, &recorder)
+        let heads = recorder.events.compactMap {
+            if case .head(let head, let request) = $0 { (head, request) } else { nil }
         }
         let (head, request) = try #require(heads.first)
         #expect(request == .init(method: "PATCH", target: "/a?b=c", host: "api.example:8080"))
@@ -219,11 +252,11 @@ struct HTTP1ScannerTests {
     func endless() {
         var scanner = HTTP1Scanner(.request)
         let letters = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)
-        for _ in 0..<4 { scanner.scan(letters.span) { _ in } }
+        var recorder = Recorder()
+        for _ in 0..<4 { scanner.scan(letters.span, &recorder) }
         #expect("\(scanner)".utf8.count < 100_000)
-        var events: [Event] = []
-        scanner.scan(Array(" HTTP/1.1\r\n".utf8).span) { events.append($0) }
-        #expect(events.last == .opaque(from: (4 << 20) + 11))
+        scanner.scan(Array(" HTTP/1.1\r\n".utf8).span, &recorder)
+        #expect(recorder.events.last == .opaque(from: (4 << 20) + 11))
     }
 
     @Test("mutated streams end in events and count every byte")
@@ -241,14 +274,15 @@ struct HTTP1ScannerTests {
                 }
             }
             var scanner = HTTP1Scanner(test.kind)
+            var recorder = Recorder()
+            scanner.scan(bytes.span, &recorder)
+            scanner.close(&recorder)
             var total: UInt64 = 0
             var opaque: UInt64?
-            let count = { (event: Event) in
+            for event in recorder.events {
                 if case .ended(let lengths, _, _) = event { total += lengths.total }
                 if case .opaque(let position) = event { opaque = position }
             }
-            scanner.scan(bytes.span, count)
-            scanner.close(count)
             #expect(total == opaque ?? UInt64(bytes.count))
         }
     }

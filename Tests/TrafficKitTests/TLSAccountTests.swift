@@ -34,13 +34,13 @@ struct TLSAccountTests {
         let response = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
         account.received(ciphertext: Self.record(request.count).span)
         account.received(plaintext: UInt64(request.count))
-        exchanges.received(request.span, at: 1) { records.append($0) }
+        exchanges.received(request.span, at: 1, &records)
         #expect(records.isEmpty)
         if isRefused { naming.excluded = "/users" }
         account.sent(plaintext: UInt64(response.count))
-        exchanges.sent(response.span, at: 2) { records.append($0) }
+        exchanges.sent(response.span, at: 2, &records)
         account.sent(ciphertext: Self.record(response.count).span)
-        exchanges.close(at: 3) { records.append($0) }
+        exchanges.close(at: 3, &records)
         for record in records {
             if case .request = record { account.take(placed: record) } else { account.take(record) }
         }
