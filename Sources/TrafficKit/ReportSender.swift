@@ -5,13 +5,16 @@ import TrafficReport
 ///
 /// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams (`net.unix.max_dgram_qlen`): those that
 /// find it full wait for the next time, up to ``backlog``. Where there is no daemon nothing is gathered either, until ``retryNanoseconds`` have
-/// passed: then the next record tries again.
+/// passed: then the next record tries again. Once there has been none for ``patienceNanoseconds``, what begins need not
+/// be counted (``hasDaemon``).
 ///
 /// All threads of a server report here. So that none of them waits for what another one sends, gathering and sending have a lock each, and
 /// whoever finds the second one taken leaves the sending to the other.
 final class ReportSender: Sendable {
     static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
+    /// An app may start before the daemon, and a daemon be restarted: so long is it taken to be there.
+    static let patienceNanoseconds: UInt64 = 10_000_000_000
     /// Datagrams.
     static let backlog = 32
 
@@ -48,19 +51,49 @@ final class ReportSender: Sendable {
         }
     }
 
+    /// What was found when the daemon was looked for.
+    private struct Look {
+        var isThere = false
+        /// So long it is taken to be true.
+        var until: UInt64 = 0
+    }
+
     private let path: String
     private let clock: @Sendable () -> UInt64
     private let gathered = Mutex(Gathered())
     /// Held by whoever sends: datagrams go one after the other.
     private let socket = Mutex<ReportSocket?>(nil)
+    /// When a daemon was there, as far as anybody knows; at first when this began.
+    private let lastSeen: Atomic<UInt64>
+    /// Held by whoever looks, and never by whoever sends.
+    private let look = Mutex(Look())
 
     init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
         self.path = path
         self.clock = clock
+        self.lastSeen = Atomic(clock())
     }
 
     /// Records that never reached a daemon that was there: it did not keep up.
     var droppedRecords: UInt32 { self.gathered.withLock { $0.droppedRecords } }
+
+    /// Whether a daemon is there, or was until a moment ago, so that what begins now will find one.
+    ///
+    /// Where nothing has been sent for long it is looked for, at most once in ``retryNanoseconds``.
+    var hasDaemon: Bool {
+        let now = self.clock()
+        if now < self.lastSeen.load(ordering: .relaxed) + Self.patienceNanoseconds { return true }
+        return self.look.withLock { look in
+            guard now >= look.until else { return look.isThere }
+            look = Look(isThere: ReportSocket.isDaemon(at: self.path), until: now + Self.retryNanoseconds)
+            if look.isThere {
+                self.lastSeen.store(now, ordering: .relaxed)
+                // Others found it missing, a moment ago.
+                self.gathered.withLock { $0.quietUntil = 0 }
+            }
+            return look.isThere
+        }
+    }
 
     func send(_ records: [Report.Record]) {
         let now = self.clock()
@@ -102,13 +135,15 @@ final class ReportSender: Sendable {
     private func transmit(_ socket: inout ReportSocket?) {
         if socket == nil { socket = ReportSocket() }
         while var datagram = self.gathered.withLock({ $0.complete.isEmpty ? nil : $0.complete.removeFirst() }) {
+            let now = self.clock()
             let header = Report.Header(
                 sequence: datagram.sequence,
                 droppedRecords: self.droppedRecords,
-                sentAt: self.clock()
+                sentAt: now
             )
             // A process without a descriptor to spare may have one the next time.
             let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
+            if outcome != .absent { self.lastSeen.store(now, ordering: .relaxed) }
             switch outcome {
             case .sent:
                 datagram.writer.removeAll()

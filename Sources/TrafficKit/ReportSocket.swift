@@ -26,30 +26,41 @@ struct ReportSocket: ~Copyable {
         close(self.descriptor)
     }
 
+    /// Whether what is sent there would reach a daemon, which notices nothing of this. One that is stopped is there.
+    static func isDaemon(at path: String) -> Bool {
+        // Without a descriptor to spare nobody can tell.
+        guard let socket = ReportSocket() else { return true }
+        return Self.withAddress(of: path) { connect(socket.descriptor, $0, $1) } == 0
+    }
+
     /// Addressed anew each time: a daemon that was restarted has another socket of the same name.
     borrowing func send(_ datagram: Span<UInt8>, to path: String) -> Outcome {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return .absent }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         let result = datagram.withUnsafeBytes { bytes in
-            withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    sendto(
-                        self.descriptor,
-                        bytes.baseAddress,
-                        bytes.count,
-                        Int32(MSG_NOSIGNAL),
-                        $0,
-                        socklen_t(MemoryLayout<sockaddr_un>.size)
-                    )
-                }
+            Self.withAddress(of: path) {
+                sendto(self.descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL), $0, $1)
             }
         }
+        guard let result else { return .absent }
         if result >= 0 { return .sent }
         return switch errno {
         case EAGAIN, ENOBUFS, EINTR, EMSGSIZE: .full
         default: .absent
+        }
+    }
+
+    /// - Returns: `nil` where the path is too long for an address.
+    private static func withAddress<Result>(
+        of path: String,
+        _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    ) -> Result? {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        return withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
         }
     }
 }

@@ -9,8 +9,11 @@ public protocol TrafficObserver: Sendable {
 
 /// Tells the daemon which HTTP exchanges the bytes of this process's sockets were moved for.
 ///
-/// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same. Integrations for
-/// HTTP libraries name an exchange by ``name(method:host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries never come here.
+/// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same.
+/// A connection that begins when there has been no daemon for ten seconds, and no observer, costs nothing and is never
+/// counted (``hasListener``). Integrations for HTTP libraries name an exchange by
+/// ``name(method:host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries
+/// never come here.
 public final class TrafficMonitor: Sendable {
     public struct Configuration: Sendable {
         /// The daemon's socket for reports.
@@ -19,6 +22,8 @@ public final class TrafficMonitor: Sendable {
         public var filter: TrafficFilter
         /// In this order, before the daemon.
         public var observers: [any TrafficObserver]
+        /// Of the sender, in nanoseconds: tests have one that they set.
+        package var clock: @Sendable () -> UInt64 = TrafficClock.nanoseconds
 
         /// - Parameter socketPath: `nil`: `$TRAFFICD_REPORT_SOCKET`, or where the daemon has it by default.
         public init(
@@ -42,8 +47,10 @@ public final class TrafficMonitor: Sendable {
 
         init(_ configuration: Configuration) {
             self.configuration = configuration
-            self.sender = ReportSender(path: configuration.socketPath)
+            self.sender = ReportSender(path: configuration.socketPath, clock: configuration.clock)
         }
+
+        var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
 
         func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
             let host = HostNaming.host(of: request.host)
@@ -102,6 +109,16 @@ public final class TrafficMonitor: Sendable {
     }
 
     public var isRunning: Bool { self.running.withLock { $0 != nil } }
+
+    /// Whether it runs and somebody gets what it is told: observers, or a daemon, which counts as there until there has
+    /// been none for ten seconds.
+    ///
+    /// To be asked when a connection begins, or an exchange without one: where nobody listens it need not be counted.
+    public var hasListener: Bool { self.running.withLock { $0 }?.hasListener ?? false }
+
+    /// Whether a connection that begins now is to be counted. While the monitor is stopped it is: it may be started
+    /// before the connection ends.
+    package var countsConnections: Bool { self.running.withLock { $0 }?.hasListener ?? true }
 
     /// Records that a daemon had no room for since the start.
     public var droppedRecords: UInt32 { self.running.withLock { $0?.sender.droppedRecords ?? 0 } }

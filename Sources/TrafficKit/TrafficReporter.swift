@@ -26,6 +26,9 @@ package final class TrafficReporter: ExchangeNaming {
         self.routed = RoutedNames()
     }
 
+    /// As ``TrafficMonitor/countsConnections``.
+    package var countsConnections: Bool { self.monitor.countsConnections }
+
     package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
 
     package func admits(_ request: HTTP1Head.Request) -> Bool {

@@ -39,7 +39,7 @@ extension HTTPClient.Configuration {
             return before.hop(to: channel.eventLoop).map {
                 let pipeline = channel.pipeline.syncOperations
                 // A connection that can't be counted is still a connection: it may have closed by now.
-                try? pipeline.addTrafficHandlers(
+                _ = try? pipeline.addTrafficHandlers(
                     role: .client,
                     version: version,
                     monitor: monitor,

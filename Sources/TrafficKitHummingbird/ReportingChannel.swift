@@ -9,7 +9,8 @@ import TrafficKitNIO
 struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     struct Value: ServerChildChannelValue {
         let base: Base.Value
-        let routes: TrafficRoutes
+        /// `nil`: the connection is not counted.
+        let routes: TrafficRoutes?
 
         var channel: any Channel { self.base.channel }
     }
@@ -24,19 +25,21 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
             let pipeline = channel.pipeline.syncOperations
             // Of the other channel, or there before, where this is within a channel for TLS.
             let tls = try? pipeline.handler(type: NIOSSLServerHandler.self)
-            try pipeline.addTrafficHandlers(
+            let isCounted = try pipeline.addTrafficHandlers(
                 role: .server,
                 version: self.version,
                 monitor: self.monitor,
                 behind: tls,
+                tlsEndedAt: 0,
                 routes: routes
             )
-            return Value(base: value, routes: routes)
+            return Value(base: value, routes: isCounted ? routes : nil)
         }
     }
 
     func handle(value: Value, logger: Logger) async {
-        await RequestRoute.$current.withValue(RequestRoute(routes: value.routes)) {
+        guard let routes = value.routes else { return await self.base.handle(value: value.base, logger: logger) }
+        await RequestRoute.$current.withValue(RequestRoute(routes: routes)) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
@@ -44,7 +47,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
 /// Where the router's path of the request at hand belongs.
 struct RequestRoute: Sendable {
-    /// Of the connection whose task this is.
+    /// Of the connection whose task this is; `nil`: it is not counted.
     @TaskLocal static var current: RequestRoute?
 
     let routes: TrafficRoutes

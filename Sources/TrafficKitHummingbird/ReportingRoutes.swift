@@ -25,12 +25,13 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
     let base: Base
 
     public func respond(to request: Request, context: Base.Context) async throws -> Response {
+        guard let route = RequestRoute.current else {
+            return try await self.base.respond(to: request, context: context)
+        }
         // Known once the router has looked, also where the endpoint throws.
         defer {
             // What is no path is the name of a middleware that answers itself.
-            if let path = context.endpointPath, path.utf8.first == UInt8(ascii: "/") {
-                RequestRoute.current?.name(path)
-            }
+            if let path = context.endpointPath, path.utf8.first == UInt8(ascii: "/") { route.name(path) }
         }
         return try await self.base.respond(to: request, context: context)
     }

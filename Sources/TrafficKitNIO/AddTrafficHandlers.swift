@@ -7,6 +7,8 @@ extension ChannelPipeline.SynchronousOperations {
     /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
     /// In the latter case nobody knows when it was over: a client's first exchange then has no phases `connect` and `tls`.
     ///
+    /// Where the monitor runs without a listener nothing is added, and the connection is never counted.
+    ///
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
     ///   - version: What it speaks.
@@ -31,6 +33,8 @@ extension ChannelPipeline.SynchronousOperations {
     }
 
     /// - Parameter tlsEndedAt: When the client's TLS handshake was over; 0: it is still to come, or nobody knows.
+    /// - Returns: Whether the connection is counted.
+    @discardableResult
     package func addTrafficHandlers(
         role: TrafficHTTPHandler.Role,
         version: TrafficHTTPHandler.Version,
@@ -38,15 +42,18 @@ extension ChannelPipeline.SynchronousOperations {
         behind tls: (any ChannelHandler)?,
         tlsEndedAt: UInt64,
         routes: TrafficRoutes? = nil
-    ) throws {
+    ) throws -> Bool {
+        guard monitor.countsConnections else { return false }
         guard let tls else {
             let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, routes: routes)
-            return try self.addHandler(handler, position: .first)
+            try self.addHandler(handler, position: .first)
+            return true
         }
         let counter = TrafficTLSHandler()
         let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
         handler.tlsEndedAt = tlsEndedAt
         try self.addHandler(counter, position: .first)
         try self.addHandler(handler, position: .after(tls))
+        return true
     }
 }

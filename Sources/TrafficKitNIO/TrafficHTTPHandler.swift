@@ -13,6 +13,9 @@ import Glibc
 /// are then reported with their bytes of the socket. `channel.pipeline.syncOperations.addTrafficHandlers(role:)` puts them there: in a
 /// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
 /// as it is. What is sent counts when the kernel has taken it.
+///
+/// Where the monitor runs without a listener this one leaves the pipeline as soon as it is added, and the
+/// ``TrafficTLSHandler`` with it: don't place other handlers relative to these.
 public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -84,6 +87,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
+        guard self.reporter.countsConnections else {
+            let pipeline = context.pipeline.syncOperations
+            if let tls { pipeline.removeHandler(tls, promise: nil) }
+            return pipeline.removeHandler(context: context, promise: nil)
+        }
         let socket = SocketFacts(of: context)
         let tlsEndedAt = self.tlsEndedAt
         self.traffic = ConnectionTraffic(

@@ -58,7 +58,7 @@ private final class PassiveObserver<Number: Place>: URLProtocol {
     /// Called under locks of the task's: what is told must not wait, and not ask the session anything.
     override class func canInit(with request: URLRequest) -> Bool {
         guard let url = request.url, url.remotePort != nil,
-            let monitor = Observers.shared.withLock({ $0.monitor(of: self) }),
+            let monitor = Observers.shared.withLock({ $0.monitor(of: self) }), monitor.hasListener,
             let name = monitor.name(method: request.method, host: url.host ?? "", target: request.target)
         else { return false }
         var message = Report.Message(exchange: monitor.makeExchange(), name: name)

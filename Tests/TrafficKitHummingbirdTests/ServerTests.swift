@@ -8,9 +8,10 @@ import NIOCore
 import NIOSSL
 import Testing
 import TrafficKit
-import TrafficKitHummingbird
 import TrafficKitTestSupport
 import TrafficReport
+
+@testable import TrafficKitHummingbird
 
 /// An application of Hummingbird and curl, with a proxy between them that counts the socket's bytes.
 @Suite("Hummingbird against curl")
@@ -33,6 +34,8 @@ struct ServerTests {
         router.put("/sum/:name") { request, _ in
             String(try await request.body.collect(upTo: 1 << 20).readableBytesView.reduce(0) { $0 + Int($1) })
         }
+        // Whether anybody asks for the route.
+        router.get("/asked") { _, _ in String(RequestRoute.current != nil) }
         router.get("/broken") { _, _ -> String in throw HTTPError(.internalServerError) }
         return router
     }
@@ -52,15 +55,13 @@ struct ServerTests {
         return try .http2Upgrade(reportingTo: monitor, tlsConfiguration: configuration)
     }
 
-    private func run(
+    /// A server while `body` runs, which is told its port.
+    private static func withServer<Result: Sendable>(
+        _ monitor: TrafficMonitor,
         isTLS: Bool,
-        isHTTP2: Bool = false,
-        _ body: (CountingProxy) async throws -> Void
-    ) async throws -> Run {
-        let monitor = TrafficMonitor()
-        let records = Records()
-        let filter = TrafficFilter(exclude: [.init(path: "/private")])
-        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+        isHTTP2: Bool,
+        _ body: (Int) async throws -> Result
+    ) async throws -> Result {
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
@@ -71,14 +72,28 @@ struct ServerTests {
             onServerRunning: { port.yield($0.localAddress?.port ?? 0) },
             logger: logger
         )
-        let bytes = try await withThrowingTaskGroup(of: Void.self) { group in
+        return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await application.run() }
-            let proxy = try CountingProxy(to: try #require(await ports.first { _ in true }))
-            try await body(proxy)
-            let bytes = await proxy.stop()
+            let result = try await body(try #require(await ports.first { _ in true }))
             group.cancelAll()
             try await group.waitForAll()
-            return bytes
+            return result
+        }
+    }
+
+    private func run(
+        isTLS: Bool,
+        isHTTP2: Bool = false,
+        _ body: (CountingProxy) async throws -> Void
+    ) async throws -> Run {
+        let monitor = TrafficMonitor()
+        let records = Records()
+        let filter = TrafficFilter(exclude: [.init(path: "/private")])
+        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+        let bytes = try await Self.withServer(monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
+            let proxy = try CountingProxy(to: port)
+            try await body(proxy)
+            return await proxy.stop()
         }
         return Run(records: records, bytes: bytes)
     }
@@ -204,5 +219,65 @@ struct ServerTests {
         #expect(Set(run.records.outcomes.map(\.ending)) == [.ok, .http5xx])
         let excluded = run.records.connections.values.map { ($0.received.excluded, $0.sent.excluded) }
         #expect(excluded.contains { $0.0 > 100 && $0.1 > 100 })
+    }
+
+    @Test(
+        "a connection that begins where nobody listens is never reported; one that begins when the daemon is there is"
+    )
+    func lateDaemon() async throws {
+        let daemon = LateDaemon()
+        #expect(daemon.giveUp())
+        let receiver = try daemon.come()
+        try await Self.withServer(daemon.monitor, isTLS: false, isHTTP2: false) { port in
+            let answers = try await RawConnection.open(to: port) { connection in
+                connection.send("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
+                let head = connection.readHead()
+                let isNoticed = daemon.lookAgain()
+                connection.send("GET /users/2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".utf8)
+                return (head, isNoticed, String(decoding: connection.readToEnd(), as: UTF8.self))
+            }
+            #expect(answers.0.hasPrefix("HTTP/1.1 200") && answers.1)
+            #expect(answers.2.hasPrefix("user 1HTTP/1.1 200") && answers.2.hasSuffix("user 2"))
+            let url = "http://127.0.0.1:\(port)/users/3"
+            #expect(try await Curl.run([], [url]).map(\.bodyBytes) == [6])
+        }
+        daemon.monitor.stop()
+        let records = try await receiver.everything().records
+        #expect(Self.routes(records) == ["/users/{id}", "/users/{id}"])
+    }
+
+    @Test("the same with TLS and HTTP/2", arguments: [(true, false), (false, true), (true, true)])
+    func lateDaemon(isTLS: Bool, isHTTP2: Bool) async throws {
+        let daemon = LateDaemon()
+        #expect(daemon.giveUp())
+        let receiver = try daemon.come()
+        let authority = try await Certificates.local.authority
+        try await Self.withServer(daemon.monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
+            // The bodies' sizes, of requests on one connection.
+            let ask = { (paths: [String]) in
+                let urls = paths.map { "\(isTLS ? "https" : "http")://localhost:\(port)\($0)" }
+                guard isHTTP2 else {
+                    return try await Curl.run(["--http1.1", "--cacert", authority], urls).map(\.bodyBytes)
+                }
+                return try await Nghttp.fetch([], urls).received.sorted { $0.key < $1.key }.map(\.value.body)
+            }
+            let before = try await ask(["/users/1", "/asked"])
+            #expect(before == [6, UInt64("false".utf8.count)] && daemon.lookAgain())
+            let after = try await ask(["/asked", "/users/2"])
+            #expect(after == [UInt64("true".utf8.count), 6])
+        }
+        daemon.monitor.stop()
+        let records = try await receiver.everything().records
+        #expect(Self.routes(records).sorted() == ["/asked", "/asked", "/users/{id}", "/users/{id}"])
+    }
+
+    /// Of the messages, in their order.
+    private static func routes(_ records: [Report.Record]) -> [String] {
+        records.compactMap { record in
+            switch record {
+            case .request(let message), .response(let message): message.route
+            default: nil
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Synchronization
 import Testing
+import TrafficKitTestSupport
 import TrafficReport
 
 @testable import TrafficKit
@@ -250,9 +251,9 @@ struct TrafficMonitorTests {
 
     @Test("a daemon that comes, goes and comes again gets what is reported while it is there")
     func restartedDaemon() async throws {
-        let clock = Mutex<UInt64>(5_000_000_000)
+        let clock = TestClock()
         let path = ReportReceiver.freshPath()
-        let sender = ReportSender(path: path) { clock.withLock { $0 } }
+        let sender = ReportSender(path: path) { clock.now }
         let send = { (exchange: UInt64) in
             sender.send([.request(.init(exchange: exchange))])
             sender.flush()
@@ -260,17 +261,116 @@ struct TrafficMonitorTests {
         send(1)  // there is none: quiet for a second
         var daemon: ReportReceiver? = try ReportReceiver(path: path)
         send(2)
-        clock.withLock { $0 += ReportSender.retryNanoseconds }
+        clock.advance(by: ReportSender.retryNanoseconds)
         send(3)
         #expect(try await daemon?.records(1).records == [.request(.init(exchange: 3))])
         daemon = nil
         send(4)
-        clock.withLock { $0 += ReportSender.retryNanoseconds }
+        clock.advance(by: ReportSender.retryNanoseconds)
         daemon = try ReportReceiver(path: path)
         send(5)
         let last = try #require(daemon)
         #expect(try await last.records(1).records == [.request(.init(exchange: 5))])
         #expect(sender.droppedRecords == 0)
+    }
+
+    // MARK: Whether anybody listens
+
+    @Test("a daemon is taken to be there for a while, then looked for once a second; one that is found is told at once")
+    func presence() async throws {
+        let clock = TestClock()
+        let path = ReportReceiver.freshPath()
+        let sender = ReportSender(path: path) { clock.now }
+        let send = { (exchange: UInt64) in
+            sender.send([.request(.init(exchange: exchange))])
+            sender.flush()
+        }
+        clock.advance(by: ReportSender.patienceNanoseconds - 1)
+        #expect(sender.hasDaemon)
+        clock.advance(by: 1)
+        #expect(!sender.hasDaemon)
+        clock.advance(by: ReportSender.retryNanoseconds - 1)
+        send(1)  // there is none: quiet for a second
+        let daemon = try ReportReceiver(path: path)
+        #expect(!sender.hasDaemon)
+        clock.advance(by: 1)
+        #expect(sender.hasDaemon)
+        send(2)
+        #expect(try await daemon.everything().records == [.request(.init(exchange: 2))])
+    }
+
+    @Test("a daemon that takes what is sent is there, or has no room for it; one that is gone was there")
+    func presenceBySending() throws {
+        let clock = TestClock()
+        let path = ReportReceiver.freshPath()
+        let (sender, other) = (ReportSender(path: path) { clock.now }, ReportSender(path: path) { clock.now })
+        let send = {
+            sender.send([.request(.init(exchange: 1))])
+            sender.flush()
+        }
+        do {
+            let daemon = try ReportReceiver(path: path)
+            clock.advance(by: ReportSender.patienceNanoseconds - 1)
+            withExtendedLifetime(daemon) { send() }
+        }
+        clock.advance(by: ReportSender.patienceNanoseconds - 1)
+        send()
+        #expect(sender.hasDaemon)
+        clock.advance(by: 1)
+        #expect(!sender.hasDaemon)
+        clock.advance(by: ReportSender.retryNanoseconds)
+        do {
+            let daemon = try ReportReceiver(path: path)
+            #expect(sender.hasDaemon)
+            // It hangs: its queue holds net.unix.max_dgram_qlen datagrams, and these are more.
+            while sender.droppedRecords == 0 { send() }
+            clock.advance(by: ReportSender.patienceNanoseconds)
+            withExtendedLifetime(daemon) {
+                #expect(other.hasDaemon)
+                send()
+            }
+        }
+        clock.advance(by: ReportSender.patienceNanoseconds - 1)
+        #expect(sender.hasDaemon && other.hasDaemon)
+    }
+
+    @Test("what is no daemon's socket is no daemon: nothing, a file, a stream's socket, that of one that was killed")
+    func noDaemon() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "report-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = { (name: String) in folder.appending(path: name).path }
+        try Data().write(to: URL(filePath: path("file")))
+        let stream = try ReportReceiver(path: path("stream"), isStream: true)
+        do {
+            // Another name, which stays.
+            let daemon = try ReportReceiver(path: path("daemon"))
+            try FileManager.default.linkItem(atPath: daemon.path, toPath: path("killed"))
+            #expect(ReportSocket.isDaemon(at: path("killed")) && ReportSocket.isDaemon(at: daemon.path))
+        }
+        for name in ["killed", "daemon", "file", "", String(repeating: "a", count: 108)] {
+            #expect(!ReportSocket.isDaemon(at: path(name)), "\(name)")
+        }
+        #expect(!ReportSocket.isDaemon(at: stream.path))
+    }
+
+    @Test("observers listen; of a stopped monitor nobody does, and yet its connections are counted for a start to come")
+    func listeners() {
+        let clock = TestClock()
+        let monitor = TrafficMonitor()
+        #expect(!monitor.hasListener && monitor.countsConnections)
+        var configuration = TrafficMonitor.Configuration(socketPath: "/nowhere/report.sock")
+        configuration.clock = { clock.now }
+        monitor.start(configuration)
+        #expect(monitor.hasListener && monitor.countsConnections)
+        clock.advance(by: ReportSender.patienceNanoseconds)
+        #expect(!monitor.hasListener && !monitor.countsConnections)
+        monitor.stop()
+        #expect(!monitor.hasListener && monitor.countsConnections)
+        configuration.observers = [Named("a", Seen())]
+        monitor.start(configuration)
+        clock.advance(by: ReportSender.patienceNanoseconds)
+        #expect(monitor.hasListener && monitor.countsConnections)
     }
 }
 

@@ -88,4 +88,36 @@ struct ObserverTests {
         #expect(oneRecords.requests.map(\.route) == ["/bytes/{id}", "/status/{id}"])
         #expect(twoRecords.requests.map(\.route) == ["/bytes/{id}", "/bytes/{id}"])
     }
+
+    @Test(
+        "where nobody listens when a request begins it is answered and not reported; the next one is",
+        arguments: [false, true]
+    )
+    func lateDaemon(isWrapped: Bool) async throws {
+        let server = try ScriptedServer()
+        let daemon = LateDaemon()
+        #expect(daemon.giveUp())
+        let receiver = try daemon.come()
+        let configuration = URLSessionConfiguration.ephemeral
+        if !isWrapped { configuration.observeTraffic(monitor: daemon.monitor) }
+        let (session, wrapped) = (
+            URLSession(configuration: configuration),
+            TrafficSession(configuration: configuration, monitor: daemon.monitor)
+        )
+        let ask = { (path: String) in
+            let request = try SerialTests.request("http://127.0.0.1:\(server.port)\(path)")
+            let (data, _) = try await isWrapped ? wrapped.data(for: request) : session.data(for: request)
+            #expect(data.count == 5)
+        }
+        try await ask("/bytes/5?first")
+        #expect(daemon.lookAgain())
+        try await ask("/bytes/5")
+        session.finishTasksAndInvalidate()
+        wrapped.finishTasksAndInvalidate()
+        daemon.monitor.stop()
+        server.stop()
+        let records = try await receiver.everything().records
+        let requests = records.filter { if case .request = $0 { true } else { false } }
+        #expect(requests.count == 1 && records.count == (isWrapped ? 3 : 1))
+    }
 }

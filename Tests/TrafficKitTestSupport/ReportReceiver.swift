@@ -1,17 +1,16 @@
 import Foundation
 import Glibc
-import Testing
-import TrafficReport
+public import TrafficReport
 
 /// The daemon's end of `report.sock`.
-final class ReportReceiver {
-    let path: String
+public final class ReportReceiver: Sendable {
+    public let path: String
     private let descriptor: Int32
 
-    init(path: String = freshPath()) throws {
+    /// - Parameter isStream: A daemon's is not.
+    public init(path: String = freshPath(), isStream: Bool = false) throws {
         self.path = path
-        self.descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        try #require(self.descriptor >= 0)
+        self.descriptor = socket(AF_UNIX, Int32((isStream ? SOCK_STREAM : SOCK_DGRAM).rawValue), 0)
         unlink(path)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -21,7 +20,7 @@ final class ReportReceiver {
                 bind(self.descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
-        try #require(result == 0)
+        guard result == 0 else { throw CountingProxy.Failure(call: "bind", code: errno) }
     }
 
     deinit {
@@ -29,12 +28,12 @@ final class ReportReceiver {
         unlink(self.path)
     }
 
-    static func freshPath() -> String {
+    public static func freshPath() -> String {
         FileManager.default.temporaryDirectory.appending(path: "report-\(UUID().uuidString.prefix(8)).sock").path
     }
 
     /// The next records, waiting for them.
-    func records(_ count: Int) async throws -> (records: [Report.Record], sequences: [UInt32]) {
+    public func records(_ count: Int) async throws -> (records: [Report.Record], sequences: [UInt32]) {
         var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
         while all.records.count < count {
             let (records, sequences) = try await self.everything()
@@ -46,7 +45,7 @@ final class ReportReceiver {
     }
 
     /// What is there.
-    func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
+    public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
         var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
         var buffer = [UInt8](repeating: 0, count: Report.largestDatagram)
         while true {

@@ -1,0 +1,147 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+import TrafficKit
+import TrafficKitNIO
+import TrafficKitTestSupport
+import TrafficReport
+
+/// A connection is counted if somebody listens when it begins.
+@Suite("Connections, and who listens")
+struct ListenerTests {
+    /// In a TLS handler's place: hands on what it is given.
+    private final class Plain: ChannelDuplexHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundIn = IOData
+    }
+
+    /// A server's.
+    private struct Connection {
+        let channel = EmbeddedChannel()
+        /// As whoever added the handlers was told.
+        var isCounted = false
+
+        private var pipeline: ChannelPipeline.SynchronousOperations { self.channel.pipeline.syncOperations }
+
+        /// As an app does it that has no more to say.
+        init(_ monitor: TrafficMonitor, isTLS: Bool) throws {
+            let tls = isTLS ? Plain() : nil
+            if let tls { try self.pipeline.addHandler(tls) }
+            self.isCounted = try self.pipeline.addTrafficHandlers(
+                role: .server,
+                version: .http1,
+                monitor: monitor,
+                behind: tls,
+                tlsEndedAt: 0
+            )
+        }
+
+        /// As one does it that makes its pipelines itself.
+        init(_ monitor: TrafficMonitor, isTLS: Bool, _ version: TrafficHTTPHandler.Version) throws {
+            let counter = isTLS ? TrafficTLSHandler() : nil
+            if let counter { try self.pipeline.addHandlers([counter, Plain()]) }
+            try self.pipeline.addHandler(
+                TrafficHTTPHandler(role: .server, version: version, monitor: monitor, tls: counter)
+            )
+        }
+
+        /// Of ours.
+        var handlers: Int {
+            let hasHTTP = (try? self.pipeline.handler(type: TrafficHTTPHandler.self)) != nil
+            let hasTLS = (try? self.pipeline.handler(type: TrafficTLSHandler.self)) != nil
+            return (hasHTTP ? 1 : 0) + (hasTLS ? 1 : 0)
+        }
+
+        /// What passes comes out as it was put in.
+        func exchange(_ path: String) throws {
+            let (request, response) = (ListenerTests.request(path), ListenerTests.response)
+            try self.channel.writeInbound(request)
+            #expect(try self.channel.readInbound(as: ByteBuffer.self) == request)
+            try self.channel.writeOutbound(IOData.byteBuffer(response))
+            #expect(try self.channel.readOutbound(as: IOData.self) == .byteBuffer(response))
+        }
+
+        func close() throws {
+            #expect(try self.channel.finish(acceptAlreadyClosed: true).isClean)
+        }
+    }
+
+    private static func request(_ path: String) -> ByteBuffer {
+        ByteBuffer(string: "GET \(path) HTTP/1.1\r\nHost: h\r\n\r\n")
+    }
+    private static let response = ByteBuffer(string: "HTTP/1.1 204 No Content\r\n\r\n")
+
+    @Test("a pipeline gets our handlers while there is a daemon, or may be one", arguments: [false, true])
+    func added(isTLS: Bool) throws {
+        let daemon = LateDaemon()
+        let count = isTLS ? 2 : 1
+        let isCounted = {
+            let connection = try Connection(daemon.monitor, isTLS: isTLS)
+            return connection.isCounted && connection.handlers == count
+        }
+        #expect(try isCounted())
+        #expect(daemon.giveUp())
+        let uncounted = try Connection(daemon.monitor, isTLS: isTLS)
+        #expect(!uncounted.isCounted && uncounted.handlers == 0)
+        let receiver = try daemon.come()
+        #expect(daemon.lookAgain())
+        try withExtendedLifetime(receiver) {
+            let isCounted = try isCounted()
+            #expect(isCounted)
+        }
+        daemon.monitor.stop()
+        // It may be started while the connection lasts.
+        #expect(try isCounted())
+    }
+
+    @Test(
+        "handlers that an app adds itself leave where nobody listens: what passes is the same, and nothing is reported",
+        arguments: [false, true],
+        [TrafficHTTPHandler.Version.http1, .http2]
+    )
+    func addedByHand(isTLS: Bool, version: TrafficHTTPHandler.Version) async throws {
+        let daemon = LateDaemon()
+        #expect(try Connection(daemon.monitor, isTLS: isTLS, version).handlers == (isTLS ? 2 : 1))
+        #expect(daemon.giveUp())
+        let connection = try Connection(daemon.monitor, isTLS: isTLS, version)
+        #expect(connection.handlers == 0)
+        let receiver = try daemon.come()
+        try connection.exchange("/one")
+        // Whoever was not counted at the beginning never is.
+        #expect(daemon.lookAgain())
+        try connection.exchange("/two")
+        try connection.close()
+        daemon.monitor.stop()
+        #expect(try await receiver.everything().records.isEmpty)
+    }
+
+    @Test("a connection that was counted when it began stays so, whoever comes and goes")
+    func stays() async throws {
+        let daemon = LateDaemon()
+        let connection = try Connection(daemon.monitor, isTLS: false)
+        try connection.exchange("/gone")
+        #expect(daemon.giveUp())
+        try connection.exchange("/gone")
+        let receiver = try daemon.come()
+        #expect(daemon.lookAgain())
+        try connection.exchange("/back/1")
+        try connection.close()
+        daemon.monitor.stop()
+        let records = try await receiver.everything().records
+        let places = records.compactMap { record -> Report.Interval? in
+            switch record {
+            case .request(let it) where it.route == "/back/{id}": it.interval
+            case .response(let it) where it.route == "/back/{id}": it.interval
+            default: nil
+            }
+        }
+        let (before, request) = (2 * Self.request("/gone").readableBytes, Self.request("/back/1").readableBytes)
+        let response = Self.response.readableBytes
+        #expect(
+            places == [
+                .init(from: UInt64(before), to: UInt64(before + request)),
+                .init(from: UInt64(2 * response), to: UInt64(3 * response)),
+            ]
+        )
+    }
+}
