@@ -18,6 +18,8 @@ from ports import free_port, wait_for_port
 
 CONNECTIONS = 64
 VISITORS = 64
+# Seconds that a program without a daemon waits for one: connections that begin later are not counted.
+PATIENCE = 10
 # Whether glibc hands a picture's pages back to the kernel after each answer is a matter of luck, which stays with a process
 # and takes up to 30 us of a request: neither side does it.
 ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
@@ -92,7 +94,8 @@ def children_seconds() -> float:
 def measure(bench) -> None:
     program = bench.program("trafficexample")
     with bench.daemon() as (daemon, directory):
-        compare = functools.partial(in_turns, bench, daemon.pid, ["--report-socket", f"{directory}/report.sock"])
+        programs, reporting = {"daemon": daemon.pid}, ["--report-socket", f"{directory}/report.sock"]
+        compare = functools.partial(in_turns, bench, programs, reporting)
         compare("server, smallest answers", [], wrk)
         compare("server, HTTP/2", ["--http2"], h2load)
         compare("client and server", [], functools.partial(shopping, program))
@@ -102,9 +105,13 @@ def measure(bench) -> None:
         f"{counters['joined']:,} messages joined, {counters['inferred']:,} inferred",
         f"{counters['dropped_by_senders']:,} records dropped by senders",
     )
+    in_turns(bench, {}, ["--report-socket", "/nowhere/report.sock"], "server, no daemon", [], wrk, PATIENCE + 1)
 
 
-def in_turns(bench, daemon: int, reporting: list[str], name: str, server_options: list[str], load) -> None:
+def in_turns(
+    bench, others: dict[str, int], reporting: list[str], name: str, server_options: list[str], load, wait: int = 0
+) -> None:
+    """The server and other programs; what load there is comes so many seconds after the server that reports."""
     turns: dict[bool, list[Turn]] = {False: [], True: []}
     for _ in range(bench.runs):
         # Anew: how fast a process is depends on where its memory happens to be, and stays so.
@@ -115,7 +122,8 @@ def in_turns(bench, daemon: int, reporting: list[str], name: str, server_options
                 command = [bench.program("trafficexample"), "serve", "--port", str(port), *server_options, *options]
                 server = servers.enter_context(bench.child(*command, environment=ENVIRONMENT))
                 wait_for_port(port)
-                programs = {"server": server.pid, "daemon": daemon}
+                time.sleep(wait if reports else 0)
+                programs = {"server": server.pid} | others
                 sides[reports] = (programs, functools.partial(load, port, 1 if bench.quick else 2, options))
                 Turn(*sides[reports])  # warm
             for index in range(4):
