@@ -14,8 +14,7 @@ import Glibc
 /// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
 /// as it is. What is sent counts when the kernel has taken it.
 ///
-/// Where the monitor runs without a listener this one leaves the pipeline as soon as it is added, and the
-/// ``TrafficTLSHandler`` with it: don't place other handlers relative to these.
+/// Where the monitor runs without a listener when this one is added, it hands on and does nothing else.
 public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -50,6 +49,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let routes: TrafficRoutes?
     // Left before anybody else is called: to have that checked at each use is a twentieth of all work.
     @exclusivity(unchecked) private var traffic: ConnectionTraffic
+    /// Somebody listened when the connection began. Who comes later can't be told where in its streams it is.
+    private var isCounted = true
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
@@ -87,11 +88,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
-        guard self.reporter.countsConnections else {
-            let pipeline = context.pipeline.syncOperations
-            if let tls { pipeline.removeHandler(tls, promise: nil) }
-            return pipeline.removeHandler(context: context, promise: nil)
-        }
+        self.isCounted = self.reporter.countsConnections
+        guard self.isCounted else { return }
         let socket = SocketFacts(of: context)
         let tlsEndedAt = self.tlsEndedAt
         self.traffic = ConnectionTraffic(
@@ -111,7 +109,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// The handshake is over, and nothing of what was agreed on has passed.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
+        if self.isCounted, case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
             if self.role == .client { self.tlsEndedAt = TrafficClock.nanoseconds() }
             if negotiated == "h2" { self.traffic.becomeHTTP2(SocketFacts(of: context)) }
         }
@@ -146,6 +144,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard self.isCounted else { return context.fireChannelRead(data) }
         // Before the answer to it.
         self.settle()
         // Not by `Self`, which the compiler leaves generic: three dynamic casts.
@@ -155,6 +154,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard self.isCounted else { return context.write(data, promise: promise) }
         let part = self.unwrapOutboundIn(data)
         // The end of a message is nothing to send, often.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }

@@ -95,16 +95,16 @@ struct ListenerTests {
     }
 
     @Test(
-        "handlers that an app adds itself leave where nobody listens: what passes is the same, and nothing is reported",
+        "handlers that an app adds itself stay where nobody listens: what passes is the same, and nothing is reported",
         arguments: [false, true],
         [TrafficHTTPHandler.Version.http1, .http2]
     )
     func addedByHand(isTLS: Bool, version: TrafficHTTPHandler.Version) async throws {
         let daemon = LateDaemon()
-        #expect(try Connection(daemon.monitor, isTLS: isTLS, version).handlers == (isTLS ? 2 : 1))
         #expect(daemon.giveUp())
         let connection = try Connection(daemon.monitor, isTLS: isTLS, version)
-        #expect(connection.handlers == 0)
+        // The app may have placed its own by these.
+        #expect(connection.handlers == (isTLS ? 2 : 1))
         let receiver = try daemon.come()
         try connection.exchange("/one")
         // Whoever was not counted at the beginning never is.
