@@ -52,7 +52,7 @@ extension Span<UInt8> {
 
     /// In any case.
     ///
-    /// - Parameter text: In lower case.
+    /// - Parameter text: In lower case: letters, and what comes before them in ASCII.
     func isEqual(ignoringCase text: StaticString) -> Bool {
         let count = self.count
         guard count == text.utf8CodeUnitCount else { return false }
@@ -61,12 +61,23 @@ extension Span<UInt8> {
             // All of them, without a branch.
             var difference: UInt8 = 0
             for index in 0..<count {
-                // The cases of a letter are one bit apart, and so are other bytes, which have not this one.
+                // The cases of a letter are one bit apart. Other bytes are, too: those that come before letters lack this one.
                 let caseBit = (wanted[index] & 0x40) >> 1
                 difference |= (bytes[index] ^ wanted[index]) & ~caseBit
             }
             return difference == 0
         }
+    }
+
+    /// In any case, as ``isEqual(ignoringCase:)``.
+    func begins(with text: StaticString) -> Bool {
+        self.count >= text.utf8CodeUnitCount
+            && self.extracting(first: text.utf8CodeUnitCount).isEqual(ignoringCase: text)
+    }
+
+    func ends(with text: StaticString) -> Bool {
+        self.count >= text.utf8CodeUnitCount
+            && self.extracting(last: text.utf8CodeUnitCount).isEqual(ignoringCase: text)
     }
 
     /// Without white space and the line's end at the ends.

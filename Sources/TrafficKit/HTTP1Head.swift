@@ -114,35 +114,44 @@ extension HTTP1Head {
             if self.isChunked { self.isAmbiguous = true }  // applied twice
             self.isChunked = codings.last == "chunked"
         case .contentEncoding: self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
-        case .contentType: self.contentClass = Report.ContentClass(mediaType: value)
-        case .host, .cookie, .other: break
+        case .contentType, .host, .cookie, .other: break
         }
     }
 }
 
 extension Report.ContentClass {
+    private static let named: [(type: StaticString, is: Self)] = [
+        ("application/json", .json), ("application/problem+json", .json), ("application/x-ndjson", .json),
+        ("text/json", .json),
+        ("text/html", .html), ("application/xhtml+xml", .html),
+        ("text/javascript", .script), ("application/javascript", .script), ("application/x-javascript", .script),
+        ("text/css", .script),
+        ("text/event-stream", .stream), ("application/octet-stream", .stream), ("application/grpc", .stream),
+        ("application/x-www-form-urlencoded", .form), ("multipart/form-data", .form),
+    ]
+
     /// - Parameter mediaType: The value of `Content-Type` (RFC 9110 section 8.3).
     package init(mediaType: String) {
-        let type = (mediaType.lowercased().split(separator: ";").first ?? "").trimmed
-        switch type {
-        case "": self = .unknown
-        case "application/json", "application/problem+json", "application/x-ndjson", "text/json": self = .json
-        case "text/html", "application/xhtml+xml": self = .html
-        case "text/javascript", "application/javascript", "application/x-javascript", "text/css": self = .script
-        case "text/event-stream", "application/octet-stream", "application/grpc": self = .stream
-        case "application/x-www-form-urlencoded", "multipart/form-data": self = .form
-        default:
-            if type.hasSuffix("+json") {
-                self = .json
-            } else if type.hasPrefix("image/") {
-                self = .image
-            } else if type.hasPrefix("video/") || type.hasPrefix("audio/") {
-                self = .stream
-            } else if type.hasPrefix("text/") || type.hasSuffix("/xml") || type.hasSuffix("+xml") {
-                self = .text
-            } else {
-                self = .other
-            }
+        self.init(mediaType: mediaType.utf8.span)
+    }
+
+    init(mediaType value: Span<UInt8>) {
+        let untrimmed = value.extracting(0..<value.index(of: UInt8(ascii: ";"), in: value.indices))
+        let type = untrimmed.extracting(untrimmed.trimmed)
+        if type.isEmpty {
+            self = .unknown
+        } else if let named = Self.named.first(where: { type.isEqual(ignoringCase: $0.type) }) {
+            self = named.is
+        } else if type.ends(with: "+json") {
+            self = .json
+        } else if type.begins(with: "image/") {
+            self = .image
+        } else if type.begins(with: "video/") || type.begins(with: "audio/") {
+            self = .stream
+        } else if type.begins(with: "text/") || type.ends(with: "/xml") || type.ends(with: "+xml") {
+            self = .text
+        } else {
+            self = .other
         }
     }
 }

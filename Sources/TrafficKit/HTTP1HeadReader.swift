@@ -16,8 +16,6 @@ struct HTTP1HeadReader {
     private var request = HTTP1Head.Request.none
     /// What differs from `request`.
     private var changes = Changes()
-    private var mediaType = ""
-    private var contentClass = Report.ContentClass.unknown
 
     private struct Changes {
         var method: String?
@@ -128,12 +126,7 @@ struct HTTP1HeadReader {
         let value = untrimmed.extracting(untrimmed.trimmed)
         switch field {
         case .host: self.changes.host = Self.change(of: self.request.host, to: value)
-        case .contentType:
-            if let mediaType = Self.change(of: self.mediaType, to: value) {
-                self.mediaType = mediaType
-                self.contentClass = Report.ContentClass(mediaType: mediaType)
-            }
-            self.head.contentClass = self.contentClass
+        case .contentType: self.head.contentClass = Report.ContentClass(mediaType: value)
         case .contentLength where self.head.contentLength == nil && !self.head.isAmbiguous:
             // Nearly always just digits.
             if let length = UInt64(decimal: value) {

@@ -52,19 +52,16 @@ public final class TrafficMonitor: Sendable {
 
         var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
 
-        func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
-            let host = HostNaming.host(of: request.host)
-            guard self.admits(request, host) else { return nil }
-            let route = self.configuration.naming.route(of: request.target, template: template)
-            return Report.Name(method: request.method, host: host, route: route)
+        /// - Returns: `nil`: the app keeps the request out.
+        func route(of request: HTTP1Head.Request, template: String?) -> String? {
+            guard self.admits(request) else { return nil }
+            return self.configuration.naming.route(of: request.target, template: template)
         }
 
         func admits(_ request: HTTP1Head.Request) -> Bool {
-            self.configuration.filter.isEmpty || self.admits(request, HostNaming.host(of: request.host))
-        }
-
-        private func admits(_ request: HTTP1Head.Request, _ host: String) -> Bool {
-            self.configuration.filter.admits(host: host, path: RouteNaming.path(of: request.target))
+            let filter = self.configuration.filter
+            if filter.isEmpty { return true }
+            return filter.admits(host: HostNaming.host(of: request.host), path: RouteNaming.path(of: request.target))
         }
 
         func report(_ records: [Report.Record]) {
@@ -139,7 +136,8 @@ public final class TrafficMonitor: Sendable {
     public func name(method: String, host: String, target: String, template: String? = nil) -> Report.Name? {
         guard let running = self.running.withLock({ $0 }) else { return nil }
         let request = HTTP1Head.Request(method: method, target: target, host: host)
-        return running.name(of: request, template: template)
+        guard let route = running.route(of: request, template: template) else { return nil }
+        return Report.Name(method: method, host: HostNaming.host(of: host), route: route)
     }
 
     public func report(_ record: Report.Record) {

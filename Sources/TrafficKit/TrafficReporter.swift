@@ -10,7 +10,7 @@ package final class TrafficReporter: ExchangeNaming {
     @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// Connections ask for the same again and again.
     @exclusivity(unchecked) private var last: (request: HTTP1Head.Request, name: Report.Name?)?
-    @exclusivity(unchecked) private var routed = RoutedNames()
+    @exclusivity(unchecked) private var names = KnownNames()
     /// Stopped. Its end is an end of the app's observers, which may do anything: not while a connection is at work.
     private var retired: [TrafficMonitor.Running] = []
 
@@ -23,7 +23,7 @@ package final class TrafficReporter: ExchangeNaming {
         if let running = self.known.running { self.retired.append(running) }
         self.known = self.monitor.current
         self.last = nil
-        self.routed = RoutedNames()
+        self.names = KnownNames()
     }
 
     /// As ``TrafficMonitor/countsConnections``.
@@ -40,13 +40,10 @@ package final class TrafficReporter: ExchangeNaming {
     package func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
         self.refresh()
         guard let running = self.known.running else { return nil }
-        if let template {
-            guard running.admits(request) else { return nil }
-            return self.routed.name(of: request, template) { running.name(of: request, template: template) }
-        }
-        if let last, last.request == request { return last.name }
-        let name = running.name(of: request)
-        self.last = request.mayStay ? (request, name) : nil
+        if template == nil, let last, last.request == request { return last.name }
+        let route = running.route(of: request, template: template)
+        let name = route.map { self.names.name(of: request, route: $0) }
+        if template == nil { self.last = request.mayStay ? (request, name) : nil }
         return name
     }
 

@@ -45,7 +45,7 @@ final class HTTP2Exchanges {
     private let received: HTTP2Direction
     /// By stream.
     @exclusivity(unchecked) private var exchanges: [UInt32: Exchange] = [:]
-    @exclusivity(unchecked) private var repeated = RepeatedHead()
+    @exclusivity(unchecked) private var repeated = RepeatedRequest()
     /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
     private var reported = Report.Connection(cookie: 0)

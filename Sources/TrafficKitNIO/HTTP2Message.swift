@@ -1,15 +1,9 @@
 import TrafficKit
 import TrafficReport
 
-/// What the last head said: connections say the same again and again.
-struct RepeatedHead {
-    private var media = (type: "", contentClass: Report.ContentClass.unknown)
+/// What the last head asked for: connections ask for the same again and again.
+struct RepeatedRequest {
     private var request = HTTP1Head.Request.none
-
-    mutating func contentClass(ofMediaType mediaType: String) -> Report.ContentClass {
-        if self.media.type != mediaType { self.media = (mediaType, Report.ContentClass(mediaType: mediaType)) }
-        return self.media.contentClass
-    }
 
     mutating func request(_ method: String, _ target: String, _ host: String) -> HTTP1Head.Request {
         if (self.request.method, self.request.target, self.request.host) == (method, target, host) {
@@ -54,7 +48,7 @@ struct HTTP2Message {
     }
 
     /// The fields of a header block: their bytes were counted as a header's when they came.
-    mutating func take(_ fields: HTTP2Fields, _ repeated: inout RepeatedHead) {
+    mutating func take(_ fields: HTTP2Fields, _ repeated: inout RepeatedRequest) {
         // Of interim responses (1xx), too: the last one stands.
         let isTrailer = self.hasHead
         var (method, target, authority, host) = ("", "", "", "")
@@ -73,7 +67,7 @@ struct HTTP2Message {
             case 10 where name == ":authority": authority = value
             case 10 where name == "set-cookie": self.lengths.cookie += bytes
             case 12 where name == "content-type" && !isTrailer:
-                self.head.contentClass = repeated.contentClass(ofMediaType: value)
+                self.head.contentClass = Report.ContentClass(mediaType: value)
             case 14 where name == "content-length" && !isTrailer: self.head.contentLength = UInt64(value)
             case 16 where name == "content-encoding" && !isTrailer:
                 self.head.isEncoded = !value.isEmpty && value.lowercased() != "identity"

@@ -1,0 +1,38 @@
+import TrafficReport
+
+/// Names that a connection's exchanges have had. Whatever the paths, routes are few and come again: a name is made of texts that are put
+/// together once.
+struct KnownNames {
+    /// Names that are kept: the next one with the same place takes it.
+    private static let places = 16
+    /// Bytes of a route; longer ones are made anew each time.
+    private static let longestRoute = 128
+
+    private var names: [(host: String, name: Report.Name)?] = []
+
+    /// - Parameter route: Of this request.
+    mutating func name(of request: HTTP1Head.Request, route: String) -> Report.Name {
+        guard route.utf8.count <= Self.longestRoute else { return Self.make(request, route) }
+        if self.names.isEmpty { self.names = Array(repeating: nil, count: Self.places) }
+        let place = Self.place(of: route)
+        if let known = self.names[place], known.name.route == route, known.host == request.host,
+            known.name.method == request.method
+        {
+            return known.name
+        }
+        let name = Self.make(request, route)
+        self.names[place] = (request.host, name)
+        return name
+    }
+
+    private static func make(_ request: HTTP1Head.Request, _ route: String) -> Report.Name {
+        Report.Name(method: request.method, host: HostNaming.host(of: request.host), route: route)
+    }
+
+    private static func place(of route: String) -> Int {
+        var sum: UInt8 = 0
+        let bytes = route.utf8.span
+        for index in bytes.indices { sum &+= bytes[index] }
+        return Int(sum) % self.places
+    }
+}

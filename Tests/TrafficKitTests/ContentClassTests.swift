@@ -1,0 +1,31 @@
+import Testing
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("Content classes")
+struct ContentClassTests {
+    @Test(
+        "a media type has its class, whatever its case, spaces and parameters",
+        arguments: [
+            ("application/json", .json), ("application/problem+json", .json), ("application/vnd.api+json", .json),
+            ("application/x-ndjson", .json), ("text/json", .json),
+            ("text/html", .html), ("application/xhtml+xml", .html),
+            ("text/javascript", .script), ("application/javascript", .script), ("text/css", .script),
+            ("text/event-stream", .stream), ("application/grpc", .stream), ("video/mp4", .stream),
+            ("audio/ogg", .stream),
+            ("application/x-www-form-urlencoded", .form), ("multipart/form-data", .form),
+            ("image/png", .image), ("image/svg+xml", .image),
+            ("text/plain", .text), ("application/xml", .text), ("application/atom+xml", .text),
+            ("application/pdf", .other), ("json", .other), ("text", .other), ("é/é", .other), ("", .unknown),
+            (";text/html", .unknown),
+        ] as [(String, Report.ContentClass)]
+    )
+    func classes(_ type: String, _ contentClass: Report.ContentClass) {
+        for text in [
+            type, type.uppercased(), "\t \(type) ", "\(type); charset=utf-8", "\(type) ;a=\"image/png\"",
+        ] {
+            #expect(Report.ContentClass(mediaType: text) == contentClass, "\(text)")
+        }
+    }
+}
