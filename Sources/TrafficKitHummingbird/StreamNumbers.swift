@@ -5,30 +5,24 @@ import Synchronization
 
 /// The numbers of HTTP/2's streams, by their channels: requests are answered on other threads, and to ask a channel there takes longer than to
 /// answer.
-final class StreamNumbers: Sendable {
-    /// Notes the number of the stream whose channel it is added to.
-    private final class Noting: ChannelInboundHandler, RemovableChannelHandler {
-        typealias InboundIn = Never  // nothing is looked at
-        private let numbers: StreamNumbers
-
-        init(_ numbers: StreamNumbers) {
-            self.numbers = numbers
-        }
-
-        func handlerAdded(context: ChannelHandlerContext) {
-            // The connection's own channel, with HTTP/1.1, has no number to give, and doesn't bear to be asked.
-            guard StreamNumbers.isStream(context.channel),
-                let number = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
-            else { return }
-            self.numbers.numbers.withLock { $0[ObjectIdentifier(context.channel)] = Int(number) }
-        }
-
-        func handlerRemoved(context: ChannelHandlerContext) {
-            self.numbers.numbers.withLock { $0[ObjectIdentifier(context.channel)] = nil }
-        }
-    }
+///
+/// It is a handler of each stream's channel, the same one of all, which notes the channel's number.
+final class StreamNumbers: ChannelInboundHandler, RemovableChannelHandler, Sendable {
+    typealias InboundIn = Never  // nothing is looked at
 
     private let numbers = Mutex<[ObjectIdentifier: Int]>([:])
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        // The connection's own channel, with HTTP/1.1, has no number to give, and doesn't bear to be asked.
+        guard Self.isStream(context.channel),
+            let number = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
+        else { return }
+        self.numbers.withLock { $0[ObjectIdentifier(context.channel)] = Int(number) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.numbers.withLock { $0[ObjectIdentifier(context.channel)] = nil }
+    }
 
     /// A stream's channel belongs to a connection's, and that to the server's.
     static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }
@@ -36,7 +30,10 @@ final class StreamNumbers: Sendable {
     /// - Returns: A configuration of channels that are noted here.
     func noting(_ configuration: HTTP1Channel.Configuration) -> HTTP1Channel.Configuration {
         var noting = configuration
-        noting.additionalChannelHandlers = { [Noting(self)] + configuration.additionalChannelHandlers() }
+        noting.additionalChannelHandlers = {
+            let others = configuration.additionalChannelHandlers()
+            return others.isEmpty ? [self] : [self] + others
+        }
         return noting
     }
 

@@ -28,6 +28,8 @@ struct HTTP2FieldDecoder {
     private static let largestTable = 1 << 20
 
     private var hpack: HPACKDecoder
+    /// The block at hand: its memory is used again.
+    private var buffer = ByteBuffer()
 
     init() {
         self.hpack = HPACKDecoder(
@@ -40,8 +42,9 @@ struct HTTP2FieldDecoder {
 
     /// - Returns: `nil`: it is no header block, and none that follows can be decoded.
     mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
-        var buffer = ByteBuffer(bytes: block)
-        guard let headers = try? self.hpack.decodeHeaders(from: &buffer) else { return nil }
+        self.buffer.clear()
+        self.buffer.writeBytes(block)
+        guard let headers = try? self.hpack.decodeHeaders(from: &self.buffer) else { return nil }
         return HTTP2Fields(headers, of: block)
     }
 }
