@@ -1,7 +1,7 @@
 import TrafficReport
 
 /// What an ``HTTP1Scanner`` tells, in the order in which it comes by.
-package protocol HTTP1Sink: ~Copyable {
+package protocol HTTP1Sink {
     /// The first byte of a message, at this position of the stream.
     mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64)
 
@@ -91,7 +91,7 @@ package struct HTTP1Scanner {
     /// What passes is another protocol's.
     package var isOpaque: Bool { self.state == .opaque }
 
-    package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP1Sink & ~Copyable) {
+    package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP1Sink) {
         var index = 0
         while index < bytes.count {
             switch self.state {
@@ -124,7 +124,7 @@ package struct HTTP1Scanner {
     }
 
     /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
-    package mutating func skip(_ count: UInt64, _ sink: inout some HTTP1Sink & ~Copyable) {
+    package mutating func skip(_ count: UInt64, _ sink: inout some HTTP1Sink) {
         guard count > 0 else { return }
         self.position += count
         switch self.state {
@@ -148,13 +148,13 @@ package struct HTTP1Scanner {
     /// The stream has ended.
     ///
     /// - Parameter isClean: Not by an error, which is no end of a body (RFC 9112 section 8).
-    package mutating func close(isClean: Bool = true, _ sink: inout some HTTP1Sink & ~Copyable) {
+    package mutating func close(isClean: Bool = true, _ sink: inout some HTTP1Sink) {
         guard self.isInMessage else { return }
         self.end(isComplete: isClean && self.state == .untilClose, &sink)
     }
 
     /// What comes is no HTTP any more: the other side has switched protocols.
-    package mutating func becomeOpaque(_ sink: inout some HTTP1Sink & ~Copyable) {
+    package mutating func becomeOpaque(_ sink: inout some HTTP1Sink) {
         guard !self.isOpaque else { return }
         self.close(&sink)
         self.state = .opaque
@@ -162,7 +162,7 @@ package struct HTTP1Scanner {
     }
 
     /// Of what is told apart by the byte: chunks' own, and trailers.
-    private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
         let isLineEnd = byte == UInt8(ascii: "\n")
         self.position += 1
         switch self.state {
@@ -195,7 +195,7 @@ package struct HTTP1Scanner {
     private mutating func beginLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
-        _ sink: inout some HTTP1Sink & ~Copyable
+        _ sink: inout some HTTP1Sink
     ) {
         let isIdle = self.state == .idle
         if isIdle, self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
@@ -228,7 +228,7 @@ package struct HTTP1Scanner {
     private mutating func scanLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
-        _ sink: inout some HTTP1Sink & ~Copyable
+        _ sink: inout some HTTP1Sink
     ) {
         let lineFeed = bytes.index(of: UInt8(ascii: "\n"), in: index..<bytes.count)
         let isWhole = lineFeed < bytes.count
@@ -256,7 +256,7 @@ package struct HTTP1Scanner {
     /// - Parameters:
     ///   - line: Without its LF, and without what is too long of it.
     ///   - next: The byte behind it, and behind CRs; `nil`: not there yet.
-    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ sink: inout some HTTP1Sink) {
         let length = self.lineLength
         self.lineLength = 0
         let field: HTTP1Field?
@@ -273,7 +273,7 @@ package struct HTTP1Scanner {
         self.state = .fieldStart
     }
 
-    private mutating func endHead(_ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func endHead(_ sink: inout some HTTP1Sink) {
         let (head, request) = self.head.end()
         sink.headEnded(self.kind, head, of: request)
         if head.isAmbiguous { return self.refuse(&sink) }
@@ -309,7 +309,7 @@ package struct HTTP1Scanner {
     }
 
     /// RFC 9112 section 7.1.
-    private mutating func stepChunkLine(_ byte: UInt8, _ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func stepChunkLine(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
         if byte == UInt8(ascii: "\n") {
             guard self.chunkDigits > 0 else { return self.refuse(&sink) }
             self.state = self.chunkSize == 0 ? .trailerStart : .chunkData(left: self.chunkSize)
@@ -324,7 +324,7 @@ package struct HTTP1Scanner {
 
     // MARK: End
 
-    private mutating func end(isComplete: Bool, _ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func end(isComplete: Bool, _ sink: inout some HTTP1Sink) {
         sink.ended(self.kind, self.lengths, at: self.position, isComplete: isComplete)
         self.lengths = Lengths()
         self.text.removeAll()
@@ -332,14 +332,14 @@ package struct HTTP1Scanner {
         self.state = .idle
     }
 
-    private mutating func becomeOpaque(isComplete: Bool, _ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func becomeOpaque(isComplete: Bool, _ sink: inout some HTTP1Sink) {
         self.end(isComplete: isComplete, &sink)
         self.state = .opaque
         sink.becameOpaque(self.kind, from: self.position)
     }
 
     /// It is no HTTP, or nobody can tell where it ends.
-    private mutating func refuse(_ sink: inout some HTTP1Sink & ~Copyable) {
+    private mutating func refuse(_ sink: inout some HTTP1Sink) {
         self.becomeOpaque(isComplete: false, &sink)
     }
 }
