@@ -51,47 +51,45 @@ final class ReportSender: Sendable {
         }
     }
 
-    /// What was found when the daemon was looked for.
-    private struct Look {
-        var isThere = false
-        /// So long it is taken to be true.
-        var until: UInt64 = 0
-    }
-
     private let path: String
     private let clock: @Sendable () -> UInt64
     private let gathered = Mutex(Gathered())
     /// Held by whoever sends: datagrams go one after the other.
     private let socket = Mutex<ReportSocket?>(nil)
-    /// When a daemon was there, as far as anybody knows; at first when this began.
-    private let lastSeen: Atomic<UInt64>
-    /// Held by whoever looks, and never by whoever sends.
-    private let look = Mutex(Look())
+    /// Since when there has been no daemon, as far as anybody knows, and at first since the start; 0: there is one.
+    private let missingSince: Atomic<UInt64>
+    /// When it is looked for again. Held by whoever looks, and never by whoever sends.
+    private let nextLook = Mutex<UInt64>(0)
 
     init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
         self.path = path
         self.clock = clock
-        self.lastSeen = Atomic(clock())
+        self.missingSince = Atomic(clock())
     }
 
     /// Records that never reached a daemon that was there: it did not keep up.
     var droppedRecords: UInt32 { self.gathered.withLock { $0.droppedRecords } }
 
-    /// Whether a daemon is there, or was until a moment ago, so that what begins now will find one.
+    /// Whether a daemon is there, or has been missing for less than ``patienceNanoseconds``.
     ///
-    /// Where nothing has been sent for long it is looked for, at most once in ``retryNanoseconds``.
+    /// It is looked for at most once in ``retryNanoseconds``.
     var hasDaemon: Bool {
         let now = self.clock()
-        if now < self.lastSeen.load(ordering: .relaxed) + Self.patienceNanoseconds { return true }
-        return self.look.withLock { look in
-            guard now >= look.until else { return look.isThere }
-            look = Look(isThere: ReportSocket.isDaemon(at: self.path), until: now + Self.retryNanoseconds)
-            if look.isThere {
-                self.lastSeen.store(now, ordering: .relaxed)
-                // Others found it missing, a moment ago.
-                self.gathered.withLock { $0.quietUntil = 0 }
-            }
-            return look.isThere
+        self.nextLook.withLock { next in
+            guard now >= next else { return }
+            next = now + Self.retryNanoseconds
+            self.note(isThere: ReportSocket.isDaemon(at: self.path), at: now)
+        }
+        let since = self.missingSince.load(ordering: .relaxed)
+        return since == 0 || now < since + Self.patienceNanoseconds
+    }
+
+    private func note(isThere: Bool, at now: UInt64) {
+        if !isThere {
+            _ = self.missingSince.compareExchange(expected: 0, desired: now, ordering: .relaxed)
+        } else if self.missingSince.exchange(0, ordering: .relaxed) != 0 {
+            // Who found it missing a moment ago has said that nobody need try.
+            self.gathered.withLock { $0.quietUntil = 0 }
         }
     }
 
@@ -143,7 +141,7 @@ final class ReportSender: Sendable {
             )
             // A process without a descriptor to spare may have one the next time.
             let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
-            if outcome != .absent { self.lastSeen.store(now, ordering: .relaxed) }
+            self.note(isThere: outcome != .absent, at: now)
             switch outcome {
             case .sent:
                 datagram.writer.removeAll()

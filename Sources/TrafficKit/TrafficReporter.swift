@@ -26,9 +26,6 @@ package final class TrafficReporter: ExchangeNaming {
         self.names = KnownNames()
     }
 
-    /// As ``TrafficMonitor/countsConnections``.
-    package var countsConnections: Bool { self.monitor.countsConnections }
-
     package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
 
     package func admits(_ request: HTTP1Head.Request) -> Bool {
@@ -52,6 +49,9 @@ package final class TrafficReporter: ExchangeNaming {
         guard !records.isEmpty else { return }
         self.refresh()
         self.known.running?.report(records)
-        if !self.retired.isEmpty { self.retired = [] }
+        guard !self.retired.isEmpty else { return }
+        // Apart, while they end.
+        var gone: [TrafficMonitor.Running] = []
+        swap(&gone, &self.retired)
     }
 }

@@ -43,14 +43,13 @@ extension ChannelPipeline.SynchronousOperations {
         tlsEndedAt: UInt64,
         routes: TrafficRoutes? = nil
     ) throws -> Bool {
-        guard monitor.countsConnections else { return false }
-        guard let tls else {
-            let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, routes: routes)
+        let counter = tls.map { _ in TrafficTLSHandler() }
+        let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
+        guard handler.isCounted else { return false }
+        guard let tls, let counter else {
             try self.addHandler(handler, position: .first)
             return true
         }
-        let counter = TrafficTLSHandler()
-        let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
         handler.tlsEndedAt = tlsEndedAt
         try self.addHandler(counter, position: .first)
         try self.addHandler(handler, position: .after(tls))

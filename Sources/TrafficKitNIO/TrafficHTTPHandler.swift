@@ -14,7 +14,7 @@ import Glibc
 /// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
 /// as it is. What is sent counts when the kernel has taken it.
 ///
-/// Where the monitor runs without a listener when this one is added, it hands on and does nothing else.
+/// Where the monitor runs without a listener when this is made, it hands on and does nothing else.
 public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -49,8 +49,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let routes: TrafficRoutes?
     // Left before anybody else is called: to have that checked at each use is a twentieth of all work.
     @exclusivity(unchecked) private var traffic: ConnectionTraffic
-    /// Somebody listened when the connection began. Who comes later can't be told where in its streams it is.
-    private var isCounted = true
+    /// Somebody listened when this was made. Who comes later can't be told where in its streams it is.
+    let isCounted: Bool
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
@@ -74,6 +74,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         routes: TrafficRoutes? = nil
     ) {
         self.reporter = TrafficReporter(monitor)
+        self.isCounted = monitor.countsConnections
         self.role = role
         self.version = version
         self.tls = tls
@@ -88,7 +89,6 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func handlerAdded(context: ChannelHandlerContext) {
-        self.isCounted = self.reporter.countsConnections
         guard self.isCounted else { return }
         let socket = SocketFacts(of: context)
         let tlsEndedAt = self.tlsEndedAt

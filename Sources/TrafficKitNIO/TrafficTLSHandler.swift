@@ -13,7 +13,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public typealias OutboundIn = IOData
     public typealias OutboundOut = IOData
 
-    /// The one on the plaintext side; it keeps us.
+    /// The one on the plaintext side; it keeps us. `nil`: the connection is not counted.
     weak var plaintext: TrafficHTTPHandler?
 
     public init() {}
@@ -24,8 +24,9 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
-            return context.write(data, promise: promise)  // no TLS handler of today writes files
+        // No TLS handler of today writes files.
+        guard self.plaintext != nil, case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
+            return context.write(data, promise: promise)
         }
         let promise = promise ?? context.eventLoop.makePromise()
         let handler = NIOLoopBound((self, buffer), eventLoop: context.eventLoop)

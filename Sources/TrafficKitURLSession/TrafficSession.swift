@@ -7,7 +7,8 @@ import TrafficReport
 /// A URLSession that reports what its tasks move: `TrafficSession().data(for: request)`.
 ///
 /// It hands every request on, once, to one URLSession, and hands back what comes: results, errors, redirects, cookies, connections are those
-/// that a URLSession of the same configuration would have. While the monitor has no listener it does nothing else.
+/// that a URLSession of the same configuration would have. While the monitor has no listener it does nothing else, but for noting which ports
+/// are in use.
 ///
 /// Exchanges that have their destination for themselves are reported with the bytes of their socket: of plain HTTP to the byte. Of TLS
 /// they are `inferred`: the body is told where its length is known, and the rest, the fields and a handshake too, is in `tlsBytes`. Where
@@ -62,7 +63,13 @@ public final class TrafficSession: Sendable {
     }
 
     private func run(_ task: URLSessionTask, _ request: URLRequest, body: UInt64?) async throws -> (Data, URLResponse) {
-        let isReported = self.monitor.hasListener && request.url?.remotePort != nil
+        let port = request.url?.remotePort
+        let isReported = self.monitor.hasListener && port != nil
+        // Others that begin meanwhile, and are reported, have not their destination for themselves.
+        let ticket = isReported ? nil : port.map { port in SerialPorts.process.withLock { $0.begin(port: port) } }
+        defer {
+            if let ticket, let port { _ = SerialPorts.process.withLock { $0.end(ticket, port: port) } }
+        }
         let cancellation = Cancellation()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in

@@ -289,7 +289,8 @@ struct TrafficMonitorTests {
         #expect(sender.hasDaemon)
         clock.advance(by: 1)
         #expect(!sender.hasDaemon)
-        clock.advance(by: ReportSender.retryNanoseconds - 1)
+        // Looked for a moment ago.
+        clock.advance(by: ReportSender.retryNanoseconds - 2)
         send(1)  // there is none: quiet for a second
         let daemon = try ReportReceiver(path: path)
         #expect(!sender.hasDaemon)
@@ -310,11 +311,14 @@ struct TrafficMonitorTests {
         }
         do {
             let daemon = try ReportReceiver(path: path)
-            clock.advance(by: ReportSender.patienceNanoseconds - 1)
+            clock.advance(by: ReportSender.patienceNanoseconds)
             withExtendedLifetime(daemon) { send() }
         }
-        clock.advance(by: ReportSender.patienceNanoseconds - 1)
+        // However long nothing was sent: it may be gone for a moment.
+        clock.advance(by: 360 * ReportSender.patienceNanoseconds)
+        #expect(sender.hasDaemon)
         send()
+        clock.advance(by: ReportSender.patienceNanoseconds - 1)
         #expect(sender.hasDaemon)
         clock.advance(by: 1)
         #expect(!sender.hasDaemon)
@@ -330,8 +334,10 @@ struct TrafficMonitorTests {
                 send()
             }
         }
-        clock.advance(by: ReportSender.patienceNanoseconds - 1)
+        clock.advance(by: ReportSender.patienceNanoseconds)
         #expect(sender.hasDaemon && other.hasDaemon)
+        clock.advance(by: ReportSender.patienceNanoseconds)
+        #expect(!sender.hasDaemon && !other.hasDaemon)
     }
 
     @Test("what is no daemon's socket is no daemon: nothing, a file, a stream's socket, that of one that was killed")

@@ -98,6 +98,25 @@ struct SerialTests {
         #expect(requests[2].route == "/bytes/{id}" && requests[2].method == "GET")
     }
 
+    @Test("an exchange beside one that nobody reports has not its destination for itself")
+    func besideUnreported() async throws {
+        let server = try ScriptedServer()
+        let run = try await Self.run(to: server.port) { session, url in
+            try await Self.use(.ephemeral, TrafficMonitor()) { silent in
+                let request = try Self.request(url + "/held")
+                async let held = silent.data(for: request)
+                var arrivals = server.arrivals.makeAsyncIterator()
+                _ = await arrivals.next()
+                _ = try await session.data(for: Self.request(url + "/bytes/10"))
+                server.release()
+                _ = try await held
+            }
+            _ = try await session.data(for: Self.request(url + "/bytes/10"))
+        }
+        server.stop()
+        #expect(run.records.responses.map(\.quality) == [.inferred, .exact])
+    }
+
     @Test("a path that libcurl writes differently: the line is not told apart")
     func dots() async throws {
         let server = try ScriptedServer()
