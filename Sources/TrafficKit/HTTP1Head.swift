@@ -28,9 +28,14 @@ package struct HTTP1Head: Hashable, Sendable {
         }
 
         /// It has no query and is short: only such ones are remembered beyond their message.
-        package var mayStay: Bool {
-            let target = self.target.utf8.span
-            return target.count <= 128 && target.index(of: UInt8(ascii: "?"), in: target.indices) == target.count
+        package var mayStay: Bool { self.hasPlainHost && Self.isPlain(self.target, without: UInt8(ascii: "?")) }
+
+        /// The same of its method and host, which name no user.
+        var hasPlainHost: Bool { self.method.utf8.count <= 32 && Self.isPlain(self.host, without: UInt8(ascii: "@")) }
+
+        private static func isPlain(_ text: String, without byte: UInt8) -> Bool {
+            let bytes = text.utf8.span
+            return bytes.count <= 128 && bytes.index(of: byte, in: bytes.indices) == bytes.count
         }
 
         package static func == (one: Request, other: Request) -> Bool {

@@ -111,15 +111,15 @@ struct HTTP1HeadReader {
     ///
     /// - Returns: With what was asked for, which only a request says.
     mutating func end() -> (HTTP1Head, HTTP1Head.Request) {
-        if !self.changes.isEmpty {
-            self.request = HTTP1Head.Request(
-                method: self.changes.method ?? self.request.method,
-                target: self.changes.target ?? self.request.target,
-                host: self.changes.host ?? self.request.host
-            )
-            self.changes = Changes()
-        }
-        return (self.head, self.request)
+        guard !self.changes.isEmpty else { return (self.head, self.request) }
+        let request = HTTP1Head.Request(
+            method: self.changes.method ?? self.request.method,
+            target: self.changes.target ?? self.request.target,
+            host: self.changes.host ?? self.request.host
+        )
+        self.changes = Changes()
+        self.request = request.mayStay ? request : .none
+        return (self.head, request)
     }
 
     private mutating func take(_ untrimmed: Span<UInt8>, of field: HTTP1Field) {

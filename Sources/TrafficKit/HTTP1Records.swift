@@ -195,8 +195,11 @@ struct HTTP1Records {
         if let name = self.name(0) {
             let ended = Ended(self.responses, head, lengths, position, self.time, isComplete, nil)
             self.found.append(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
-        } else {
+        } else if self.exchanges[0].hasHead {
             self.responses.remainder.excluded += lengths.total
+        } else {
+            // Before anybody knows what was asked for.
+            self.responses.remainder.framing += lengths.total
         }
         self.exchanges[0].responseEndedAt = self.time
         // An early response: the request goes on.

@@ -12,7 +12,7 @@ struct KnownNames {
 
     /// - Parameter route: Of this request.
     mutating func name(of request: HTTP1Head.Request, route: String) -> Report.Name {
-        guard route.utf8.count <= Self.longestRoute else { return Self.make(request, route) }
+        guard route.utf8.count <= Self.longestRoute, request.hasPlainHost else { return Self.make(request, route) }
         if self.names.isEmpty { self.names = Array(repeating: nil, count: Self.places) }
         let place = Self.place(of: route)
         if let known = self.names[place], known.name.route == route, known.host == request.host,

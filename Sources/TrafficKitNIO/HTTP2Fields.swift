@@ -28,8 +28,10 @@ struct HTTP2FieldDecoder {
     private static let largestTable = 1 << 20
 
     private var hpack: HPACKDecoder
-    /// The block at hand: its memory is used again.
+    /// The block at hand. Its memory is used again, and what was in it is not kept.
     private var buffer = ByteBuffer()
+    /// Bytes of a block; what larger ones take is given back.
+    private static let largestKept = 16_384
 
     init() {
         self.hpack = HPACKDecoder(
@@ -44,6 +46,13 @@ struct HTTP2FieldDecoder {
     mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
         self.buffer.clear()
         self.buffer.writeBytes(block)
+        defer {
+            if block.count > Self.largestKept {
+                self.buffer = ByteBuffer()
+            } else {
+                self.buffer.setRepeatingByte(0, count: block.count, at: 0)
+            }
+        }
         guard let headers = try? self.hpack.decodeHeaders(from: &self.buffer) else { return nil }
         return HTTP2Fields(headers, of: block)
     }

@@ -148,6 +148,36 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    @Test(
+        "an answer to HEAD has no body, whatever surrounds it; one to CONNECT is the last of HTTP",
+        arguments: [false, true]
+    )
+    func methods(isServer: Bool) {
+        var end = End(isServer ? .server : .client)
+        let ask = { (text: String) in if isServer { end.receive(text) } else { end.send(text) } }
+        let answer = { (text: String) in if isServer { end.send(text) } else { end.receive(text) } }
+        let (head, get) = ("HEAD /a HTTP/1.1\r\n\r\n", "GET /a HTTP/1.1\r\n\r\n")
+        let none = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+        ask(head + get + head)
+        answer("HTTP/1.1 100 Continue\r\n\r\n" + none + none + "xy" + none)
+        // The answer comes before the request is over, which has none of its own any more.
+        ask("PUT /a HTTP/1.1\r\nContent-Length: 3\r\n\r\na")
+        answer("HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
+        ask("bc" + get)
+        answer(none + "xy")
+        // Nobody knows yet what it answers.
+        ask("HEAD /a")
+        answer("HTTP/1.1 408 Late\r\nContent-Length: 2\r\n\r\nxy")
+        ask(" HTTP/1.1\r\n\r\nCONNECT h:1 HTTP/1.1\r\n\r\n")
+        answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxyz")
+        end.close()
+        #expect(end.responses.map(\.bodyBytes) == [0, 2, 0, 0, 2, 0])
+        #expect(end.requests.map(\.method) == ["HEAD", "GET", "HEAD", "PUT", "GET", "HEAD", "CONNECT"])
+        let rest = end.connections.map { isServer ? $0.sent : $0.received }
+        #expect(rest.map(\.opaque) == [3] && rest.map(\.framing) == [42] && rest.map(\.excluded) == [0])
+        end.expectEveryByte()
+    }
+
     @Test("an early response does not end the exchange before the request is over")
     func early() {
         var end = End(.client)
