@@ -249,15 +249,17 @@ struct TrafficMonitorTests {
         #expect(name("h:80", "/users/1", nil) == nil)
     }
 
+    /// At once.
+    private static func send(_ exchange: UInt64, _ sender: ReportSender) {
+        sender.send([.request(.init(exchange: exchange))])
+        sender.flush()
+    }
+
     @Test("a daemon that comes, goes and comes again gets what is reported while it is there")
     func restartedDaemon() async throws {
-        let clock = TestClock()
-        let path = ReportReceiver.freshPath()
+        let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let sender = ReportSender(path: path) { clock.now }
-        let send = { (exchange: UInt64) in
-            sender.send([.request(.init(exchange: exchange))])
-            sender.flush()
-        }
+        let send = { Self.send($0, sender) }
         send(1)  // there is none: quiet for a second
         var daemon: ReportReceiver? = try ReportReceiver(path: path)
         send(2)
@@ -278,13 +280,9 @@ struct TrafficMonitorTests {
 
     @Test("a daemon is taken to be there for a while, then looked for once a second; one that is found is told at once")
     func presence() async throws {
-        let clock = TestClock()
-        let path = ReportReceiver.freshPath()
+        let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let sender = ReportSender(path: path) { clock.now }
-        let send = { (exchange: UInt64) in
-            sender.send([.request(.init(exchange: exchange))])
-            sender.flush()
-        }
+        let send = { Self.send($0, sender) }
         clock.advance(by: ReportSender.patienceNanoseconds - 1)
         #expect(sender.hasDaemon)
         clock.advance(by: 1)
@@ -302,13 +300,9 @@ struct TrafficMonitorTests {
 
     @Test("a daemon that takes what is sent is there, or has no room for it; one that is gone was there")
     func presenceBySending() throws {
-        let clock = TestClock()
-        let path = ReportReceiver.freshPath()
+        let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let (sender, other) = (ReportSender(path: path) { clock.now }, ReportSender(path: path) { clock.now })
-        let send = {
-            sender.send([.request(.init(exchange: 1))])
-            sender.flush()
-        }
+        let send = { Self.send(1, sender) }
         do {
             let daemon = try ReportReceiver(path: path)
             clock.advance(by: ReportSender.patienceNanoseconds)
