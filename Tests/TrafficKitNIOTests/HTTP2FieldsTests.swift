@@ -33,6 +33,23 @@ struct HTTP2FieldsTests {
         return array
     }
 
+    @Test("of what must not be indexed nothing stays in the decoder's memory", arguments: [6, 20_000])
+    func forgets(length: Int) throws {
+        let secret = String(repeating: "#", count: length)
+        var headers = HPACKHeaders()
+        headers.add(name: "authorization", value: secret, indexing: .neverIndexed)
+        var (encoder, block) = (HPACKEncoder(allocator: ByteBufferAllocator()), ByteBuffer())
+        try encoder.encode(headers: headers, to: &block)
+        var decoder = HTTP2FieldDecoder()
+        let bytes = Array(buffer: block)
+        let decoded = decoder.decode(bytes)
+        #expect(decoded.map { Self.array($0).map(\.value) } == [secret])
+        let parts = Mirror(reflecting: decoder).children
+        var buffer = try #require(parts.first { $0.label == "buffer" }?.value as? ByteBuffer)
+        buffer.moveReaderIndex(to: 0)
+        #expect(buffer.readableBytesView.allSatisfy { $0 == 0 } && buffer.capacity <= 32_768)
+    }
+
     @Test("the RFC's examples", arguments: [Self.plain, Self.huffman])
     func examples(_ examples: [(block: String, lengths: [UInt64])]) throws {
         var decoder = HTTP2FieldDecoder()
