@@ -218,16 +218,20 @@ let package = Package(
             path: "Tests/TrafficKitTestSupport",
             swiftSettings: strict
         ),
+        // Frames that a test forges.
+        .target(name: "CTunTap", path: "Tests/CTunTap", cSettings: [.treatAllWarnings(as: .error)]),
         .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficLedgerTests",
-            dependencies: ["TrafficLedger", "TrafficModel", "TrafficReport"],
+            dependencies: ["TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport", "TrafficView"],
             resources: [.copy("Recordings")],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficCaptureTests",
-            dependencies: ["CLibbpf", "CLinux", "CTrafficABI", "TrafficCapture", "TrafficLedger", "TrafficModel"],
+            dependencies: [
+                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "TrafficCapture", "TrafficLedger", "TrafficModel",
+            ],
             swiftSettings: strict
         ),
         .testTarget(

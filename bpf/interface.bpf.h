@@ -17,9 +17,24 @@ enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd };
  */
 enum { JUMBO_OPTION_LENGTH = 8, LARGEST_IPV6_LENGTH = 40 + 65535 };
 
-static __always_inline u32 segments(u32 payload, u32 segment_size)
+/*
+ * How many times its own length the packets of an aggregate may take. A sender's kernel makes at most 128 packets of a datagram
+ * (UDP_MAX_SEGMENTS), and of a stream none with less than 8 bytes (TCP_MIN_GSO_SIZE) behind headers of at most 120: no honest aggregate comes
+ * near. A virtual machine or a TAP device may hand in one that says anything.
+ */
+enum { LARGEST_GROWTH = 128 };
+
+/* How many packets an aggregate stands for. Each takes `headers`, which are no longer than the aggregate. */
+static __always_inline u32 segments(u32 length, u32 headers, u32 segment_size)
 {
-	return segment_size && payload > segment_size ? (payload + segment_size - 1) / segment_size : 1;
+	u32 payload = length - headers, count;
+
+	if (!segment_size || payload <= segment_size)
+		return 1;
+	count = (payload + segment_size - 1) / segment_size;
+	if ((u64)(count - 1) * headers > (u64)(LARGEST_GROWTH - 1) * length)
+		count = 1 + (u32)(LARGEST_GROWTH - 1) * length / headers;
+	return count;
 }
 
 static __noinline struct traffic_interface *open_interface(const struct traffic_interface_key *key)
@@ -106,8 +121,11 @@ static __always_inline u64 count_at_interface(struct traffic_interface_bytes *by
 		headers -= removed;
 	}
 	headers += transport_header_length(skb, offload >> 32);
-	count = segments(length - removed - headers, (u32)offload);
-	added = (u64)(count - 1) * headers - removed;
+	if (headers > length - removed)
+		headers = length - removed;
+	count = segments(length - removed, headers, (u32)offload);
+	added = (u64)(count - 1) * headers;
+	added = added > removed ? added - removed : 0;
 	__sync_fetch_and_add(&bytes->offloaded_packets, count - 1);
 	__sync_fetch_and_add(&bytes->offloaded_bytes, added);
 	return length + added;
@@ -123,6 +141,8 @@ int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device 
 	u64 wire;
 
 	barrier_var(link_header); /* the verifier refuses 32 bits of a pointer */
+	if (link_header > skb->len) /* no header was set */
+		link_header = 0;
 	if (!told.baseline_done)
 		return 0;
 	interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);

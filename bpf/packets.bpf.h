@@ -97,8 +97,7 @@ static __always_inline struct packets read_packets(struct __sk_buff *skb)
 	packets.length -= jumbo;
 	if (packets.headers > packets.length)
 		packets.headers = packets.length;
-	if (segment_size)
-		packets.count = segments(packets.length - packets.headers, segment_size);
+	packets.count = segments(packets.length, packets.headers, segment_size);
 	return packets;
 }
 

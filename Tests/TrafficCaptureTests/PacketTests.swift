@@ -178,7 +178,7 @@ enum OwnNamespace {
         let thread = Thread {
             outcome = Swift.Result {
                 try check("unshare") { linux_unshare_network() }
-                Self.raiseLoopback()
+                Self.raise("lo")
                 let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
                 return (inode, try body())
             }
@@ -190,10 +190,13 @@ enum OwnNamespace {
         return (networkNamespace, result)
     }
 
-    private static func raiseLoopback() {
-        // `ip link set lo up` in the thread's namespace: a child inherits it.
+    /// `ip link set … up` in the thread's namespace.
+    static func raise(_ interface: String) { self.ip("link", "set", interface, "up") }
+
+    /// ip(8) in the thread's namespace: a child inherits it.
+    static func ip(_ words: String...) {
         var pid = pid_t()
-        let words: [String] = ["ip", "link", "set", "lo", "up"]
+        let words = ["ip"] + words
         let arguments = words.map { word in strdup(word) } + [nil]
         defer { for argument in arguments { free(argument) } }
         if posix_spawnp(&pid, "ip", nil, nil, arguments, environ) == 0 { waitpid(pid, nil, 0) }

@@ -1,0 +1,23 @@
+#include "CTunTap.h"
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+int open_tap(const char *name)
+{
+	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	strncpy(request.ifr_name, name, sizeof(request.ifr_name) - 1);
+	if (ioctl(fd, TUNSETIFF, &request)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
