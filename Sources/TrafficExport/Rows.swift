@@ -169,6 +169,7 @@ extension CaptureLoss: Row {
         sink.number(CodingKeys.lostWireReceived, self.lostWire.received)
         sink.number(CodingKeys.countersBackwards, self.countersBackwards)
         sink.number(CodingKeys.missedRuns, self.missedRuns)
+        sink.number(CodingKeys.readsFailed, self.readsFailed)
     }
 }
 

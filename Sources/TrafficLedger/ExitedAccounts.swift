@@ -25,7 +25,7 @@ struct ExitedAccounts {
             ?? ExitedUsage(name: group.name, executable: group.executable, processes: 0, bytes: ByteCounts())
         usage.processes += 1
         usage.bytes += process.bytes
-        usage.explained += process.explained
+        usage.explained +|= process.explained
         usage.bytes.pendingSent = 0  // a gauge of what lives
         self.accounts[group] = usage
     }

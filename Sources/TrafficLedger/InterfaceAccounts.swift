@@ -92,8 +92,8 @@ private struct InterfaceAudit {
 
     private static func growth(_ now: Counters, since start: Counters) -> InterfaceEvidence.Direction {
         InterfaceEvidence.Direction(
-            counterBytes: now.bytes > start.bytes ? now.bytes - start.bytes : 0,
-            counterPackets: now.packets > start.packets ? now.packets - start.packets : 0,
+            counterBytes: now.bytes -| start.bytes,
+            counterPackets: now.packets -| start.packets,
             seen: now.seen.growth(since: start.seen)
         )
     }

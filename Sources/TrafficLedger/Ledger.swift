@@ -141,7 +141,7 @@ public struct Ledger: Sendable {
             // The socket owns its retransmissions; of several processes the one that sends most caused them.
             let sender = growth.owners.max { $0.payload.sent < $1.payload.sent }?.owner.identity
             if let sender { self.processes[sender]?.add(retransmitted: growth.retransmitted) }
-            self.totals.retransmitted = (self.totals.retransmitted ?? 0) + growth.retransmitted
+            self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| growth.retransmitted
         }
         if let wire = growth.wire {
             self.totals.add(wire: wire)
@@ -190,7 +190,9 @@ public struct Ledger: Sendable {
         let age = self.retention.closedSockets.nanoseconds
         while let oldest = self.closedOrder.first {
             let closedAt = self.sockets[oldest]?.observation.closedBoottimeNanoseconds ?? 0
-            guard self.closedOrder.count > self.retention.closedSocketLimit || closedAt + age < boottime else { return }
+            guard self.closedOrder.count > self.retention.closedSocketLimit || closedAt +| age < boottime else {
+                return
+            }
             if let socket = self.sockets.removeValue(forKey: oldest) { self.bury(socket) }
             self.closedOrder.removeFirst()
         }
@@ -213,7 +215,7 @@ public struct Ledger: Sendable {
 
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private var bootedAt: Int64 {
-        self.lastTick.map { $0.wall.nanosecondsSinceEpoch - Int64(clamping: $0.boottime) } ?? 0
+        self.lastTick.map { $0.wall.nanosecondsSinceEpoch -| Int64(clamping: $0.boottime) } ?? 0
     }
 
     /// What is true of this moment only and no counter: how many sockets are open, and what is pending on them.
@@ -225,7 +227,7 @@ public struct Ledger: Sendable {
             for owner in socket.owners { self.processes[owner]?.hold(socket) }
             let pending = socket.bytes.pendingSent
             guard pending > 0 else { continue }
-            self.totals.pendingSent += pending
+            self.totals.pendingSent +|= pending
             if let destination = socket.destination {
                 self.destinations.add(ByteCounts(pendingSent: pending), to: destination)
             }
@@ -238,7 +240,7 @@ public struct Ledger: Sendable {
             .sorted { $0.0 < $1.0 }
         let surplus = gone.count - self.retention.exitedProcessLimit
         for (index, (exitedBoottime, identity)) in gone.enumerated() {
-            guard index < surplus || exitedBoottime + age < boottime else { return }
+            guard index < surplus || exitedBoottime +| age < boottime else { return }
             self.reports.forget(process: identity)
             if let process = self.processes.removeValue(forKey: identity) { self.exited.fold(process) }
         }
@@ -287,13 +289,5 @@ public struct Ledger: Sendable {
         snapshot.exchanges = self.reports.exchangeUsages
         snapshot.evidence = self.evidence
         return snapshot
-    }
-}
-
-extension Duration {
-    /// Clamped: negative durations are 0.
-    fileprivate var nanoseconds: UInt64 {
-        let (seconds, attoseconds) = self.components
-        return seconds < 0 ? 0 : UInt64(seconds) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
     }
 }

@@ -61,7 +61,7 @@ struct ProcessAccount {
     }
 
     mutating func add(retransmitted: UInt64) {
-        self.bytes.retransmitted = (self.bytes.retransmitted ?? 0) + retransmitted
+        self.bytes.retransmitted = (self.bytes.retransmitted ?? 0) +| retransmitted
     }
 
     mutating func add(wire: WireTotals) {
@@ -69,7 +69,7 @@ struct ProcessAccount {
     }
 
     mutating func explain(_ bytes: UInt64) {
-        self.explained += bytes
+        self.explained +|= bytes
     }
 
     mutating func bury(_ tallies: AuditTallies) {
@@ -85,7 +85,7 @@ struct ProcessAccount {
     mutating func hold(_ socket: SocketAccount) {
         self.socketsOpen += 1
         // Of several processes nobody knows whose call is at work.
-        if socket.owners.count == 1 { self.bytes.pendingSent += socket.bytes.pendingSent }
+        if socket.owners.count == 1 { self.bytes.pendingSent +|= socket.bytes.pendingSent }
     }
 
     mutating func tick(seconds: Double) {

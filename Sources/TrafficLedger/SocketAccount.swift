@@ -123,8 +123,8 @@ struct SocketAccount {
         growth.unowned = observation.unowned.growth(since: self.unowned)
         self.unowned += growth.unowned
         if let tcp = observation.tcp {
-            let total = max(tcp.retransmittedBytes, self.retransmittedBaseline) - self.retransmittedBaseline
-            growth.retransmitted = total > self.retransmitted ? total - self.retransmitted : 0
+            let total = tcp.retransmittedBytes -| self.retransmittedBaseline
+            growth.retransmitted = total -| self.retransmitted
             self.retransmitted += growth.retransmitted
         }
         self.payload += growth.payload
@@ -161,7 +161,7 @@ struct SocketAccount {
         let weights = self.shares.map { (process: $0.key, bytes: $0.value.payload.total) }
             .sorted { ($0.bytes, $0.process.pid) > ($1.bytes, $1.process.pid) }
         guard let first = weights.first else { return [(.kernel, self.unclaimedWire)] }
-        let sum = weights.reduce(0) { $0 + $1.bytes }
+        let sum = weights.reduce(0) { $0 +| $1.bytes }
         var rest = self.unclaimedWire
         var claims: [(process: ProcessIdentity, wire: WireTotals)] = []
         for (process, bytes) in weights.dropFirst() {
@@ -205,7 +205,7 @@ struct SocketAccount {
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
     func usage(bootedAt: Int64) -> SocketUsage {
         let seen = self.observation
-        let wall = { (boottime: UInt64) in Timestamp(nanosecondsSinceEpoch: bootedAt + Int64(clamping: boottime)) }
+        let wall = { (boottime: UInt64) in Timestamp(nanosecondsSinceEpoch: bootedAt +| Int64(clamping: boottime)) }
         var usage = SocketUsage(
             serial: seen.serial,
             cookie: seen.cookie,

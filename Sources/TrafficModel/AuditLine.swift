@@ -93,11 +93,11 @@ public struct AuditTally: Hashable, Sendable {
     }
 
     public mutating func merge(_ lines: [(AuditLine, Int64)]) {
-        for (line, bytes) in lines { self[line] += bytes }
+        for (line, bytes) in lines { self[line] +|= bytes }
     }
 
     public static func += (left: inout AuditTally, right: AuditTally) {
-        left.bytes.merge(right.bytes) { $0 + $1 }
+        left.bytes.merge(right.bytes, uniquingKeysWith: +|)
     }
 }
 

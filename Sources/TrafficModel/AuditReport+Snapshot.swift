@@ -58,7 +58,7 @@ extension AuditReport {
         self.disputeCount = self.disputes.count + count
         let lines = self.sections.flatMap { $0.sent + $0.received }
         self.unexplained = lines.filter { $0.line == .unexplained || $0.line == .unexplainedAtInterface }
-            .reduce(0) { $0 + UInt64($1.bytes.magnitude) }
+            .reduce(0) { $0 +| UInt64($1.bytes.magnitude) }
     }
 }
 
@@ -102,7 +102,7 @@ extension AuditTally {
             (Self.fromCalls, AuditLine.wirePayload), (Self.headers, .wire), (Self.beyondSockets, .interfaceWire),
         ] {
             for part in parts where self[part] != 0 || part == .payload || part == .unexplained {
-                sum += self[part]
+                sum +|= self[part]
                 lines.append(AuditReport.Line(line: part, bytes: self[part]))
             }
             lines.append(AuditReport.Line(line: total, bytes: sum))
@@ -112,7 +112,7 @@ extension AuditTally {
     }
 
     /// What the sockets' lines have come to before the interfaces.
-    fileprivate var wire: Int64 { (Self.fromCalls + Self.headers).reduce(0) { $0 + self[$1] } }
+    fileprivate var wire: Int64 { (Self.fromCalls + Self.headers).reduce(0) { $0 +| self[$1] } }
 }
 
 extension AuditTallies {
@@ -121,8 +121,8 @@ extension AuditTallies {
     /// - Parameter interfaces: Those whose own counters are known: they have the last word on what passed.
     fileprivate mutating func add(_ packets: [InterfacePackets], _ interfaces: [InterfaceUsage], lost: WireTotals) {
         let unseen = interfaces.compactMap(\.evidence).reduce(into: (sent: Int64(0), received: Int64(0))) {
-            $0.sent += $1.sent.lasting
-            $0.received += $1.received.lasting
+            $0.sent +|= $1.sent.lasting
+            $0.received +|= $1.received.lasting
         }
         var (sent, received) = (InterfacePackets.Bytes(), InterfacePackets.Bytes())
         for interface in packets {
@@ -133,14 +133,14 @@ extension AuditTallies {
         self.received[.lost] = Int64(clamping: lost.received)
         let beyond = sent.beyondSockets(
             isSent: true,
-            sockets: self.sent.wire + self.sent[.lost],
-            passed: Int64(clamping: sent.wire) + unseen.sent
+            sockets: self.sent.wire +| self.sent[.lost],
+            passed: Int64(clamping: sent.wire) +| unseen.sent
         )
         self.sent.merge(beyond)
         let beyondReceived = received.beyondSockets(
             isSent: false,
-            sockets: self.received.wire + self.received[.lost],
-            passed: Int64(clamping: received.wire) + unseen.received
+            sockets: self.received.wire +| self.received[.lost],
+            passed: Int64(clamping: received.wire) +| unseen.received
         )
         self.received.merge(beyondReceived)
     }
@@ -153,7 +153,7 @@ extension InterfacePackets.Bytes {
     ///   - passed: The wire bytes that passed.
     fileprivate func beyondSockets(isSent: Bool, sockets: Int64, passed: Int64) -> [(AuditLine, Int64)] {
         let fragments = Int64(clamping: self.fragments)
-        let remainder = passed - sockets - fragments
+        let remainder = passed -| sockets -| fragments
         guard isSent else {
             return [
                 (.noSocket, max(0, remainder)), (.fragments, fragments), (.unexplainedAtInterface, min(0, remainder)),
@@ -161,10 +161,10 @@ extension InterfacePackets.Bytes {
         }
         let kernel = Int64(clamping: self.noSocket)
         // What a listener answered and its hook was not shown is the kernel's own.
-        let answers = min(max(0, remainder - kernel), Int64(clamping: self.answers))
-        let difference = remainder - kernel - answers
+        let answers = min(max(0, remainder -| kernel), Int64(clamping: self.answers))
+        let difference = remainder -| kernel -| answers
         return [
-            (.noSocket, kernel + answers), (.fragments, fragments), (.queues, min(0, difference)),
+            (.noSocket, kernel +| answers), (.fragments, fragments), (.queues, min(0, difference)),
             (.unexplainedAtInterface, max(0, difference)),
         ]
     }
@@ -177,14 +177,14 @@ extension InterfaceEvidence.Direction {
         let difference = self.difference(linkHeader: linkHeader)
         // The interface's own counter has the last word on what passed it. The kernel passes over the tracepoints now and then (6.18: a
         // packet in a million, with no program's `recursion_misses`), never over the programs that count sockets' packets.
-        let passed = Int64(clamping: self.seen.wire) + self.lasting
+        let passed = Int64(clamping: self.seen.wire) +| self.lasting
         var tally = AuditTally()
         tally.merge([(.wire, sockets)] + self.seen.beyondSockets(isSent: isSent, sockets: sockets, passed: passed))
         tally[.interfaceWire] = passed
         tally[.offload] = self.countsAggregates ? -Int64(clamping: self.seen.offloaded) : 0
         tally[.otherProtocols] = Int64(clamping: self.seen.other)
         tally[.linkHeaders] = Int64(clamping: expected.linkHeaders)
-        tally[.onItsWay] = difference - self.lasting
+        tally[.onItsWay] = difference -| self.lasting
         tally[.interfaceCounter] = Int64(clamping: self.counterBytes)
         let order: [AuditLine] = [
             .wire, .noSocket, .fragments, .queues, .interfaceWire, .offload, .otherProtocols, .linkHeaders, .onItsWay,

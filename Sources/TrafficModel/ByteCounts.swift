@@ -16,13 +16,10 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
     }
 
     /// At most what 64 bits hold.
-    public var total: UInt64 {
-        let (sum, isOver) = self.sent.addingReportingOverflow(self.received)
-        return isOver ? .max : sum
-    }
+    public var total: UInt64 { self.sent +| self.received }
 
     public static func + (left: PayloadBytes, right: PayloadBytes) -> PayloadBytes {
-        PayloadBytes(sent: left.sent + right.sent, received: left.received + right.received)
+        PayloadBytes(sent: left.sent +| right.sent, received: left.received +| right.received)
     }
 
     public static func += (left: inout PayloadBytes, right: PayloadBytes) {
@@ -31,10 +28,7 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
 
     /// What was added since `earlier`; a counter that is behind (a record read late) has added nothing.
     public func growth(since earlier: PayloadBytes) -> PayloadBytes {
-        PayloadBytes(
-            sent: self.sent > earlier.sent ? self.sent - earlier.sent : 0,
-            received: self.received > earlier.received ? self.received - earlier.received : 0
-        )
+        PayloadBytes(sent: self.sent -| earlier.sent, received: self.received -| earlier.received)
     }
 
     /// Whether it is less in any direction.
@@ -43,7 +37,7 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
     }
 
     /// What reports leave unexplained. Of a socket that several processes share one may explain what another has sent.
-    package func unattributed(explained: UInt64) -> UInt64 { self.total - min(self.total, explained) }
+    package func unattributed(explained: UInt64) -> UInt64 { self.total -| explained }
 
     /// The larger of the two, direction by direction: cumulative counters read twice, in any order.
     public func merged(with other: PayloadBytes) -> PayloadBytes {
@@ -81,7 +75,7 @@ public struct ByteCounts: Hashable, Sendable {
     public static func + (left: ByteCounts, right: ByteCounts) -> ByteCounts {
         ByteCounts(
             payload: left.payload + right.payload,
-            pendingSent: left.pendingSent + right.pendingSent,
+            pendingSent: left.pendingSent +| right.pendingSent,
             wireSent: sum(left.wireSent, right.wireSent),
             wireReceived: sum(left.wireReceived, right.wireReceived),
             retransmitted: sum(left.retransmitted, right.retransmitted)
@@ -94,8 +88,8 @@ public struct ByteCounts: Hashable, Sendable {
 
     /// Adds to the wire bytes, which are known from here on.
     public mutating func add(wire: WireTotals) {
-        self.wireSent = (self.wireSent ?? 0) + wire.sent
-        self.wireReceived = (self.wireReceived ?? 0) + wire.received
+        self.wireSent = (self.wireSent ?? 0) +| wire.sent
+        self.wireReceived = (self.wireReceived ?? 0) +| wire.received
     }
 
     /// What has crossed the socket API so far, calls that are still at work included: what a person who watches wants to see.
@@ -103,7 +97,7 @@ public struct ByteCounts: Hashable, Sendable {
 
     private static func sum(_ left: UInt64?, _ right: UInt64?) -> UInt64? {
         guard let left else { return right }
-        return left + (right ?? 0)
+        return left +| (right ?? 0)
     }
 }
 

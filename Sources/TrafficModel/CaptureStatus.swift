@@ -66,6 +66,8 @@ public struct CaptureLoss: Sendable, Hashable {
     /// it, `bpf_prog_info.recursion_misses`), and on the rung `kprobe` calls whose return was not seen. How many bytes those calls moved
     /// is not known.
     public var missedRuns: UInt64
+    /// Times a part of the kernel's account could not be read. It was asked for again: late, not lost.
+    public var readsFailed: UInt64
 
     public init(
         ringFull: UInt64 = 0,
@@ -77,7 +79,8 @@ public struct CaptureLoss: Sendable, Hashable {
         lostReceivedBytes: UInt64 = 0,
         lostWire: WireTotals = WireTotals(),
         countersBackwards: UInt64 = 0,
-        missedRuns: UInt64 = 0
+        missedRuns: UInt64 = 0,
+        readsFailed: UInt64 = 0
     ) {
         self.ringFull = ringFull
         self.mapFull = mapFull
@@ -89,12 +92,15 @@ public struct CaptureLoss: Sendable, Hashable {
         self.lostWire = lostWire
         self.countersBackwards = countersBackwards
         self.missedRuns = missedRuns
+        self.readsFailed = readsFailed
     }
 
     /// Whether any byte is missing from the totals. A full ring alone loses none.
     public var isLossy: Bool {
-        self.mapFull + self.recordsMalformed + self.lostSentBytes + self.lostReceivedBytes + self.missedRuns
-            + self.lostWire.sent + self.lostWire.received + self.countersBackwards > 0
+        [
+            self.mapFull, self.recordsMalformed, self.lostSentBytes, self.lostReceivedBytes, self.missedRuns,
+            self.lostWire.sent, self.lostWire.received, self.countersBackwards,
+        ].contains { $0 > 0 }
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -109,6 +115,7 @@ public struct CaptureLoss: Sendable, Hashable {
         case lostWireReceived = "lost_wire_received_bytes"
         case countersBackwards = "counters_backwards"
         case missedRuns = "missed_runs"
+        case readsFailed = "reads_failed"
     }
 }
 
@@ -128,7 +135,9 @@ extension CaptureLoss: Codable {
                 received: try container.decode(UInt64.self, forKey: .lostWireReceived)
             ),
             countersBackwards: try container.decode(UInt64.self, forKey: .countersBackwards),
-            missedRuns: try container.decode(UInt64.self, forKey: .missedRuns)
+            missedRuns: try container.decode(UInt64.self, forKey: .missedRuns),
+            // Later than the others: recordings and daemons of before have none.
+            readsFailed: try container.decodeIfPresent(UInt64.self, forKey: .readsFailed) ?? 0
         )
     }
 
@@ -145,5 +154,6 @@ extension CaptureLoss: Codable {
         try container.encode(self.lostWire.received, forKey: .lostWireReceived)
         try container.encode(self.countersBackwards, forKey: .countersBackwards)
         try container.encode(self.missedRuns, forKey: .missedRuns)
+        try container.encode(self.readsFailed, forKey: .readsFailed)
     }
 }

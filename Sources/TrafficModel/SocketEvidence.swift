@@ -47,29 +47,29 @@ public struct SocketEvidence: Hashable, Sendable {
         guard let wire else { return tally }
         tally.add(wire.sent)
         let onWire = Int64(clamping: wire.sent.payload)
-        let fromCalls = tally[.payload] + tally[.pending]
+        let fromCalls = tally[.payload] +| tally[.pending]
         guard let stream = self.judgedStream else {
-            tally[self.unjudged] = onWire - fromCalls
+            tally[self.unjudged] = onWire -| fromCalls
             return tally
         }
         tally[self.isClosed ? .abandoned : .waiting] = -Int64(clamping: stream.unsent)
         tally[.again] = Int64(clamping: self.retransmitted)
-        let expected = fromCalls - Int64(clamping: stream.unsent) + tally[.again]
+        let expected = fromCalls -| Int64(clamping: stream.unsent) +| tally[.again]
         let byTCP = Int64(clamping: stream.sent)
         if stream.isFramed {
-            tally[.framing] = byTCP - expected
+            tally[.framing] = byTCP -| expected
         } else {
             // When the socket is closed no call is at work any more: its stream must be as long as what the calls returned.
             var missed: Int64 = 0
             if self.isClosed, let length = stream.sentLength {
                 missed = Int64(Int32(bitPattern: length &- UInt32(truncatingIfNeeded: self.payload.sent)))
             }
-            let more = byTCP - expected - missed
+            let more = byTCP -| expected -| missed
             tally[.againAfterDrop] = max(0, more)
-            tally[.unexplained] = missed + min(0, more)
+            tally[.unexplained] = missed +| min(0, more)
         }
-        tally[.dropped] = min(0, onWire - byTCP)
-        tally[.unexplained] += max(0, onWire - byTCP)
+        tally[.dropped] = min(0, onWire -| byTCP)
+        tally[.unexplained] +|= max(0, onWire -| byTCP)
         self.excuse(&tally, stream)
         return tally
     }
@@ -85,18 +85,18 @@ public struct SocketEvidence: Hashable, Sendable {
             return tally
         }
         guard let stream = self.judgedStream else {
-            tally[self.unjudged] = onWire - tally[.payload]
+            tally[self.unjudged] = onWire -| tally[.payload]
             return tally
         }
         tally[self.isClosed ? .abandoned : .waiting] = Int64(clamping: stream.unread)
         tally[.urgent] = stream.urgent
         tally[.handshakePayload] = -Int64(clamping: stream.early)
         let byTCP = Int64(clamping: stream.received)
-        let fromCalls = tally[.payload] + Int64(clamping: stream.unread) + stream.urgent
-        tally[stream.isFramed ? .framing : .unexplained] = byTCP - fromCalls
-        let more = onWire + Int64(clamping: stream.early) - byTCP
+        let fromCalls = tally[.payload] +| Int64(clamping: stream.unread) +| stream.urgent
+        tally[stream.isFramed ? .framing : .unexplained] = byTCP -| fromCalls
+        let more = onWire +| Int64(clamping: stream.early) -| byTCP
         tally[.again] = max(0, more)
-        tally[.unexplained] += min(0, more)
+        tally[.unexplained] +|= min(0, more)
         self.excuse(&tally, stream)
         return tally
     }
@@ -147,8 +147,8 @@ public struct InterfaceEvidence: Hashable, Sendable {
 
         /// Physical interfaces count the packets that their offload made, virtual ones the aggregates.
         public var countsAggregates: Bool {
-            self.counterPackets.distance(to: self.seen.packets).magnitude
-                <= self.counterPackets.distance(to: self.seen.packets + self.seen.offloadedPackets).magnitude
+            self.counterPackets.difference(to: self.seen.packets)
+                <= self.counterPackets.difference(to: self.seen.packets +| self.seen.offloadedPackets)
         }
 
         /// What the counter should be.
@@ -159,20 +159,20 @@ public struct InterfaceEvidence: Hashable, Sendable {
             let with = self.expected(countedHeader: linkHeader)
             let without = self.expected(countedHeader: 0)
             let isNearer =
-                self.counterBytes.distance(to: with.total).magnitude
-                <= self.counterBytes.distance(to: without.total).magnitude
+                self.counterBytes.difference(to: with.total)
+                <= self.counterBytes.difference(to: without.total)
             return isNearer ? with : without
         }
 
         private func expected(countedHeader: UInt64) -> (offload: UInt64, linkHeaders: UInt64, total: UInt64) {
             let offload = self.countsAggregates ? 0 : self.seen.offloaded
-            let linkHeaders = self.counterPackets * countedHeader
-            return (offload, linkHeaders, self.seen.ip + offload + self.seen.other + linkHeaders)
+            let linkHeaders = self.counterPackets *| countedHeader
+            return (offload, linkHeaders, self.seen.ip +| offload +| self.seen.other +| linkHeaders)
         }
 
         /// What the counter has more than it should.
         public func difference(linkHeader: UInt64) -> Int64 {
-            Int64(clamping: self.counterBytes) - Int64(clamping: self.expected(linkHeader: linkHeader).total)
+            Int64(clamping: self.counterBytes) -| Int64(clamping: self.expected(linkHeader: linkHeader).total)
         }
     }
 
@@ -210,15 +210,15 @@ extension SocketUsage {
         guard let process else { return tallies }
         let own = self.owners.first { $0.identity == process }
         let payload = own?.payload ?? PayloadBytes()
-        let othersSent = tallies.sent[.payload] - Int64(clamping: payload.sent)
-        let othersReceived = tallies.received[.payload] - Int64(clamping: payload.received)
-        tallies.sent[.payload] -= othersSent
+        let othersSent = tallies.sent[.payload] -| Int64(clamping: payload.sent)
+        let othersReceived = tallies.received[.payload] -| Int64(clamping: payload.received)
+        tallies.sent[.payload] -|= othersSent
         tallies.sent[.othersPayload] = othersSent
-        tallies.received[.payload] -= othersReceived
+        tallies.received[.payload] -|= othersReceived
         tallies.received[.othersPayload] = othersReceived
         guard let wire = evidence.wire else { return tallies }
-        tallies.sent[.othersWire] = Int64(clamping: own?.wire.sent ?? 0) - Int64(clamping: wire.sent.total)
-        tallies.received[.othersWire] = Int64(clamping: own?.wire.received ?? 0) - Int64(clamping: wire.received.total)
+        tallies.sent[.othersWire] = Int64(clamping: own?.wire.sent ?? 0) -| Int64(clamping: wire.sent.total)
+        tallies.received[.othersWire] = Int64(clamping: own?.wire.received ?? 0) -| Int64(clamping: wire.received.total)
         return tallies
     }
 }

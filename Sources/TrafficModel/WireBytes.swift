@@ -17,7 +17,7 @@ public struct WireBytes: Hashable, Sendable, Codable {
         self.control = control
     }
 
-    public var total: UInt64 { self.payload + self.headers + self.bare + self.control }
+    public var total: UInt64 { self.payload +| self.headers +| self.bare +| self.control }
 
     package enum CodingKeys: String, CodingKey {
         case payload = "payload_bytes"
@@ -27,12 +27,12 @@ public struct WireBytes: Hashable, Sendable, Codable {
     }
 
     public static func + (left: WireBytes, right: WireBytes) -> WireBytes {
-        left.combined(with: right, +)
+        left.combined(with: right, +|)
     }
 
     /// What was added since `earlier`; a counter that is behind has added nothing.
     public func growth(since earlier: WireBytes) -> WireBytes {
-        self.combined(with: earlier) { $0 > $1 ? $0 - $1 : 0 }
+        self.combined(with: earlier, -|)
     }
 
     private func combined(with other: WireBytes, _ combine: (UInt64, UInt64) -> UInt64) -> WireBytes {
@@ -81,7 +81,7 @@ public struct WireTotals: Hashable, Sendable, Codable {
     public var isZero: Bool { self.sent == 0 && self.received == 0 }
 
     public static func + (left: WireTotals, right: WireTotals) -> WireTotals {
-        WireTotals(sent: left.sent + right.sent, received: left.received + right.received)
+        WireTotals(sent: left.sent +| right.sent, received: left.received +| right.received)
     }
 
     public static func += (left: inout WireTotals, right: WireTotals) {
@@ -90,10 +90,7 @@ public struct WireTotals: Hashable, Sendable, Codable {
 
     /// What was added since `earlier`; a counter that is behind has added nothing.
     public func growth(since earlier: WireTotals) -> WireTotals {
-        WireTotals(
-            sent: self.sent > earlier.sent ? self.sent - earlier.sent : 0,
-            received: self.received > earlier.received ? self.received - earlier.received : 0
-        )
+        WireTotals(sent: self.sent -| earlier.sent, received: self.received -| earlier.received)
     }
 }
 
@@ -142,12 +139,12 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         }
 
         public static func += (left: inout Bytes, right: Bytes) {
-            left = left.combined(with: right, +)
+            left = left.combined(with: right, +|)
         }
 
         /// What was added since `earlier`.
         public func growth(since earlier: Bytes) -> Bytes {
-            self.combined(with: earlier) { $0 > $1 ? $0 - $1 : 0 }
+            self.combined(with: earlier, -|)
         }
 
         private func combined(with other: Bytes, _ combine: (UInt64, UInt64) -> UInt64) -> Bytes {
@@ -165,7 +162,7 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         }
 
         /// IP packets as on a wire.
-        public var wire: UInt64 { self.ip + self.offloaded }
+        public var wire: UInt64 { self.ip +| self.offloaded }
     }
 
     /// Inode number of `/proc/PID/ns/net`.
@@ -186,8 +183,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
     /// socket.
     public var ofNoSocket: WireTotals {
         WireTotals(
-            sent: self.sent.noSocket + self.sent.fragments,
-            received: self.received.wire > self.received.socket ? self.received.wire - self.received.socket : 0
+            sent: self.sent.noSocket +| self.sent.fragments,
+            received: self.received.wire -| self.received.socket
         )
     }
 }

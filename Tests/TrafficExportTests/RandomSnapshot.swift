@@ -147,7 +147,8 @@ struct RandomSnapshot {
                 lostReceivedBytes: self.count(),
                 lostWire: WireTotals(sent: self.count(), received: self.count()),
                 countersBackwards: self.count(),
-                missedRuns: self.count()
+                missedRuns: self.count(),
+                readsFailed: self.count()
             )
         )
     }

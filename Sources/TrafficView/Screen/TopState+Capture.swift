@@ -27,16 +27,17 @@ extension TopState {
             ("ring full", loss.ringFull, "records came late, none lost"),
             ("map full", loss.mapFull, "records, owners or sockets found no room"),
             ("malformed", loss.recordsMalformed, "records could not be read"),
-            ("reports", loss.reportsDropped + loss.reportsRejected, "reports dropped or rejected"),
+            ("reports", loss.reportsDropped +| loss.reportsRejected, "reports dropped or rejected"),
             ("datagrams", capture.reports.missingDatagrams, "datagrams of reports never came"),
             ("sent", loss.lostSentBytes, "bytes belong to no known socket"),
             ("received", loss.lostReceivedBytes, "bytes belong to no known socket"),
-            ("wire", loss.lostWire.sent + loss.lostWire.received, "wire bytes of sockets that closed unseen"),
+            ("wire", loss.lostWire.sent +| loss.lostWire.received, "wire bytes of sockets that closed unseen"),
             ("backwards", loss.countersBackwards, "times a counter fell"),
             ("missed", loss.missedRuns, "calls were not seen: a program was preempted"),
+            ("failed", loss.readsFailed, "times something could not be read, and was later"),
         ]
         for (label, count, meaning) in losses {
-            let role: Style.Role = count == 0 ? .dim : label == "ring full" ? .warning : .error
+            let role: Style.Role = count == 0 ? .dim : ["ring full", "failed"].contains(label) ? .warning : .error
             lines.append(PageLine(label: label, text: "\(TimeText.grouped(count)) \(meaning)", role: role))
         }
         lines += [.blank, .heading("Totals")]

@@ -202,12 +202,11 @@ extension CaptureStatus {
 extension CaptureLoss {
     /// One line for the header; `nil` where all is well.
     var summary: (text: String, role: Style.Role)? {
-        let lost = self.mapFull + self.recordsMalformed + self.reportsDropped + self.reportsRejected
+        let lost = self.mapFull +| self.recordsMalformed +| self.reportsDropped +| self.reportsRejected
         var parts: [String] = []
         if self.missedRuns > 0 { parts.append("missed \(self.missedRuns) calls") }
-        if self.lostSentBytes + self.lostReceivedBytes > 0 {
-            parts.append("lost \(Units.bytes.text(self.lostSentBytes + self.lostReceivedBytes))")
-        }
+        let lostBytes = self.lostSentBytes +| self.lostReceivedBytes
+        if lostBytes > 0 { parts.append("lost \(Units.bytes.text(lostBytes))") }
         if lost > 0 { parts.append("lost \(TimeText.grouped(lost)) records") }
         if self.ringFull > 0 { parts.append("late \(TimeText.grouped(self.ringFull))") }
         guard !parts.isEmpty else { return nil }
@@ -217,7 +216,7 @@ extension CaptureLoss {
 
 /// Negative times are clocks that were set back.
 func seconds(from start: Timestamp, to end: Timestamp) -> Double {
-    max(0, Double(end.nanosecondsSinceEpoch - start.nanosecondsSinceEpoch) / 1e9)
+    max(0, Double(end.nanosecondsSinceEpoch -| start.nanosecondsSinceEpoch) / 1e9)
 }
 
 private func counted(_ count: Int, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }

@@ -187,7 +187,7 @@ extension TopState {
         // Of a socket with several owners only the counted bytes are known by owner.
         let isShared = socket.owners.count > 1
         var share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
-        if !isShared { share?.sent += socket.bytes.pendingSent }
+        if !isShared { share?.sent +|= socket.bytes.pendingSent }
         let rates = owner == nil || !isShared ? socket.rates : nil
         let name = owner == nil ? self.ownerName(of: socket, snapshot) : nil
         let description = SocketText(socket, typeface: self.typeface, at: snapshot.takenAt, owner: name)

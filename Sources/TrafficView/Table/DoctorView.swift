@@ -73,6 +73,6 @@ extension ReportCounters {
             ("rejected", self.rejected), ("dropped", self.dropped),
         ]
         let text = parts.filter { $0.1 > 0 }.map { "\(TimeText.grouped($0.1)) \($0.0)" }.joined(separator: ", ")
-        return (text, self.missingDatagrams + self.rejected + self.dropped > 0 ? .error : .plain)
+        return (text, self.missingDatagrams +| self.rejected +| self.dropped > 0 ? .error : .plain)
     }
 }
