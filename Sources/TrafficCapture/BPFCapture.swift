@@ -30,6 +30,10 @@ public final class BPFCapture: CaptureSource {
     private var lastLoss = CaptureLoss()
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
+    private let reads = ReadFailures()
+    /// A walk through all open files takes as long as users have files open; who has many shall not keep the daemon at it.
+    private var adoptRestsUntil: UInt64 = 0
+    private static let adoptRestFactor: UInt64 = 19
     /// Sockets whose last word came while the `owners` map still had something of them.
     private var closedSockets: Set<UInt64> = []
 
@@ -88,7 +92,7 @@ public final class BPFCapture: CaptureSource {
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
-        self.interfaces = try InterfaceReader(packets: rung.seesPackets ? rung.object.map("interfaces") : nil)
+        self.interfaces = InterfaceReader(packets: rung.seesPackets ? try rung.object.map("interfaces") : nil)
         self.loss = try rung.object.map("loss")
         self.told = try rung.object.map(".data.told")
         self.leavesProgramsOut = !faults.leftOut.isEmpty
@@ -106,31 +110,49 @@ public final class BPFCapture: CaptureSource {
 
     public var wakeDescriptor: Int32? { self.ringDescriptor }
 
+    public var readFailures: [ReadFailure] { self.reads.current }
+
     public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        try self.ring.drain { record in self.decode(record, emit) }
+        self.reads.attempt("closed") { () throws(CaptureError) in
+            try self.ring.drain { record in self.decode(record, emit) }
+        }
     }
 
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        if self.sawUnowned {
-            // A connection that was accepted and is idle: its process shows by holding it.
-            self.sawUnowned = false
-            try self.adoptLink.iterate("adopt_held_sockets") { _ in }
-        }
+        self.reads.beginSweep()
+        self.adoptHeldSockets()
         self.frameSockets.beginSweep()
-        let census = try self.sweepSockets(emit)
+        var census: Set<UInt64>?
+        let isSwept = self.reads.attempt("sweep_sockets") { () throws(CaptureError) in
+            census = try self.sweepSockets(emit)
+        }
         // After the sweep: a socket that closed in between has its larger, final totals here.
         try self.drain(emit)
-        try self.takeDeferred(emit)
+        self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
         if let census { emit(.census(census)) }
         // A probe sees the end on `kprobe`, whose sweep passes over what has not changed.
-        for closed in self.status.rung == .kprobe ? [] : self.frameSockets.endSweep() {
+        for closed in self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep() {
             if closed.isShared { self.closedSockets.insert(closed.serial) }
             emit(.socket(closed))
         }
-        try self.takeOwners(emit)
-        try self.takeNames(emit)
-        try self.interfaces.read(emit)
-        try self.takeLoss(emit)
+        self.reads.attempt("owners") { () throws(CaptureError) in try self.takeOwners(emit) }
+        self.reads.attempt("executed") { () throws(CaptureError) in try self.takeNames(emit) }
+        self.reads.attempt("interfaces") { () throws(CaptureError) in try self.interfaces.read(emit) }
+        self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
+        self.status.blindSpots = self.rung.blindSpots + self.reads.blindSpots
+        try self.reads.endSweep()
+    }
+
+    /// A connection that was accepted and is idle: its process shows by holding it.
+    private func adoptHeldSockets() {
+        guard self.sawUnowned, MonotonicClock.nanoseconds() >= self.adoptRestsUntil else { return }
+        let begin = MonotonicClock.threadNanoseconds()
+        let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
+            try self.adoptLink.iterate("adopt_held_sockets") { _ in }
+        }
+        let cost = MonotonicClock.threadNanoseconds() - begin
+        self.adoptRestsUntil = MonotonicClock.nanoseconds() + cost * Self.adoptRestFactor
+        self.sawUnowned = !isDone
     }
 
     /// - Returns: The serials of all sockets, now and then, and where the kernel has missed calls since they were last asked for: one of them
@@ -144,26 +166,28 @@ public final class BPFCapture: CaptureSource {
             self.sweepsUntilCensus = Self.sweepsBetweenCensuses
         }
         let isCensus = self.status.rung != .kprobe && (self.leavesProgramsOut || self.censusesDue > 0)
-        if isCensus {
-            self.censusesDue -= 1
-            self.missedAtLastCensus = missed
-            try self.tell(reportAll: true)
-        }
+        if isCensus { try self.tell(reportAll: true) }
         var serials: Set<UInt64> = []
         var records = RecordSplitter()
-        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
-            records.split(piece) { record in
-                self.decode(record) { event in
-                    if case .socket(let socket) = event {
-                        if isCensus { serials.insert(socket.serial) }
-                        self.frameSockets.sweep(socket)
+        let sweep = Result { () throws(CaptureError) in
+            try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
+                records.split(piece) { record in
+                    self.decode(record) { event in
+                        if case .socket(let socket) = event {
+                            if isCensus { serials.insert(socket.serial) }
+                            self.frameSockets.sweep(socket)
+                        }
+                        emit(event)
                     }
-                    emit(event)
                 }
             }
         }
+        if isCensus { try self.tell() }
+        // Of a walk that broke off nobody's absence says anything.
+        try sweep.get()
         guard isCensus else { return nil }
-        try self.tell()
+        self.censusesDue -= 1
+        self.missedAtLastCensus = missed
         return serials
     }
 
@@ -255,13 +279,17 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var loss = CaptureLoss(recordsMalformed: self.malformed, missedRuns: try self.rung.links.missedRuns())
+        var loss = CaptureLoss(
+            recordsMalformed: self.malformed,
+            missedRuns: try self.rung.links.missedRuns(),
+            readsFailed: self.reads.count
+        )
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
-            loss.missedRuns += cpu.returns_missed
-            loss.ringFull += cpu.closed_deferred + cpu.closed_lost
-            loss.mapFull += cpu.closed_lost + cpu.owners_lost + cpu.sockets_lost + cpu.interfaces_lost
-            loss.lostSentBytes += cpu.lost_sent_bytes
-            loss.lostReceivedBytes += cpu.lost_received_bytes
+            loss.missedRuns +|= cpu.returns_missed
+            loss.ringFull +|= cpu.closed_deferred +| cpu.closed_lost
+            loss.mapFull +|= cpu.closed_lost +| cpu.owners_lost +| cpu.sockets_lost +| cpu.interfaces_lost
+            loss.lostSentBytes +|= cpu.lost_sent_bytes
+            loss.lostReceivedBytes +|= cpu.lost_received_bytes
             loss.lostWire += WireTotals(sent: cpu.lost_wire_sent_bytes, received: cpu.lost_wire_received_bytes)
         }
         if loss != self.lastLoss {

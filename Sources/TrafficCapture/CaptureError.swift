@@ -35,18 +35,20 @@ extension CaptureError: CustomStringConvertible {
 
 /// The one place that reads `errno`.
 ///
+/// - Parameter number: An `errno` after which `body` is called again, as it is after `EINTR`.
 /// - Throws: ``CaptureError/system(call:object:errno:)`` where `body` returns a negative number.
 @discardableResult
 package func check<Result: FixedWidthInteger & SignedInteger>(
     _ call: String,
     _ object: @autoclosure () -> String = "",
+    goingOnAfter number: Int32 = EINTR,
     _ body: () -> Result
 ) throws(CaptureError) -> Result {
     while true {
         let result = body()
         if result >= 0 { return result }
-        let number = errno
-        if number == EINTR { continue }
-        throw .system(call: call, object: object(), errno: number)
+        let found = errno
+        if found == EINTR || found == number { continue }
+        throw .system(call: call, object: object(), errno: found)
     }
 }

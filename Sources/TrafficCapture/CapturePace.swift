@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Synchronization
+import TrafficModel
 
 /// Says when to do what: drain when the kernel asks for it, sweep once per interval, stop when told.
 public final class CapturePace {
@@ -45,8 +46,7 @@ public final class CapturePace {
         self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
         self.stopper = stopper
         self.inbox = inbox
-        let (seconds, attoseconds) = interval.components
-        self.intervalNanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000)
+        self.intervalNanoseconds = interval.nanoseconds
         self.clock = clock
         self.nextSweep = clock() + self.intervalNanoseconds
         try self.watch(stopper.descriptor, events: EPOLLIN.rawValue)

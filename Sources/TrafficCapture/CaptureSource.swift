@@ -11,10 +11,15 @@ public protocol CaptureSource: AnyObject {
     /// To learn what the capture's programs cost. `nil` for a rung without programs.
     func programMeter() throws(CaptureError) -> ProgramMeter?
 
+    /// What could not be read when it was last tried.
+    var readFailures: [ReadFailure] { get }
+
     /// Takes what the kernel told of its own accord (closed sockets). Cheap.
     func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 
-    /// Takes everything that changed since the last sweep.
+    /// Takes everything that changed since the last sweep. A part that can't be read costs no other, and is tried again at the next sweep.
+    ///
+    /// - Throws: Where no part at all could be read.
     func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 }
 

@@ -18,7 +18,10 @@ package struct FileHandle: ~Copyable {
         close(self.descriptor)
     }
 
-    /// Reads to the end, `chunk` bytes at a time, and hands each piece to `body`.
+    /// Reads to the end, `chunk` bytes at a time, and hands each piece to `body`. Waits where the descriptor is one that waits.
+    ///
+    /// `EAGAIN` is no end: an iterator of BPF breaks off after a million objects of which nothing was written, and goes on from there at the
+    /// next read (`MAX_ITER_OBJECTS` in bpf_seq_read()).
     package borrowing func readAll(
         chunk: Int,
         name: String,
@@ -27,7 +30,9 @@ package struct FileHandle: ~Copyable {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: chunk, alignment: 8)
         defer { buffer.deallocate() }
         while true {
-            let count = try check("read", name) { read(self.descriptor, buffer.baseAddress, chunk) }
+            let count = try check("read", name, goingOnAfter: EAGAIN) {
+                read(self.descriptor, buffer.baseAddress, chunk)
+            }
             if count == 0 { return }
             try body(RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[0..<count])))
         }

@@ -5,10 +5,14 @@ public import TrafficModel
 /// from their first byte on.
 public struct HostAddressWatch {
     private static let periodNanoseconds: UInt64 = 10_000_000_000
-    /// How much longer than the asking took it is not asked again for what it did not explain (a transparent proxy's socket has a
+    /// How many times as long as the asking took it is not asked again for what it did not explain (a transparent proxy's socket has a
     /// stranger's address, and a container may be gone already): a hundredth of the time at most.
-    private static let restFactor: UInt64 = 99
-    private static let vainLimit = 4_096
+    private static let restFactor: UInt64 = 100
+    /// The same for what nobody has asked for yet: a fifth of the time. Anybody may bind to any number of addresses that nobody has
+    /// (IP_FREEBIND, ip(7)).
+    private static let newsRestFactor: UInt64 = 5
+    /// How many signs, and how many of those in vain, are remembered.
+    private static let signLimit = 4_096
 
     /// What shows that there is more than is known.
     private enum Sign: Hashable {
@@ -23,6 +27,7 @@ public struct HostAddressWatch {
     private var vain: Set<Sign> = []
     private var nextPeriod: UInt64 = 0
     private var restsUntil: UInt64 = 0
+    private var restsFromNewsUntil: UInt64 = 0
 
     public init() {
         self.init(reading: HostAddresses.read)
@@ -34,6 +39,7 @@ public struct HostAddressWatch {
 
     /// Cheap: looks at a socket's own address and namespace.
     public mutating func notice(_ observation: SocketObservation) {
+        guard self.signs.count < Self.signLimit else { return }
         let namespace = observation.networkNamespace
         if namespace != 0 && !self.known.namespaces.contains(namespace) { self.signs.insert(.namespace(namespace)) }
         let address = observation.local.address
@@ -55,13 +61,16 @@ public struct HostAddressWatch {
         processorTime: () -> UInt64
     ) throws(CaptureError) -> CaptureEvent? {
         let time = now()
-        let isAsked = !self.signs.isEmpty && (time >= self.restsUntil || !self.signs.isSubset(of: self.vain))
+        let hasNews = time >= self.restsFromNewsUntil && !self.signs.isSubset(of: self.vain)
+        let isAsked = hasNews || time >= self.restsUntil && !self.signs.isEmpty
         guard isAsked || time >= self.nextPeriod else { return nil }
         self.nextPeriod = time + Self.periodNanoseconds
         let begin = processorTime()
         let result = Result { () throws(CaptureError) in try self.read() }
-        self.restsUntil = time + (processorTime() - begin) * Self.restFactor
-        if self.vain.count > Self.vainLimit { self.vain = [] }
+        let cost = processorTime() -| begin
+        self.restsUntil = time +| cost *| Self.restFactor
+        self.restsFromNewsUntil = time +| cost *| Self.newsRestFactor
+        if self.vain.count > Self.signLimit { self.vain = [] }
         self.vain.formUnion(self.signs)
         self.signs = []
         let found = try result.get()

@@ -19,13 +19,13 @@ package struct HostAddresses: Sendable, Hashable {
     package static func read() throws(CaptureError) -> HostAddresses {
         var result = HostAddresses()
         try NetworkNamespaces.forEach { () throws(CaptureError) in
-            // The socket goes at once: it would keep a container's namespace, and the interfaces in it, for as long as it is open.
-            guard let netlink = try? NetlinkSocket(family: NETLINK_ROUTE, name: "rtnetlink") else { return }
-            var found: Set<InternetAddress> = []
-            let complete: Void? = try? netlink.dump(Request()) { bytes throws(CaptureError) in
-                try HostAddresses.parse(bytes, into: &found)
+            let empty: Set<InternetAddress> = []
+            let found = try? Netlink.list(family: NETLINK_ROUTE, name: "rtnetlink", Request(), into: empty) {
+                bytes,
+                addresses throws(CaptureError) in
+                try HostAddresses.parse(bytes, into: &addresses)
             }
-            guard complete != nil else { return }
+            guard let found else { return }
             result.addresses.formUnion(found)
             if let inode = ProcessDirectory.networkNamespace(task: "thread-self") { result.namespaces.insert(inode) }
         }

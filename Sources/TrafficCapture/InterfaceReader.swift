@@ -7,9 +7,9 @@ struct InterfaceReader: ~Copyable {
     private let packets: BPFMap?
     private let interfaces: NetworkInterfaces
 
-    init(packets: BPFMap?) throws(CaptureError) {
+    init(packets: BPFMap?) {
         self.packets = packets
-        self.interfaces = try NetworkInterfaces()
+        self.interfaces = NetworkInterfaces()
     }
 
     /// Both of one moment, so that they can be compared: no packet passes between the two looks at ours. Under load that may not be had.

@@ -197,6 +197,6 @@ struct BPFLinks: ~Copyable {
             let name = program.name.replacing("_twin", with: "")
             missed[name] = missed[name].map { min($0, own) } ?? own
         }
-        return missed.values.reduce(0, +)
+        return missed.values.reduce(0, +|)
     }
 }

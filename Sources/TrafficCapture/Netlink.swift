@@ -1,40 +1,72 @@
 import CLinux
 import Glibc
 
-/// A netlink socket (netlink(7)) to ask the kernel for lists.
-struct NetlinkSocket: ~Copyable {
-    private let handle: FileHandle
-    /// For messages of errors.
-    private let name: String
+/// Asks the kernel for lists (netlink(7)).
+enum Netlink {
+    private static let attempts = 5
 
-    /// Opens it in the calling thread's network namespace; it stays there, and keeps that namespace from going away.
-    init(family: Int32, name: String) throws(CaptureError) {
-        self.name = name
-        self.handle = FileHandle(
+    /// Asks in the calling thread's network namespace. Where the list changed while it was read, or the kernel had no room for it, it is asked
+    /// for again, a few times.
+    ///
+    /// A socket of its own each time: it would keep the namespace, and what of an earlier answer nobody read would be taken for this one's.
+    ///
+    /// - Parameters:
+    ///   - family: `NETLINK_ROUTE` and so on.
+    ///   - name: For messages of errors.
+    ///   - request: A whole message: a `nlmsghdr` with `NLM_F_DUMP` and what follows it.
+    ///   - empty: What each attempt begins with.
+    ///   - take: Gets what one `recv` gave, any number of messages, and says whether the list is complete.
+    /// - Throws: ``CaptureError``; `EINTR` where the list changed each time.
+    static func list<Items>(
+        family: Int32,
+        name: String,
+        _ request: some BitwiseCopyable,
+        into empty: Items,
+        _ take: (RawSpan, inout Items) throws(CaptureError) -> Bool
+    ) throws(CaptureError) -> Items {
+        var attempt = 1
+        while true {
+            do throws(CaptureError) {
+                var items = empty
+                try self.dump(family: family, name: name, request) { bytes throws(CaptureError) in
+                    try take(bytes, &items)
+                }
+                return items
+            } catch {
+                guard attempt < Self.attempts, error.passes else { throw error }
+                attempt += 1
+            }
+        }
+    }
+
+    private static func dump(
+        family: Int32,
+        name: String,
+        _ request: some BitwiseCopyable,
+        _ take: (RawSpan) throws(CaptureError) -> Bool
+    ) throws(CaptureError) {
+        let handle = FileHandle(
             owning: try check("socket", name) {
                 socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), family)
             }
         )
-    }
-
-    /// - Parameters:
-    ///   - request: A whole message: a `nlmsghdr` with `NLM_F_DUMP` and what follows it.
-    ///   - take: Gets what one `recv` gave, any number of messages, and says whether the dump is complete.
-    func dump(
-        _ request: some BitwiseCopyable,
-        _ take: (RawSpan) throws(CaptureError) -> Bool
-    ) throws(CaptureError) {
-        try check("send", self.name) {
-            withUnsafeBytes(of: request) { send(self.handle.descriptor, $0.baseAddress, $0.count, 0) }
+        try check("send", name) {
+            withUnsafeBytes(of: request) { send(handle.descriptor, $0.baseAddress, $0.count, 0) }
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 8)
         defer { buffer.deallocate() }
         while true {
-            let count = try check("recv", self.name) {
-                recv(self.handle.descriptor, buffer.baseAddress, buffer.count, 0)
-            }
+            let count = try check("recv", name) { recv(handle.descriptor, buffer.baseAddress, buffer.count, 0) }
             if try take(RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[0..<count]))) { return }
         }
+    }
+}
+
+extension CaptureError {
+    /// Whether the same request may succeed at once.
+    fileprivate var passes: Bool {
+        guard case .system(_, _, let number) = self else { return false }
+        return [EINTR, EAGAIN, EBUSY, ENOBUFS, ENOMEM].contains(number)
     }
 }
 
@@ -56,6 +88,10 @@ enum NetlinkMessages {
             let length = Int(header.nlmsg_len)
             guard length >= headerSize, length <= bytes.byteCount - offset else {
                 throw .malformed("netlink message of \(length) bytes in \(bytes.byteCount - offset)")
+            }
+            // The list changed between two parts of it: something may be missing, or twice in it.
+            guard header.nlmsg_flags & UInt16(NLM_F_DUMP_INTR) == 0 else {
+                throw .system(call: "dump", object: name, errno: EINTR)
             }
             let payload = bytes.extracting(offset + headerSize..<offset + length)
             switch Int32(header.nlmsg_type) {

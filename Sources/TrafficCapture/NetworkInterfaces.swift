@@ -2,22 +2,22 @@ import CLinux
 package import TrafficModel
 
 /// The interfaces of the daemon's own network namespace with their own counters (rtnetlink(7), `RTM_GETLINK`).
-package struct NetworkInterfaces: ~Copyable {
-    private let netlink: NetlinkSocket
-    private let networkNamespace: UInt32?
+package struct NetworkInterfaces {
+    /// Inode number.
+    package let networkNamespace: UInt32?
 
-    /// Opens a netlink socket in the calling thread's network namespace; it stays there.
-    package init() throws(CaptureError) {
-        self.netlink = try NetlinkSocket(family: NETLINK_ROUTE, name: "rtnetlink")
+    package init() {
         self.networkNamespace = ProcessDirectory.networkNamespace(task: "thread-self")
     }
 
+    /// To be called in the namespace in which it was made.
     package func read() throws(CaptureError) -> [InterfaceUsage] {
-        var usages: [InterfaceUsage] = []
-        try self.netlink.dump(Request()) { bytes throws(CaptureError) in
+        let empty: [InterfaceUsage] = []
+        return try Netlink.list(family: NETLINK_ROUTE, name: "rtnetlink", Request(), into: empty) {
+            bytes,
+            usages throws(CaptureError) in
             try NetworkInterfaces.parse(bytes, networkNamespace: self.networkNamespace, into: &usages)
         }
-        return usages
     }
 
     private struct Request: BitwiseCopyable {

@@ -5,20 +5,30 @@ import Glibc
 enum NetworkNamespaces {
     /// Runs `body` once in each, the current one first, and comes back. Moves only the calling thread (setns(2)).
     ///
-    /// A namespace that can't be entered (no right, gone meanwhile) is left out.
-    static func forEach(_ body: () throws(CaptureError) -> Void) throws(CaptureError) {
+    /// - Returns: The inode numbers of those that can't be entered (no right, gone meanwhile).
+    @discardableResult
+    static func forEach(_ body: () throws(CaptureError) -> Void) throws(CaptureError) -> Set<UInt32> {
         let home = try FileHandle(path: "/proc/thread-self/ns/net")
         try body()
-        var seen: Set<String> = [linkTarget("/proc/thread-self/ns/net") ?? ""]
-        for pid in ProcessDirectory.pids() {
-            let path = "/proc/\(pid)/ns/net"
-            guard let name = linkTarget(path), seen.insert(name).inserted,
-                let namespace = try? FileHandle(path: path),
+        var seen: Set<UInt32> = [ProcessDirectory.networkNamespace(task: "thread-self") ?? 0]
+        var closed: Set<UInt32> = []
+        let pids = ProcessDirectory.pids()
+        // This process's is always there.
+        guard !pids.isEmpty else { throw .system(call: "readdir", object: "/proc", errno: errno) }
+        for pid in pids {
+            guard let inode = ProcessDirectory.networkNamespace(task: "\(pid)"), seen.insert(inode).inserted else {
+                continue
+            }
+            guard let namespace = try? FileHandle(path: "/proc/\(pid)/ns/net"),
                 linux_setns_network(namespace.descriptor) == 0
-            else { continue }
+            else {
+                closed.insert(inode)
+                continue
+            }
             let result = Result { () throws(CaptureError) in try body() }
             try check("setns", "home network namespace") { linux_setns_network(home.descriptor) }
             try result.get()
         }
+        return closed
     }
 }

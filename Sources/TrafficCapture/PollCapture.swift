@@ -6,7 +6,7 @@ public import TrafficModel
 /// What it counts is exact for as long as a socket is there to be read; what happens between the last look and the end of a
 /// connection it can't see.
 public final class PollCapture: CaptureSource {
-    public let status: CaptureStatus
+    public private(set) var status: CaptureStatus
     public var wakeDescriptor: Int32? { nil }
 
     private struct Known {
@@ -15,52 +15,73 @@ public final class PollCapture: CaptureSource {
         var wasSeen = true
     }
 
-    private let namespaces: [(diagnostics: Diagnostics, inode: UInt32)]
-    private let interfaces: NetworkInterfaces
+    private let interfaces = NetworkInterfaces()
+    private let reads = ReadFailures()
+    private static let eachNamespace = "sock_diag of every network namespace"
+    /// Without those that come and go.
+    private let blindSpots: [String]
     private var known: [SocketCookie: Known] = [:]
     private var owners = SocketOwners()
     /// Sockets older than the capture, until the first sweep takes them up.
     private var baselines: [SocketCookie: PayloadBytes] = [:]
 
-    /// Arrays hold no noncopyable values yet.
-    private final class Diagnostics {
-        let handle: SocketDiagnostics
-        init() throws(CaptureError) { self.handle = try SocketDiagnostics() }
-    }
-
     /// - Parameter reason: Why no better rung is in use.
     public init(reason: String? = nil) throws(CaptureError) {
-        var namespaces: [(Diagnostics, UInt32)] = []
-        try NetworkNamespaces.forEach { () throws(CaptureError) in
-            namespaces.append((try Diagnostics(), ProcessDirectory.networkNamespace(task: "thread-self") ?? 0))
-        }
-        self.namespaces = namespaces
-        self.interfaces = try NetworkInterfaces()
         var blindSpots = [
             "connections shorter than the interval, and the last bytes, up to one interval, of every connection",
             "UDP, MPTCP, raw and ping sockets",
             "a socket that several processes use counts for the first of them",
-            "network namespaces made after the start",
+            "network namespaces that no process lives in",
         ]
-        for (diagnostics, _) in namespaces {
-            for entry in try diagnostics.handle.tcpSockets() { self.baselines[entry.cookie] = entry.payload }
-        }
         if geteuid() != 0 { blindSpots.append("which process owns a socket of another user") }
+        self.blindSpots = blindSpots
         self.status = CaptureStatus(rung: .poll, reason: reason, hooks: ["netlink/sock_diag"], blindSpots: blindSpots)
+        for (entry, _) in try self.entries().found { self.baselines[entry.cookie] = entry.payload }
     }
+
+    /// The sockets of all network namespaces, and the namespaces of which nobody knows what sockets they have. No namespace is held: one
+    /// that its processes have left goes.
+    private func entries() throws(CaptureError) -> (found: [(SocketDiagnostics.Entry, UInt32)], unknown: Set<UInt32>) {
+        var found: [(SocketDiagnostics.Entry, UInt32)] = []
+        var unknown: Set<UInt32> = []
+        var isComplete = true
+        unknown.formUnion(
+            try NetworkNamespaces.forEach { () throws(CaptureError) in
+                let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
+                do throws(CaptureError) {
+                    for entry in try SocketDiagnostics.tcpSockets() { found.append((entry, inode)) }
+                } catch {
+                    self.reads.note(Self.eachNamespace, error)
+                    unknown.insert(inode)
+                    isComplete = false
+                }
+            }
+        )
+        if isComplete { self.reads.attempt(Self.eachNamespace) {} }
+        return (found, unknown)
+    }
+
+    public var readFailures: [ReadFailure] { self.reads.current }
 
     public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {}
 
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        self.reads.beginSweep()
+        self.reads.attempt("sock_diag") { () throws(CaptureError) in try self.sweepSockets(emit) }
+        self.reads.attempt("rtnetlink") { () throws(CaptureError) in emit(.interfaces(try self.interfaces.read())) }
+        self.status.blindSpots = self.blindSpots + self.reads.blindSpots
+        if self.reads.count > 0 { emit(.loss(CaptureLoss(readsFailed: self.reads.count))) }
+        try self.reads.endSweep()
+    }
+
+    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        let (entries, unknown) = try self.entries()
         for cookie in self.known.keys { self.known[cookie]?.wasSeen = false }
-        var entries: [(SocketDiagnostics.Entry, UInt32)] = []
-        for (diagnostics, inode) in self.namespaces {
-            for entry in try diagnostics.handle.tcpSockets() { entries.append((entry, inode)) }
-        }
         self.owners.refresh(inodes: Set(entries.map(\.0.inode)))
         for (entry, namespace) in entries { self.take(entry, namespace: namespace, emit) }
         let now = MonotonicClock.boottimeNanoseconds()
         for (cookie, known) in self.known where !known.wasSeen {
+            if unknown.contains(known.observation.networkNamespace) { continue }
             var observation = known.observation
             observation.state = .closed
             observation.closedBoottimeNanoseconds = now
@@ -68,7 +89,6 @@ public final class PollCapture: CaptureSource {
             emit(.socket(observation))
         }
         self.baselines = [:]
-        emit(.interfaces(try self.interfaces.read()))
     }
 
     private func take(_ entry: SocketDiagnostics.Entry, namespace: UInt32, _ emit: (CaptureEvent) -> Void) {

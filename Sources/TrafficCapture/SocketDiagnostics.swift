@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 package import TrafficModel
 
-/// The TCP sockets of one network namespace as `sock_diag` shows them (sock_diag(7)).
-package struct SocketDiagnostics: ~Copyable {
+/// The TCP sockets of the calling thread's network namespace as `sock_diag` shows them (sock_diag(7)).
+package enum SocketDiagnostics {
     /// One socket and the kernel's counters of it, over its whole life.
     package struct Entry: Sendable, Hashable {
         package var cookie: SocketCookie
@@ -18,15 +18,8 @@ package struct SocketDiagnostics: ~Copyable {
         package var wire = SocketWire(quality: .estimated)
     }
 
-    private let netlink: NetlinkSocket
-
-    /// Opens a netlink socket in the calling thread's network namespace; it stays there.
-    package init() throws(CaptureError) {
-        self.netlink = try NetlinkSocket(family: NETLINK_SOCK_DIAG, name: "sock_diag")
-    }
-
     /// All TCP sockets, IPv4 and IPv6, in any state but TIME-WAIT and closed.
-    package func tcpSockets() throws(CaptureError) -> [Entry] {
+    package static func tcpSockets() throws(CaptureError) -> [Entry] {
         try self.dump(family: AF_INET) + self.dump(family: AF_INET6)
     }
 
@@ -35,7 +28,7 @@ package struct SocketDiagnostics: ~Copyable {
         var diag = inet_diag_req_v2()
     }
 
-    private func dump(family: Int32) throws(CaptureError) -> [Entry] {
+    private static func dump(family: Int32) throws(CaptureError) -> [Entry] {
         var request = Request()
         request.header.nlmsg_len = UInt32(MemoryLayout<Request>.size)
         request.header.nlmsg_type = UInt16(SOCK_DIAG_BY_FAMILY)
@@ -44,11 +37,12 @@ package struct SocketDiagnostics: ~Copyable {
         request.diag.sdiag_protocol = UInt8(IPPROTO_TCP)
         request.diag.idiag_ext = 1 << (UInt8(INET_DIAG_INFO) - 1)
         request.diag.idiag_states = ~(1 << 6 | 1 << 7)  // TCP_TIME_WAIT, TCP_CLOSE
-        var entries: [Entry] = []
-        try self.netlink.dump(request) { bytes throws(CaptureError) in
+        let empty: [Entry] = []
+        return try Netlink.list(family: NETLINK_SOCK_DIAG, name: "sock_diag", request, into: empty) {
+            bytes,
+            entries throws(CaptureError) in
             try SocketDiagnostics.parse(bytes, into: &entries)
         }
-        return entries
     }
 
     /// - Parameter bytes: What one `recv` gave: any number of netlink messages.
@@ -109,11 +103,11 @@ extension SocketDiagnostics.Entry {
         default: (finQueued, finReceived) = (false, false)
         }
         let notSent = info.counter32(LINUX_TCP_INFO_NOTSENT_BYTES)
-        let sent = info.counter64(LINUX_TCP_INFO_BYTES_SENT) + notSent - (finQueued && notSent > 0 ? 1 : 0)
+        let sent = info.counter64(LINUX_TCP_INFO_BYTES_SENT) +| notSent -| (finQueued && notSent > 0 ? 1 : 0)
         let received = info.counter64(LINUX_TCP_INFO_BYTES_RECEIVED)
-        let handedOver = received > unread ? received - unread : 0
+        let handedOver = received -| unread
         self.payload = PayloadBytes(
-            sent: sent > retransmitted ? sent - retransmitted : 0,
+            sent: sent -| retransmitted,
             received: finReceived && unread == 0 && handedOver > 0 ? handedOver - 1 : handedOver
         )
         self.tcp = TCPCounters(

@@ -182,8 +182,8 @@ extension SocketWire {
         headers: UInt64
     ) {
         self.init(
-            sent: WireBytes(payload: sent, headers: segmentsSent * headers),
-            received: WireBytes(payload: received, headers: segmentsReceived * headers),
+            sent: WireBytes(payload: sent, headers: segmentsSent *| headers),
+            received: WireBytes(payload: received, headers: segmentsReceived *| headers),
             quality: .estimated
         )
     }

@@ -15,6 +15,10 @@ final class Accountant {
     private var ledger: Ledger
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
+    private var failures = ReadFailureLog()
+    /// Rounds in a row in which nothing at all could be read.
+    private var vainRounds = 0
+    private static let vainRoundLimit = 10
 
     init(
         source: any CaptureSource,
@@ -38,7 +42,7 @@ final class Accountant {
 
     /// Counts until `stopper` stops it. A last round of counting comes before the return.
     ///
-    /// - Throws: ``CaptureError`` where the kernel's side fails for good.
+    /// - Throws: ``CaptureError`` where nothing counts any more: no part of the capture could be read, several rounds in a row.
     func run(interval: Duration, stopper: Stopper) throws(CaptureError) {
         let pace = try CapturePace(
             wakeDescriptor: self.source.wakeDescriptor,
@@ -85,8 +89,21 @@ final class Accountant {
         // Before the sweep: whatever a report speaks of is counted then.
         let (reports, dropped) = self.inbox.take()
         for event in self.resolver.takeResults() { self.absorb(event) }
-        try self.source.sweep { self.absorb($0) }
+        try self.observe()
         self.absorb(.reports(reports, dropped: dropped))
+    }
+
+    private func observe() throws(CaptureError) {
+        do {
+            try self.source.sweep { self.absorb($0) }
+            self.vainRounds = 0
+        } catch {
+            self.vainRounds += 1
+            if self.vainRounds >= Self.vainRoundLimit { throw error }
+        }
+        for line in self.failures.lines(self.source.readFailures, now: MonotonicClock.nanoseconds()) {
+            self.logger.warning("\(line)")
+        }
     }
 
     private func refreshAddresses() {

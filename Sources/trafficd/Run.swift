@@ -59,11 +59,13 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long an ended process stays listed before its bytes move to its executable's.",
+            "How long an ended process stays listed before its bytes move to its executable's, 0 to \(longestKept).",
             valueName: "seconds"
         )
     )
     var keepExited = 300
+
+    private static let longestKept = 315_360_000
 
     @Option(
         help: ArgumentHelp(
@@ -89,7 +91,9 @@ struct Run: AsyncParsableCommand {
         guard (0.1...60).contains(self.interval) else {
             throw ValidationError("--interval must be between 0.1 and 60 seconds.")
         }
-        guard self.keepExited >= 0 else { throw ValidationError("--keep-exited must not be negative.") }
+        guard (0...Self.longestKept).contains(self.keepExited) else {
+            throw ValidationError("--keep-exited must be between 0 and \(Self.longestKept) seconds (ten years).")
+        }
         do {
             _ = try AddressClasses(self.addressClasses)
         } catch {

@@ -45,7 +45,10 @@ extension SystemTests {
 
         @Test(
             "unknown flags and rungs are bad usage: 64",
-            arguments: [["--no-such-flag"], ["--rung", "guess"], ["--listen"]]
+            arguments: [
+                ["--no-such-flag"], ["--rung", "guess"], ["--listen"], ["--keep-exited", "20000000000"],
+                ["--keep-exited", "9223372036854775807"], ["--keep-exited", "-1"],
+            ]
         )
         func badUsage(_ arguments: [String]) async throws {
             let result = try await Program.run(Machine.programs.daemon, ["run"] + arguments)
@@ -107,6 +110,61 @@ extension SystemTests {
                 #expect(result.code == 1)
                 self.expectOneLine(result.error)
                 #expect(result.error.contains(path))
+            }
+        }
+
+        @Test("more than a million open files on the machine stop no daemon, and keep none from its rung", .needsBPF)
+        func manyDescriptors() async throws {
+            try await withDaemon { daemon in
+                let first = try await daemon.snapshot().capture
+                let generator = try Generator(Machine.programs, scenario: "descriptors")
+                let truth = try await generator.result()
+                try await self.expect(truth, from: daemon, afterSweeps: 3)
+                try await withDaemon { second in
+                    let found = try await second.snapshot().capture
+                    #expect(found.rung == first.rung && found.reason == first.reason)
+                }
+                try generator.goOn()
+                try await generator.exit()
+            }
+        }
+
+        @Test(
+            "a daemon that can open no file any more goes on counting, says what it can't read, and reads it later",
+            .needsBPF,
+            .needs("prlimit")
+        )
+        func noDescriptorLeft() async throws {
+            try await withDaemon { daemon in
+                let before = try await daemon.snapshot().capture
+                let limit = { (files: String) async throws in
+                    let result = try await tool("prlimit", ["--pid", "\(daemon.program.pid)", "--nofile=\(files):"])
+                    try #require(result.code == 0, "\(result.error)")
+                }
+                try await limit("3")
+                let generator = try Generator(Machine.programs, scenario: "tcp")
+                let truth = try await generator.result()
+                // Several sweeps at the daemon's interval of 0.2 s. More of them, or fewer, change nothing.
+                try await Task.sleep(for: .seconds(1))
+                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
+                try await limit("10000")
+                try await self.expect(truth, from: daemon, afterSweeps: 2)
+                let after = try await daemon.snapshot().capture
+                #expect(after.loss.readsFailed > before.loss.readsFailed)
+                #expect(after.blindSpots == before.blindSpots)
+                #expect(daemon.program.errorText.contains("sweep_sockets"))
+                try generator.goOn()
+                try await generator.exit()
+            }
+        }
+
+        /// The payload of sockets that are still open.
+        private func expect(_ truth: GeneratorResult, from daemon: Daemon, afterSweeps count: Int) async throws {
+            for _ in 1..<count { _ = try await daemon.snapshot() }
+            let sockets = try await daemon.snapshot().sockets ?? []
+            let listed = Dictionary(sockets.map { ($0.cookie.rawValue, $0.bytes.payload) }) { first, _ in first }
+            for tally in truth.sockets where tally.sent + tally.received > 0 {
+                #expect(listed[tally.cookie] == PayloadBytes(sent: tally.sent, received: tally.received))
             }
         }
 

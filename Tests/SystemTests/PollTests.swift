@@ -1,3 +1,4 @@
+import Foundation
 import GroundTruth
 import Testing
 import TrafficModel
@@ -25,6 +26,51 @@ extension SystemTests {
                     #expect(listed[tally.cookie] == expected, "socket \(tally.cookie)")
                 }
             }
+        }
+
+        private func expectExact(_ namespace: NetworkNamespace, by daemon: Daemon) async throws {
+            let generator = try Generator(Machine.programs, scenario: "tcp", launcher: try namespace.launcher())
+            let truth = try await generator.result()
+            let sockets = try await daemon.snapshot().sockets ?? []
+            let listed = Dictionary(sockets.map { ($0.cookie.rawValue, $0) }) { first, _ in first }
+            for tally in truth.sockets where tally.sent + tally.received > 0 {
+                let found = try #require(listed[tally.cookie])
+                #expect(found.bytes.payload == PayloadBytes(sent: tally.sent, received: tally.received))
+                let inode = try namespace.inode
+                #expect(found.networkNamespace == inode)
+            }
+            try generator.goOn()
+            try await generator.exit()
+        }
+
+        @Test("a network namespace is counted when it is made after the start, and not kept when it goes", .needs("ip"))
+        func comingAndGoing() async throws {
+            let interface = "tv\(UUID().uuidString.prefix(8))"
+            let daemon = try await self.startBeside(interface)
+            // The other end of the pair was in a namespace that is gone.
+            for _ in 0..<600 where FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)") {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)"))
+            try await finish(daemon)
+        }
+
+        /// A daemon that began in the presence of a namespace, which is deleted then.
+        private func startBeside(_ interface: String) async throws -> Daemon {
+            var started: Daemon?
+            try await NetworkNamespace.with { early in
+                let peer = ["type", "veth", "peer", "name", "peer", "netns", early.name]
+                let result = try await tool("ip", ["link", "add", interface] + peer)
+                #expect(result.code == 0, "\(result.error)")
+                let generator = try Generator(Machine.programs, scenario: "tcp", launcher: try early.launcher())
+                _ = try await generator.result()
+                let daemon = try await Daemon(Machine.programs, rung: "poll")
+                started = daemon
+                try await NetworkNamespace.with { later in try await self.expectExact(later, by: daemon) }
+                try generator.goOn()
+                try await generator.exit()
+            }
+            return try #require(started)
         }
 
         @Test("the snapshot says which bytes this rung cannot see")

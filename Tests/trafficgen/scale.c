@@ -4,9 +4,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,8 +160,56 @@ static void idle_client(const struct part *part)
 	}
 }
 
+/*
+ * Descriptors that are no sockets, by `--count`, in processes of a user without rights, and a connection that nobody accepts: who looks for its
+ * process goes through all of them and finds nothing.
+ */
+enum { DESCRIPTORS_EACH = 19000, NOBODY = 65534 };
+
+static void hold_descriptors(void *ready_fd)
+{
+	int done = *(int *)ready_fd;
+
+	if (setgid(NOBODY) || setuid(NOBODY))
+		fail("become nobody");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* setuid() took that back */
+	for (unsigned int i = 0; i < DESCRIPTORS_EACH; i++)
+		if (dup(STDERR_FILENO) < 0)
+			fail("dup");
+	if (write(done, "", 1) != 1)
+		fail("write");
+	for (;;)
+		pause();
+}
+
+static void descriptors_server(const struct part *part)
+{
+	unsigned long count = (options.count ?: 1240000) / DESCRIPTORS_EACH;
+	int ends[2];
+	uint16_t port;
+	char byte;
+
+	listen_at(part, IPPROTO_TCP, &port);
+	raise_file_limit(DESCRIPTORS_EACH + 100);
+	if (pipe(ends))
+		fail("pipe");
+	for (unsigned long i = 0; i < count; i++) {
+		spawn("tg-holder", hold_descriptors, &ends[1]);
+		if (read(ends[0], &byte, 1) != 1)
+			fail("read");
+	}
+	ready(part, port);
+}
+
+static void descriptors_client(const struct part *part)
+{
+	send_all(connect_to(part, IPPROTO_TCP, await_port(part)), 1000, 1000);
+}
+
 const struct scenario scale_scenarios[] = {
 	{ "short-lived", "1,000 processes that live for milliseconds (--count)", short_lived_server, short_lived_client },
 	{ "idle", "1,000 open sockets (--count)", idle_server, idle_client, .one_address = true },
+	{ "descriptors", "1,240,000 open files (--count), a connection that nobody accepts", descriptors_server, descriptors_client,
+	  .one_address = true, .by_request = true },
 	{ 0 },
 };

@@ -1,0 +1,82 @@
+/// A part of a capture that could not be read when it was last tried.
+public struct ReadFailure: Sendable, Hashable {
+    /// What was to be read: a program, a map, a netlink family.
+    public var part: String
+    public var reason: String
+}
+
+/// Reads a capture's parts so that one that fails costs no other. Each part is tried again at the next sweep; what it tells is cumulative, so a
+/// failure delays numbers and loses none.
+final class ReadFailures {
+    /// Since the capture began.
+    private(set) var count: UInt64 = 0
+    /// In the order of the first failure.
+    private(set) var current: [ReadFailure] = []
+    private var succeeded = 0
+    private var lastError: CaptureError?
+
+    func beginSweep() {
+        self.succeeded = 0
+        self.lastError = nil
+    }
+
+    /// - Returns: Whether the part could be read.
+    @discardableResult
+    func attempt(_ part: String, _ body: () throws(CaptureError) -> Void) -> Bool {
+        do {
+            try body()
+            self.succeeded += 1
+            self.current.removeAll { $0.part == part }
+            return true
+        } catch {
+            self.note(part, error)
+            return false
+        }
+    }
+
+    func note(_ part: String, _ error: CaptureError) {
+        self.count += 1
+        self.lastError = error
+        self.current.removeAll { $0.part == part }
+        self.current.append(ReadFailure(part: part, reason: "\(error)"))
+    }
+
+    /// - Throws: The last error, where no part at all could be read in this sweep.
+    func endSweep() throws(CaptureError) {
+        if self.succeeded == 0, let lastError { throw lastError }
+    }
+
+    /// One sentence for each part that can't be read at present.
+    var blindSpots: [String] {
+        self.current.map { "at present what \($0.part) tells: \($0.reason)" }
+    }
+}
+
+/// Which failures are worth a line in the log: each part once a minute at most, with how often it failed meanwhile.
+public struct ReadFailureLog {
+    private static let restNanoseconds: UInt64 = 60_000_000_000
+    private var parts: [String: (loggedAt: UInt64, unlogged: Int)] = [:]
+
+    public init() {}
+
+    /// - Parameters:
+    ///   - failures: Of one sweep.
+    ///   - now: Nanoseconds of a clock that does not jump.
+    /// - Returns: What to log.
+    public mutating func lines(_ failures: [ReadFailure], now: UInt64) -> [String] {
+        var lines: [String] = []
+        for failure in failures {
+            if let known = self.parts[failure.part], now < known.loggedAt &+ Self.restNanoseconds {
+                self.parts[failure.part]?.unlogged += 1
+                continue
+            }
+            let unlogged = self.parts[failure.part]?.unlogged ?? 0
+            lines.append(
+                "can't read \(failure.part), will ask again: \(failure.reason)"
+                    + (unlogged > 0 ? " (and \(unlogged) times since this was last said)" : "")
+            )
+            self.parts[failure.part] = (now, 0)
+        }
+        return lines
+    }
+}
