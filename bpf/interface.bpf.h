@@ -41,10 +41,21 @@ static __noinline struct traffic_interface *open_interface(const struct traffic_
 {
 	struct traffic_interface_key copy = *key;
 	struct traffic_interface fresh = {};
-	struct traffic_interface *interface;
+	struct traffic_interface *interface = NULL;
+	u64 *strangers = NULL;
+	u32 generation = copy.index >> 31;
 
-	bpf_map_update_elem(&interfaces, &copy, &fresh, BPF_NOEXIST);
-	interface = bpf_map_lookup_elem(&interfaces, &copy);
+	if (copy.network_namespace != told.home_namespace)
+		strangers = bpf_map_lookup_elem(&stranger_interfaces, &generation);
+	if (!strangers || *strangers < told.stranger_limit) {
+		if (!bpf_map_update_elem(&interfaces, &copy, &fresh, BPF_NOEXIST) && strangers)
+			__sync_fetch_and_add(strangers, 1);
+		interface = bpf_map_lookup_elem(&interfaces, &copy);
+	}
+	if (!interface) {
+		copy = (struct traffic_interface_key){};
+		interface = bpf_map_lookup_elem(&interfaces, &copy);
+	}
 	if (!interface)
 		COUNT_LOSS(interfaces_lost, 1);
 	return interface;
@@ -53,7 +64,7 @@ static __noinline struct traffic_interface *open_interface(const struct traffic_
 /* Each processor has counters of its own; softirqs may come in between the load and the store of an addition, hence atomics. */
 static __always_inline struct traffic_interface *find_interface(u32 network_namespace, u32 index)
 {
-	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index };
+	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index | told.interface_mark };
 	struct traffic_interface *interface = bpf_map_lookup_elem(&interfaces, &key);
 
 	return interface ? interface : open_interface(&key);

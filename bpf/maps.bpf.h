@@ -77,7 +77,11 @@ struct {
 	__type(value, struct traffic_name);
 } executed SEC(".maps");
 
-/* Every interface that packets passed, in every network namespace. */
+/*
+ * Every interface that packets passed, in every network namespace. Elements belong to one of two generations, which take turns: what of the
+ * one before is gone goes when user space has taken it. Interfaces of other network namespaces than the daemon's, which anybody may make, get a
+ * quarter of it for each generation; further ones count in the element of network namespace 0.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -85,6 +89,14 @@ struct {
 	__type(key, struct traffic_interface_key);
 	__type(value, struct traffic_interface);
 } interfaces SEC(".maps");
+
+/* How many elements of others than the daemon's network namespace each generation has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} stranger_interfaces SEC(".maps");
 
 /*
  * Payload of packets that a listener got for connections that were not established yet: with TCP Fast Open, and where the last packet

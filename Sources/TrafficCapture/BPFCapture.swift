@@ -16,7 +16,7 @@ public final class BPFCapture: CaptureSource {
     private let owners: BPFMap
     private let deferred: BPFMap
     private let executed: BPFMap
-    private let interfaces: InterfaceReader
+    private var interfaces: InterfaceReader
     private let loss: BPFMap
     private let told: BPFMap
     /// A kernel may leave programs out and not count it, as one does that we have met (see ``TrafficCapture``).
@@ -55,6 +55,7 @@ public final class BPFCapture: CaptureSource {
         rung: CaptureRung,
         ringBytes: UInt32? = nil,
         mapElements: UInt32? = nil,
+        interfaceElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
         refusing refused: Set<String> = []
     ) throws(CaptureError) {
@@ -62,7 +63,8 @@ public final class BPFCapture: CaptureSource {
             leftOut: leftOut,
             refused: refused,
             ringBytes: ringBytes,
-            mapElements: mapElements
+            mapElements: mapElements,
+            interfaceElements: interfaceElements
         )
         try self.init(rung: rung, reason: nil, wire: .exact, faults: faults)
     }
@@ -92,7 +94,10 @@ public final class BPFCapture: CaptureSource {
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
-        self.interfaces = InterfaceReader(packets: rung.seesPackets ? try rung.object.map("interfaces") : nil)
+        self.interfaces = try InterfaceReader(
+            packets: rung.seesPackets ? rung.object.map("interfaces") : nil,
+            strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil
+        )
         self.loss = try rung.object.map("loss")
         self.told = try rung.object.map(".data.told")
         self.leavesProgramsOut = !faults.leftOut.isEmpty
@@ -137,7 +142,9 @@ public final class BPFCapture: CaptureSource {
         }
         self.reads.attempt("owners") { () throws(CaptureError) in try self.takeOwners(emit) }
         self.reads.attempt("executed") { () throws(CaptureError) in try self.takeNames(emit) }
-        self.reads.attempt("interfaces") { () throws(CaptureError) in try self.interfaces.read(emit) }
+        self.reads.attempt("interfaces") { () throws(CaptureError) in
+            if try self.interfaces.read(emit) { try self.tell() }
+        }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
         self.status.blindSpots = self.rung.blindSpots + self.reads.blindSpots
         try self.reads.endSweep()
@@ -194,14 +201,12 @@ public final class BPFCapture: CaptureSource {
     private func tell(reportAll: Bool = false) throws(CaptureError) {
         // Not before a call was missed: a stream that is ahead of its calls for another reason must not be made up for.
         let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.rung == .kprobe
-        try self.told.setGlobals(
-            traffic_told(
-                baseline_done: 1,
-                calls_missed: callsMissed ? 1 : 0,
-                report_all: reportAll ? 1 : 0,
-                pad: 0
-            )
-        )
+        var told = traffic_told()
+        told.baseline_done = 1
+        told.calls_missed = callsMissed ? 1 : 0
+        told.report_all = reportAll ? 1 : 0
+        self.interfaces.tell(&told)
+        try self.told.setGlobals(told)
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {

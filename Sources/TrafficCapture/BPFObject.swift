@@ -122,6 +122,9 @@ struct BPFMap {
     var descriptor: Int32 { bpf_map__fd(self.map) }
     var name: String { String(cString: bpf_map__name(self.map)) }
 
+    /// How many elements it holds; of a ring buffer, bytes.
+    var capacity: UInt32 { bpf_map__max_entries(self.map) }
+
     /// Before loading: how many elements it holds; of a ring buffer, bytes.
     func setCapacity(_ capacity: UInt32) throws(CaptureError) {
         let result = bpf_map__set_max_entries(self.map, capacity)
@@ -200,6 +203,22 @@ struct BPFMap {
             }
         }
         return keys
+    }
+
+    /// - Parameter size: Of a per-CPU map's value, a multiple of 8 bytes.
+    func insertZeros<Key: BitwiseCopyable>(_ key: Key, perCPU size: Int) throws(CaptureError) {
+        let zeros = [UInt8](repeating: 0, count: max(1, Int(libbpf_num_possible_cpus())) * size)
+        try check("bpf_map_update_elem", self.name) {
+            withUnsafeBytes(of: key) { bpf_map_update_elem(self.descriptor, $0.baseAddress, zeros, 0) }
+        }
+    }
+
+    func set<Key: BitwiseCopyable, Value: BitwiseCopyable>(_ key: Key, to value: Value) throws(CaptureError) {
+        try check("bpf_map_update_elem", self.name) {
+            withUnsafeBytes(of: key) { key in
+                withUnsafeBytes(of: value) { bpf_map_update_elem(self.descriptor, key.baseAddress, $0.baseAddress, 0) }
+            }
+        }
     }
 
     /// Overwrites the variables of a section, whole.

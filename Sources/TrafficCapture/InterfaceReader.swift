@@ -1,35 +1,107 @@
+import CLinux
 import CTrafficABI
 import TrafficModel
 
 /// What passed the interfaces: by their own counters and, where packets are seen, by ours.
 struct InterfaceReader: ~Copyable {
-    /// `nil` where packets are not seen.
-    private let packets: BPFMap?
-    private let interfaces: NetworkInterfaces
+    /// The kernel's maps.
+    private struct Counters {
+        let interfaces: BPFMap
+        let strangers: BPFMap
+        var generations: InterfaceGenerations
+    }
 
-    init(packets: BPFMap?) {
-        self.packets = packets
-        self.interfaces = NetworkInterfaces()
+    /// In the index of an element of the second of two generations that take turns.
+    private static let mark: UInt32 = 1 << 31
+
+    /// `nil` where packets are not seen.
+    private var counters: Counters?
+    private let interfaces = NetworkInterfaces()
+    private var presentMark: UInt32 = 0
+    /// Whether there is a generation before the present one that is yet to be taken.
+    private var isRetiring = false
+
+    /// - Parameters:
+    ///   - packets: The map `interfaces`; `nil` where packets are not seen.
+    ///   - strangers: The map `stranger_interfaces`.
+    init(packets: BPFMap?, strangers: BPFMap?) throws(CaptureError) {
+        guard let packets, let strangers else { return }
+        // What finds no room counts there: it must be there before the first packet is.
+        try packets.insertZeros(
+            traffic_interface_key(network_namespace: 0, index: 0),
+            perCPU: MemoryLayout<traffic_interface>.size
+        )
+        self.counters = Counters(
+            interfaces: packets,
+            strangers: strangers,
+            generations: InterfaceGenerations(
+                home: self.interfaces.networkNamespace,
+                threshold: Int(packets.capacity) / 4
+            )
+        )
+    }
+
+    /// What the programs are told of it.
+    func tell(_ told: inout traffic_told) {
+        told.interface_mark = self.presentMark
+        told.home_namespace = self.interfaces.networkNamespace ?? 0
+        // Of each of two generations; the other half is for the daemon's network namespace.
+        told.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
     }
 
     /// Both of one moment, so that they can be compared: no packet passes between the two looks at ours. Under load that may not be had.
-    func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        guard let map = self.packets else { return emit(.interfaces(try self.interfaces.read())) }
-        var packets = try self.counters(map)
+    ///
+    /// - Returns: Whether there is something new to tell the programs.
+    mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {
+        guard var counters = self.counters else {
+            emit(.interfaces(try self.interfaces.read()))
+            return false
+        }
+        if self.isRetiring { try self.retire(&counters, present: Set(try self.interfaces.read().compactMap(\.index))) }
+        self.counters = counters
+        var packets = try Self.read(counters.interfaces, where: { _ in true })
         for attempt in 1...20 {
             let interfaces = try self.interfaces.read()
             let before = packets
-            packets = try self.counters(map)
+            packets = try Self.read(counters.interfaces, where: { _ in true })
             guard packets == before || attempt == 20 else { continue }
-            emit(.packets(packets))
-            return emit(.interfaces(interfaces))
+            emit(.packets(counters.generations.totals(packets)))
+            emit(.interfaces(interfaces))
+            break
         }
+        guard !self.isRetiring && packets.count >= counters.generations.threshold else { return false }
+        self.presentMark ^= Self.mark
+        self.isRetiring = true
+        return true
     }
 
-    private func counters(_ map: BPFMap) throws(CaptureError) -> [InterfacePackets] {
+    /// Takes the generation before the present one.
+    private mutating func retire(_ counters: inout Counters, present: Set<UInt32>) throws(CaptureError) {
+        // Programs that found an element before they were told may still be at work; the kernel waits for them. Where it refuses (nohz_full)
+        // a whole round has passed since.
+        linux_membarrier_global()
+        let oldMark = self.presentMark ^ Self.mark
+        let map = counters.interfaces
+        let isOld = { (key: traffic_interface_key) in key.network_namespace != 0 && key.index & Self.mark == oldMark }
+        let old = map.keys(as: traffic_interface_key.self).filter(isOld)
+        let final = try Self.read(map, where: isOld)
+        let current = try Self.read(map, where: { $0.network_namespace != 0 && !isOld($0) })
+        try counters.strangers.set(oldMark >> 31, to: UInt64(0))
+        // From here on nothing fails: what is removed has been taken.
+        counters.generations.retire(final, current: Set(current.map(\.key)), interfaces: present)
+        for key in old { map.remove(key) }
+        self.isRetiring = false
+    }
+
+    private static func read(
+        _ map: BPFMap,
+        where isWanted: (traffic_interface_key) -> Bool
+    ) throws(CaptureError) -> [InterfacePackets] {
         var packets: [InterfacePackets] = []
-        for key in map.keys(as: traffic_interface_key.self) {
-            packets.append(InterfacePackets(key, try map.perCPUValues(of: key, as: traffic_interface.self)))
+        for var key in map.keys(as: traffic_interface_key.self) where isWanted(key) {
+            let values = try map.perCPUValues(of: key, as: traffic_interface.self)
+            key.index &= ~Self.mark
+            packets.append(InterfacePackets(key, values))
         }
         return packets
     }

@@ -12,6 +12,8 @@ struct LoadedRung: ~Copyable {
         var ringBytes: UInt32?
         /// Elements of every hash map.
         var mapElements: UInt32?
+        /// Elements of the map of interfaces.
+        var interfaceElements: UInt32?
     }
 
     // Links first: they hang on the programs of the object.
@@ -78,6 +80,7 @@ struct LoadedRung: ~Copyable {
         if let elements = faults.mapElements {
             for map in ["owners", "deferred", "interfaces", "early"] { try object.map(map).setCapacity(elements) }
         }
+        if let elements = faults.interfaceElements { try object.map("interfaces").setCapacity(elements) }
         try object.load()
         return object
     }

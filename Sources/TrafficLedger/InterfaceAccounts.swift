@@ -13,19 +13,42 @@ struct InterfaceAccounts {
     private struct Key: Hashable {
         var networkNamespace: UInt32
         var index: UInt32
+
+        /// The row of all interfaces that are gone.
+        static let gone = Key(networkNamespace: 0, index: 0)
+
+        init(networkNamespace: UInt32, index: UInt32) {
+            self.networkNamespace = networkNamespace
+            self.index = index
+        }
+
+        init(_ packets: InterfacePackets) {
+            self.init(networkNamespace: packets.networkNamespace, index: packets.index)
+        }
+
+        init?(_ usage: InterfaceUsage) {
+            guard let networkNamespace = usage.networkNamespace, let index = usage.index else { return nil }
+            self.init(networkNamespace: networkNamespace, index: index)
+        }
     }
 
     mutating func absorb(_ usages: [InterfaceUsage]) {
         self.current = usages
+        let present = Set(usages.compactMap(Key.init))
+        self.audits = self.audits.filter { present.contains($0.key) }
         for index in usages.indices {
             let usage = usages[index]
-            guard self.seesPackets, let networkNamespace = usage.networkNamespace, let number = usage.index else {
-                continue
-            }
-            let key = Key(networkNamespace: networkNamespace, index: number)
-            let seen = self.packets[key]?.packets ?? InterfacePackets(networkNamespace: networkNamespace, index: number)
-            // One that was there when counting began has counted before; a later one is as old as our count of it.
-            let start = self.isFirstRound ? InterfaceAudit(from: usage, seen) : InterfaceAudit()
+            guard self.seesPackets, let key = Key(usage) else { continue }
+            let none = InterfacePackets(networkNamespace: key.networkNamespace, index: key.index)
+            let seen = self.packets[key]?.packets ?? none
+            // Counters that fell are another interface's, which has its index.
+            if self.audits[key]?.isBehind(usage) == true { self.audits[key] = nil }
+            // One that was there when counting began has counted before; a later one is as old as its counters, and what was seen before
+            // was another's.
+            let start =
+                self.isFirstRound
+                ? InterfaceAudit(from: usage, seen)
+                : InterfaceAudit(from: nil, self.packets[key]?.previous ?? none)
             self.current[index].evidence = self.audits[key, default: start].absorb(usage, seen)
         }
         if self.seesPackets { self.isFirstRound = false }
@@ -37,9 +60,14 @@ struct InterfaceAccounts {
     /// - Returns: By how much the packets of no socket grew, over all interfaces.
     mutating func absorb(_ packets: [InterfacePackets]) -> WireTotals {
         self.seesPackets = true
+        let present = Dictionary(packets.map { (Key($0), $0) }) { first, _ in first }
+        for (key, account) in self.packets where account.hasGone(present[key]) {
+            // Its packets are in that row from now on, and what of them has been credited is so for good.
+            self.packets[.gone, default: PacketAccount()].inherit(account)
+            self.packets[key] = nil
+        }
         var grown = WireTotals()
-        for interface in packets {
-            let key = Key(networkNamespace: interface.networkNamespace, index: interface.index)
+        for (key, interface) in present {
             grown += self.packets[key, default: PacketAccount()].absorb(interface)
         }
         return grown
@@ -70,15 +98,21 @@ private struct InterfaceAudit {
     private var receivedStart: Counters = (0, 0, InterfacePackets.Bytes())
     private var sentDifferences: [Int64] = []
     private var receivedDifferences: [Int64] = []
+    private var last: InterfaceUsage?
 
-    init() {}
+    /// - Parameter usage: What its own counters had when counting began; `nil`: it is younger.
+    init(from usage: InterfaceUsage?, _ seen: InterfacePackets) {
+        self.sentStart = (usage?.sentBytes ?? 0, usage?.sentPackets ?? 0, seen.sent)
+        self.receivedStart = (usage?.receivedBytes ?? 0, usage?.receivedPackets ?? 0, seen.received)
+    }
 
-    init(from usage: InterfaceUsage, _ seen: InterfacePackets) {
-        self.sentStart = (usage.sentBytes, usage.sentPackets ?? 0, seen.sent)
-        self.receivedStart = (usage.receivedBytes, usage.receivedPackets ?? 0, seen.received)
+    func isBehind(_ usage: InterfaceUsage) -> Bool {
+        guard let last else { return false }
+        return usage.sentBytes < last.sentBytes || usage.receivedBytes < last.receivedBytes
     }
 
     mutating func absorb(_ usage: InterfaceUsage, _ seen: InterfacePackets) -> InterfaceEvidence {
+        self.last = usage
         let header = usage.linkHeaderLength ?? 0
         var sent = Self.growth((usage.sentBytes, usage.sentPackets ?? 0, seen.sent), since: self.sentStart)
         var received = Self.growth(
@@ -109,12 +143,27 @@ private struct InterfaceAudit {
 /// The packets that passed one interface.
 private struct PacketAccount {
     private(set) var packets: InterfacePackets?
+    /// As they were a round before.
+    private(set) var previous: InterfacePackets?
     /// The last rounds' packets that had reached no socket: those that are no socket's, and those that were on their way to one.
     private var withoutSocket: [UInt64] = []
     private var credited = WireTotals()
 
+    /// - Parameter now: `nil`: it is no longer told of.
+    func hasGone(_ now: InterfacePackets?) -> Bool {
+        guard let now, let packets else { return self.packets != nil }
+        return now.sent.ip < packets.sent.ip || now.received.ip < packets.received.ip
+    }
+
+    mutating func inherit(_ gone: PacketAccount) {
+        self.credited += gone.credited
+        // What its last rounds had without a socket is in no round of this one yet: nothing is credited before three have it.
+        self.withoutSocket = []
+    }
+
     /// - Returns: By how much the packets of no socket grew.
     mutating func absorb(_ packets: InterfacePackets) -> WireTotals {
+        self.previous = self.packets
         self.packets = packets
         let now = packets.ofNoSocket
         self.withoutSocket.append(now.received)

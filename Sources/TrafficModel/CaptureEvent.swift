@@ -11,7 +11,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case executed(ProcessIdentity, name: String)
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
-    /// Every interface that packets passed, in every network namespace.
+    /// Every interface that packets passed, in every network namespace. What is absent, or has fallen, since the last one has been added to the
+    /// row of network namespace 0: that of interfaces that are gone.
     case packets([InterfacePackets])
     /// The addresses of all interfaces in all network namespaces of this machine that are known: all of them, not what changed.
     case hostAddresses(Set<InternetAddress>)

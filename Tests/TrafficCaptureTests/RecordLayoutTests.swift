@@ -46,7 +46,9 @@ struct RecordLayoutTests {
                 Field(name: "baseline_done", offset: MemoryLayout<traffic_told>.offset(of: \.baseline_done)),
                 Field(name: "calls_missed", offset: MemoryLayout<traffic_told>.offset(of: \.calls_missed)),
                 Field(name: "report_all", offset: MemoryLayout<traffic_told>.offset(of: \.report_all)),
-                Field(name: "pad", offset: MemoryLayout<traffic_told>.offset(of: \.pad)),
+                Field(name: "interface_mark", offset: MemoryLayout<traffic_told>.offset(of: \.interface_mark)),
+                Field(name: "home_namespace", offset: MemoryLayout<traffic_told>.offset(of: \.home_namespace)),
+                Field(name: "stranger_limit", offset: MemoryLayout<traffic_told>.offset(of: \.stranger_limit)),
             ]
         ),
         (

@@ -172,4 +172,72 @@ struct WireTests {
         #expect(f.snapshot.processes?.map(\.details.name) == ["curl"])
         #expect(f.ledger.takeUnresolved().map(\.name) == ["curl"])
     }
+
+    private static func passed(_ namespace: UInt32, _ index: UInt32, sent: UInt64, received: UInt64) -> InterfacePackets
+    {
+        InterfacePackets(
+            networkNamespace: namespace,
+            index: index,
+            sent: InterfacePackets.Bytes(ip: sent, noSocket: sent),
+            received: InterfacePackets.Bytes(ip: received)
+        )
+    }
+
+    @Test("an interface that is gone keeps its bytes in the row of all that are gone, and they count once")
+    func goneInterfaces() {
+        var f = F()
+        let tell = { (packets: [InterfacePackets]) in
+            f.absorb(.packets(packets))
+            f.tick()
+        }
+        for _ in 0..<4 {
+            tell([Self.passed(7, 1, sent: 10, received: 20), Self.passed(8, 1, sent: 100, received: 200)])
+        }
+        #expect(Self.wire(of: 0, in: f.snapshot) == [110, 220])
+        // One that is absent, and one whose element began anew; new bytes came meanwhile.
+        for _ in 0..<4 {
+            tell([Self.passed(7, 1, sent: 1, received: 2), Self.passed(0, 0, sent: 111, received: 222)])
+        }
+        #expect(Self.wire(of: 0, in: f.snapshot) == [112, 224])
+        #expect(f.snapshot.evidence?.packets.count == 2)
+        for number in UInt64(1)...1_000 {
+            tell([
+                Self.passed(UInt32(number), 1, sent: 1, received: 1),
+                Self.passed(0, 0, sent: 112 + number - 1, received: 224 + number - 1),
+            ])
+        }
+        for _ in 0..<4 { tell([Self.passed(0, 0, sent: 1_112, received: 1_224)]) }
+        #expect(Self.wire(of: 0, in: f.snapshot) == [1_112, 1_224])
+        #expect(f.snapshot.evidence?.packets.count == 1)
+    }
+
+    @Test(
+        "an interface that takes the index of one that is gone is audited from its own beginning on",
+        arguments: [false, true]
+    )
+    func indexTakenAgain(seenGone: Bool) throws {
+        var f = F()
+        let tell = { (bytes: UInt64?, seen: UInt64) in
+            f.absorb(.packets([Self.passed(7, 2, sent: seen, received: 0)]))
+            let usage = bytes.map {
+                InterfaceUsage(
+                    name: "veth0",
+                    sentBytes: $0,
+                    receivedBytes: 0,
+                    sentPackets: 0,
+                    receivedPackets: 0,
+                    networkNamespace: 7,
+                    index: 2,
+                    linkHeaderLength: 0
+                )
+            }
+            f.absorb(.interfaces(usage.map { [$0] } ?? []))
+            f.tick()
+        }
+        for _ in 0..<4 { tell(5_000, 0) }
+        for _ in 0..<4 { tell(6_000, 1_000) }
+        if seenGone { tell(nil, 1_000) }
+        for _ in 0..<4 { tell(300, 1_300) }
+        #expect(try AuditReport(of: .interface("veth0"), in: f.snapshot).unexplained == 0)
+    }
 }

@@ -132,10 +132,10 @@ struct traffic_name {
 	char text[TRAFFIC_NAME_LENGTH];
 };
 
-/* Key of the `interfaces` map. */
+/* Key of the `interfaces` map. All 0: whatever found no room. */
 struct traffic_interface_key {
 	__u32 network_namespace; /* inode number */
-	__u32 index; /* ifindex, within that namespace */
+	__u32 index; /* ifindex, within that namespace, and traffic_told.interface_mark */
 };
 
 /* Key of the `early` map: a connection that a listener has not made yet. Its value is a number of bytes. */
@@ -179,7 +179,9 @@ struct traffic_told {
 	__u32 baseline_done; /* every socket older than the capture has its storage; packets are counted from then on */
 	__u32 calls_missed; /* this kernel leaves our programs out of calls now and then: see send.bpf.h */
 	__u32 report_all; /* the sweep reports every socket, changed or not */
-	__u32 pad;
+	__u32 interface_mark; /* 0 or 1 << 31: in which of two generations of elements packets of interfaces count */
+	__u32 home_namespace; /* inode number of the daemon's network namespace */
+	__u32 stranger_limit; /* how many interfaces of others a generation takes */
 };
 
 /*
@@ -197,7 +199,7 @@ struct traffic_loss {
 	__u64 lost_received_bytes;
 	__u64 lost_wire_sent_bytes;
 	__u64 lost_wire_received_bytes;
-	__u64 interfaces_lost; /* times a packet passed an interface that found no room in the `interfaces` map */
+	__u64 interfaces_lost; /* times a packet passed an interface and counted nowhere: not even in the element for what finds no room */
 	__u64 returns_missed; /* calls of the `kprobe` rung that were begun and whose return was not seen */
 };
 

@@ -8,3 +8,6 @@
  * before it (Documentation/networking/tuntap.rst). Returns -1 with errno. The interface goes with the descriptor.
  */
 int open_tap(const char *name);
+
+/* Brings an interface of the calling thread's network namespace up. Returns -1 with errno. */
+int raise_interface(const char *name);
