@@ -112,15 +112,27 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 	owner = bpf_map_lookup_elem(&owners, &key);
 	if (owner)
 		return owner;
-	SET_BITS(socket->flags, TRAFFIC_SOCKET_SHARED);
 	fresh.start_boottime_ns = caller.start_boottime_ns;
 	describe_owner(&fresh, &caller);
 	fresh.flags |= TRAFFIC_OWNER_IN_MAP;
 	bpf_map_update_elem(&owners, &key, &fresh, BPF_NOEXIST);
 	owner = bpf_map_lookup_elem(&owners, &key);
-	if (!owner)
-		COUNT_LOSS(owners_lost, 1);
+	if (owner)
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_SHARED);
 	return owner;
+}
+
+/* What a call moved goes to its process's row: there is no room for the socket, or not for this process beside its other owners. */
+static __noinline int fold_call(struct task_struct *task, u32 kernel, u64 sent, u64 received)
+{
+	struct caller caller = kernel ? kernel_caller() : caller_of(task);
+	struct traffic_owner owner = { .start_boottime_ns = caller.start_boottime_ns };
+	struct amounts amounts = { .payload = { .sent_bytes = sent, .received_bytes = received } };
+
+	describe_owner(&owner, &caller);
+	fold(&owner, &amounts);
+	COUNT_LOSS(calls_folded, 1);
+	return 0;
 }
 
 static __always_inline struct traffic_owner *find_owner(struct traffic_socket *socket, struct task_struct *task)
@@ -135,51 +147,33 @@ static __always_inline struct traffic_owner *find_owner(struct traffic_socket *s
 static __always_inline void count_sent(struct sock *sk, u64 bytes)
 {
 	struct traffic_socket *socket = find_socket(sk);
-	struct traffic_owner *owner;
+	struct task_struct *task = current_task();
+	struct traffic_owner *owner = socket ? find_owner(socket, task) : NULL;
 
-	if (!socket) {
-		COUNT_LOSS(sockets_lost, 1);
-		COUNT_LOSS(lost_sent_bytes, bytes);
+	if (!owner) {
+		if (socket)
+			__sync_fetch_and_add(&socket->in_rows.sent_bytes, bytes);
+		fold_call(task, 0, bytes, 0);
 		return;
 	}
-	owner = find_owner(socket, current_task());
-	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner && owner->flags & TRAFFIC_OWNER_IN_MAP)
+	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner->flags & TRAFFIC_OWNER_IN_MAP)
 		__sync_fetch_and_add(&socket->overflow_sent_bytes, bytes);
-	__sync_fetch_and_add(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes, bytes);
-}
-
-/*
- * A socket's counters as they are now, for user space one more look at an open socket: the last word of one whose end no program sees. Where
- * the ring is full the next call or the next sweep makes up for it.
- */
-static __always_inline void report_now(const struct traffic_socket *socket)
-{
-#ifndef SOCKETS_IN_HASH /* there a probe sees the end */
-	struct traffic_socket *record;
-
-	if (!socket)
-		return;
-	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
-	if (!record)
-		return;
-	__builtin_memcpy(record, socket, sizeof(*record));
-	record->stream_sent = 0; /* of the last sweep: the counters went on */
-	bpf_ringbuf_submit(record, ring_flags());
-#endif
+	__sync_fetch_and_add(&owner->sent_bytes, bytes);
 }
 
 static __always_inline void count_received(struct sock *sk, u64 bytes)
 {
 	struct traffic_socket *socket = find_socket(sk);
-	struct traffic_owner *owner;
+	struct task_struct *task = current_task();
+	struct traffic_owner *owner = socket ? find_owner(socket, task) : NULL;
 
-	if (!socket) {
-		COUNT_LOSS(sockets_lost, 1);
-		COUNT_LOSS(lost_received_bytes, bytes);
+	if (owner) {
+		__sync_fetch_and_add(&owner->received_bytes, bytes);
 		return;
 	}
-	owner = find_owner(socket, current_task());
-	__sync_fetch_and_add(owner ? &owner->received_bytes : &socket->unowned_received_bytes, bytes);
+	if (socket)
+		__sync_fetch_and_add(&socket->in_rows.received_bytes, bytes);
+	fold_call(task, 0, 0, bytes);
 }
 
 #endif

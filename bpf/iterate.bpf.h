@@ -56,7 +56,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	copy->unowned_received_bytes = socket->unowned_received_bytes;
 	copy->overflow_sent_bytes = socket->overflow_sent_bytes;
 	__builtin_memcpy(copy->owners, socket->owners, sizeof(copy->owners));
-	barrier();
+	begin_telling(socket, copy->serial);
 	if (socket->serial != copy->serial || socket->closed_boottime_ns)
 		return 0;
 	if (tcp && (READ(sk, sk_lock.owned) ||
@@ -64,10 +64,11 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	mark = activity(copy);
-	if (mark == socket->swept_mark && !told.report_all)
-		return 0;
-	if (bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0)
+	if ((mark != socket->swept_mark || told.report_all) && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
+		note_seen(socket, copy);
 		socket->swept_mark = mark;
+	}
+	end_telling(socket);
 	return 0;
 }
 #else
@@ -82,7 +83,6 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	struct traffic_socket *socket = context->value, *copy;
 	const struct tcp_sock *tcp;
 	u32 length, zero = 0;
-	u64 mark;
 
 	if (!sk || !socket || !socket->serial || socket->closed_boottime_ns)
 		return 0;
@@ -95,6 +95,14 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
+	/* Of AF_PACKET's nobody hears when they end: it shows by their absence. */
+	if (activity(socket) == socket->swept_mark && !told.report_all && !is_packet(sk))
+		return 0;
+	/* Made, and not connected yet. */
+	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket))
+		return 0;
+	if (!begin_telling(socket, socket->serial))
+		return 0; /* the next sweep finds it */
 	/* Nothing holds the socket meanwhile. What moved while it was copied shows by TCP's own counters. */
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
@@ -102,13 +110,12 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	if (tcp && (sk->sk_lock.owned || copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
-	mark = activity(copy);
-	/* Of AF_PACKET's nobody hears when they end: it shows by their absence. */
-	if (mark == socket->swept_mark && !told.report_all && !is_packet(sk))
-		return 0;
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
-	if (bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0)
-		socket->swept_mark = mark;
+	if (!socket->closed_boottime_ns && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
+		note_seen(socket, copy);
+		socket->swept_mark = activity(copy);
+	}
+	end_telling(socket);
 	return 0;
 }
 
@@ -122,6 +129,17 @@ static __always_inline struct traffic_socket *adopt(struct sock *sk)
 	if (socket && READ(sk, __sk_common.skc_state) == TCP_LISTEN)
 		socket->role = TRAFFIC_ROLE_LISTENER;
 	return socket;
+}
+
+/* TCP's counters began with the connection: what is estimated from them must not be added to a row for the time before the capture. */
+static __always_inline void begin_estimates(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	read_tcp_counters(socket, sk, tcp, socket->state);
+	socket->seen.retransmitted_bytes = socket->retransmitted_bytes;
+	if (told.estimates_wire)
+		socket->seen.wire = wire_of(socket);
+	barrier();
+	socket->seen.serial = socket->serial;
 }
 
 /*
@@ -153,6 +171,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (tcp && !told.baseline_done) {
 		start_receive(storage, delivered_sequence(sk, tcp));
 		adopt_sending(storage, sk, tcp);
+		begin_estimates(storage, sk, tcp);
 	}
 	if (!storage->owners[0].start_boottime_ns)
 		claim_owner(storage, task, 0);
@@ -179,6 +198,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	if (storage) {
 		start_receive(storage, delivered_sequence((struct sock *)tcp, tcp));
 		adopt_sending(storage, (struct sock *)tcp, tcp);
+		begin_estimates(storage, (struct sock *)tcp, tcp);
 	}
 	return 0;
 }

@@ -100,6 +100,7 @@ struct sock {
 	u16 sk_type;
 	void *sk_user_data;
 	struct socket *sk_socket;
+	kuid_t sk_uid;
 	unsigned int sk_kern_sock : 1;
 };
 struct proto_ops {

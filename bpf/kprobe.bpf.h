@@ -122,7 +122,7 @@ static __always_inline int receives(u64 kind, struct sock *sk, int flags)
 	if (!sk || flags & (MSG_PEEK | MSG_ERRQUEUE) || !(is_internet(sk) || is_packet(sk)))
 		return called(kind, NULL, 0);
 	tcp = tcp_of(sk);
-	return called(kind, tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) ? NULL : sk, flags);
+	return called(kind, tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) && !is_unstored(sk) ? NULL : sk, flags);
 }
 
 static __always_inline int receives_returned(u64 kind, long result)

@@ -150,8 +150,8 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 
 /*
  * inet_release(): the last reference to the file is gone, so no call can add to it. Attached to the root of the cgroup hierarchy; the
- * kernel ignores what it returns. TCP goes on after this and ends above; what its calls have moved is told here, too, since this program is
- * never left out.
+ * kernel ignores what it returns. TCP goes on after this and ends above. Where the kernel may leave out both programs of the end, what
+ * TCP's calls have moved is told here: this program is never left out.
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
@@ -161,7 +161,8 @@ int socket_release(struct bpf_sock *context)
 	if (!socket)
 		return 1;
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
-		report_now(socket);
+		if (told.calls_missed || TRACEPOINTS_ARE_PREEMPTED)
+			report_now(socket);
 		return 1;
 	}
 	/* It may have lived between two sweeps. */
@@ -187,8 +188,9 @@ static __always_inline void socket_end_missed(struct bpf_sock *context)
 #endif
 
 /*
- * The birth of the others: before it moves its first byte, packets may come for it. Not run for sockets that the kernel makes
- * for itself. TCP's are born above, when they connect, listen or are accepted.
+ * The birth of a socket that a process makes: before it moves its first byte, packets may come for it, and later the process may have used
+ * up the memory that the socket may take. Not run for sockets that the kernel makes for itself, nor for accepted ones: those are born
+ * above.
  */
 SEC("cgroup/sock_create")
 int socket_create(struct bpf_sock *context)
@@ -199,8 +201,10 @@ int socket_create(struct bpf_sock *context)
 	bpf_get_socket_cookie(context); /* from now on it has one */
 	socket_end_missed(context);
 #endif
+#ifdef SOCKETS_IN_HASH
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
+#endif
 	socket = make_storage_of_context(context);
 	if (!socket)
 		return 1; /* counted when bytes move */
@@ -213,6 +217,7 @@ int socket_create(struct bpf_sock *context)
 	if (!told.baseline_done)
 		socket->flags = TRAFFIC_SOCKET_PARTIAL;
 	socket->cookie = bpf_get_socket_cookie(context);
+	socket->uid = BPF_CORE_READ((struct sock *)context, sk_uid.val);
 	number_socket(socket);
 	return 1;
 }

@@ -7,7 +7,7 @@
 
 #ifdef SOCKETS_IN_HASH
 /* Before Linux 6.1 kprobes must not use maps that get their memory as they go. */
-enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096 };
+enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 4096 };
 
 /* By the address of the struct sock. About 0.7 KiB each. */
 struct {
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
 #else
-enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536 };
+enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536, ROWS_LIMIT = 16384 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -39,10 +39,10 @@ struct {
 /* Final totals of closed sockets: struct traffic_socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 2 << 20);
 } closed SEC(".maps");
 
-/* Where a closed socket waits for the next sweep when the ring is full. */
+/* Where a closed socket that user space has seen waits for the next sweep when the ring is full. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -117,14 +117,21 @@ struct {
 	__type(value, struct traffic_socket);
 } copies SEC(".maps");
 
+/* Sockets, by serial, that user space has seen and that closed without a record: rows have the rest of their bytes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1 << 18);
+	__type(value, u64);
+} gone SEC(".maps");
+
 u64 last_serial = 0;
+/* Whether a socket could get no storage, ever: its process can use up the memory that the socket may take (optmem_max). */
+u32 storage_failed = 0;
 /* Whether the `early` map was ever used. */
 u32 early_seen = 0;
 
 /* What user space tells the programs: struct traffic_told. */
 struct traffic_told told SEC(".data.told") = {};
-
-const volatile u64 ring_wakeup_bytes = 256 << 10;
 
 static __always_inline struct traffic_loss *loss_here(void)
 {

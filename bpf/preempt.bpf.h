@@ -11,12 +11,17 @@
 enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };
 
 #ifdef SOCKETS_IN_HASH /* no twins */
+#define TRACEPOINTS_ARE_PREEMPTED false /* a probe sees the end */
+
 static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
 	return !is_twin;
 }
 #else
 extern int LINUX_KERNEL_VERSION __kconfig;
+
+/* Known when the program is loaded: elsewhere nothing is left of what stands behind it. */
+#define TRACEPOINTS_ARE_PREEMPTED (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
 
 /* By task, enum counted_call: set by the first program, taken back by its twin, in the same call. */
 struct {
@@ -31,8 +36,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 {
 	u32 *counted;
 
-	/* Known when the program is loaded: elsewhere nothing is left of what follows. */
-	if (LINUX_KERNEL_VERSION < KERNEL_VERSION(7, 0, 0))
+	if (!TRACEPOINTS_ARE_PREEMPTED)
 		return !is_twin;
 	counted = bpf_task_storage_get(&counted_calls, bpf_get_current_task_btf(), NULL,
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -19,18 +19,6 @@ static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 	return !has_upper_layer(tcp) && !is_in_sockmap((const struct sock *)tcp);
 }
 
-#define RECEIVE_MARK_KNOWN (1ULL << 32)
-
-/* A FIN is the last of the sequence: consumed when nothing is unread. */
-static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
-{
-	u32 sequence = READ(tcp, copied_seq);
-
-	if (fin_received(sk) && sequence == READ(tcp, rcv_nxt))
-		sequence--;
-	return sequence;
-}
-
 /*
  * Bytes that went from `mark` to `sequence`. An urgent byte (RFC 9293 section 3.8.5) in between was passed over and not
  * handed out: recv(MSG_OOB) does that, and counts there.
@@ -62,13 +50,15 @@ static __always_inline void start_receive(struct traffic_socket *socket, u32 seq
 /* Runs under the socket lock, and nothing else counts receives of such a socket: no atomics here. */
 static __always_inline void count_sequence(struct sock *sk, const struct tcp_sock *tcp)
 {
-	struct traffic_socket *socket = find_socket(sk);
+	/* Once a socket could get no storage none is made here: this call's bytes would be in a row and before the mark. */
+	struct traffic_socket *socket = storage_failed ? storage_of(sk) : find_socket(sk);
 	u32 sequence = delivered_sequence(sk, tcp);
 	struct traffic_owner *owner;
 	struct task_struct *task;
+	bool is_kernels;
 	u32 grown;
 
-	/* Without storage nothing is known of earlier reads either. If it comes later, it starts at the first byte. */
+	/* Nothing is known of earlier reads. What recv() returns counts in a row; splice() is not seen. */
 	if (!socket) {
 		COUNT_LOSS(sockets_lost, 1);
 		return;
@@ -85,11 +75,14 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
 	task = current_task();
 	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */
-	owner = READ(sk, sk_lock.owned) ? find_owner(socket, task) : claim_owner(socket, task, 1);
-	if (owner)
+	is_kernels = !READ(sk, sk_lock.owned);
+	owner = is_kernels ? claim_owner(socket, task, 1) : find_owner(socket, task);
+	if (owner) {
 		owner->received_bytes += grown;
-	else
-		socket->unowned_received_bytes += grown;
+		return;
+	}
+	socket->in_rows.received_bytes += grown;
+	fold_call(task, is_kernels, 0, grown);
 }
 
 /* What a sockmap's program took is not to be counted when the socket has left the map again. */

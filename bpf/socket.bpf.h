@@ -85,6 +85,18 @@ static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_
 	return unread - (unread && fin_received(sk));
 }
 
+#define RECEIVE_MARK_KNOWN (1ULL << 32)
+
+/* A FIN is the last of the sequence: consumed when nothing is unread. */
+static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u32 sequence = READ(tcp, copied_seq);
+
+	if (fin_received(sk) && sequence == READ(tcp, rcv_nxt))
+		sequence--;
+	return sequence;
+}
+
 /*
  * TCP's stream is not the calls' alone: kernel TLS, a sockmap or something else in the kernel uses it too. The socket may have left the
  * map again when it ends, so this is noted when it is met with.
@@ -167,6 +179,15 @@ static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
 	return 0;
 }
 
+/* What was received before there was storage is in rows already: see received() in traffic.bpf.c. */
+static __always_inline void begin_late(struct traffic_socket *socket, struct sock *sk)
+{
+	const struct tcp_sock *tcp = tcp_of(sk);
+
+	if (tcp && told.baseline_done)
+		SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | delivered_sequence(sk, tcp));
+}
+
 /*
  * Storage for a socket seen for the first time. Two processors may do this at once for one socket: both write the same
  * values, one of them gives the number, and the counters start at the zero that the storage came with.
@@ -180,6 +201,8 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 	/* Who comes second while the storage is being made gets nothing (EEXIST), and then finds it. */
 	if (!socket)
 		socket = storage_of(sk);
+	if (!socket)
+		storage_failed = 1;
 	if (!socket || socket->serial)
 		return socket;
 	socket->protocol = READ(sk, sk_protocol);
@@ -191,6 +214,9 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 	else
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;
 	socket->cookie = cookie_of(sk, named);
+	socket->uid = READ(sk, sk_uid.val);
+	if (storage_failed)
+		begin_late(socket, sk);
 	number_socket(socket);
 	return socket;
 }
@@ -202,43 +228,10 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
-/* The daemon sleeps until the next sweep, unless the ring fills up meanwhile. */
-static __always_inline u64 ring_flags(void)
+/* It could get no storage. */
+static __always_inline bool is_unstored(struct sock *sk)
 {
-	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-}
-
-/* The final totals, before the storage goes away. */
-static __always_inline void close_socket(struct traffic_socket *socket)
-{
-	struct traffic_socket *record;
-	u64 serial = socket->serial;
-
-	if (!serial || socket->closed_boottime_ns)
-		return;
-	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
-	COUNT_LOSS(closed_sockets, 1);
-	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
-	if (record) {
-		__builtin_memcpy(record, socket, sizeof(*record));
-		bpf_ringbuf_submit(record, ring_flags());
-		COUNT_LOSS(closed_submitted, 1);
-		return;
-	}
-	if (!bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY)) {
-		COUNT_LOSS(closed_deferred, 1);
-		return;
-	}
-	COUNT_LOSS(closed_lost, 1);
-#pragma unroll
-	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
-		COUNT_LOSS(lost_sent_bytes, socket->owners[i].sent_bytes);
-		COUNT_LOSS(lost_received_bytes, socket->owners[i].received_bytes);
-	}
-	COUNT_LOSS(lost_sent_bytes, socket->unowned_sent_bytes);
-	COUNT_LOSS(lost_received_bytes, socket->unowned_received_bytes);
-	COUNT_LOSS(lost_wire_sent_bytes, wire_sum(&socket->wire_sent));
-	COUNT_LOSS(lost_wire_received_bytes, wire_sum(&socket->wire_received));
+	return storage_failed && !storage_of(sk);
 }
 
 #endif

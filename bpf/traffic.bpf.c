@@ -24,7 +24,9 @@
 #include "include/traffic_abi.h"
 #include "maps.bpf.h"
 #include "socket.bpf.h"
+#include "rows.bpf.h"
 #include "account.bpf.h"
+#include "ends.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"
 #include "interface.bpf.h"
@@ -135,7 +137,7 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB))
+	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) && !is_unstored(sk))
 		return 0; /* counted in tcp_rcv_space_adjust */
 	count_received(sk, result);
 	if (tcp) {

@@ -124,7 +124,29 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	return 1;
 }
 #else
-#define count_farewell(skb) 1
+/* A TCP socket that could get no storage, of which interface_sent() can't tell either: its packets are in the kernel's row. */
+static __noinline int count_farewell(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct traffic_interface *interface;
+	struct packets packets;
+	struct tcp_sock *tcp;
+
+	if (!storage_failed || !sk || !told.baseline_done)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->protocol != IPPROTO_TCP || sk->type != SOCK_STREAM)
+		return 1;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (!tcp)
+		return 1;
+	interface = find_interface(((struct sock *)tcp)->__sk_common.skc_net.net->ns.inum, skb->ifindex);
+	if (!interface)
+		return 1;
+	packets = read_packets(skb);
+	__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire_length(&packets));
+	return 1;
+}
 #endif
 
 SEC("cgroup_skb/egress")

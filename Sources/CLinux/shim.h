@@ -41,8 +41,8 @@ static inline int linux_open_kernfs(int mount, uint64_t id)
 
 static inline int linux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-/* Waits until no program of BPF that was at work before is any more: membarrier(2). */
-static inline int linux_membarrier_global(void) { return (int)syscall(SYS_membarrier, 1 /* MEMBARRIER_CMD_GLOBAL */, 0, 0); }
+/* Waits until no program that runs now is running any more (membarrier(2), MEMBARRIER_CMD_GLOBAL: an RCU grace period). */
+static inline int linux_membarrier_global(void) { return (int)syscall(SYS_membarrier, 1, 0, 0); }
 
 static inline int linux_unshare_network(void) { return (int)syscall(SYS_unshare, 0x40000000 /* CLONE_NEWNET */); }
 

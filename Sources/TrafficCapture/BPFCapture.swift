@@ -13,12 +13,17 @@ public final class BPFCapture: CaptureSource {
     private let adoptLink: BPFLink
     private let ring: RingReader
     private let ringDescriptor: Int32
+    /// Of the ring, in records.
+    private let ringLimit: Int
+    private var rows: RowReader
     private let owners: BPFMap
     private let deferred: BPFMap
     private let executed: BPFMap
     private var interfaces: InterfaceReader
     private let loss: BPFMap
     private let told: BPFMap
+    /// What the programs were told last.
+    private var telling: traffic_told
     /// A kernel may leave programs out and not count it, as one does that we have met (see ``TrafficCapture``).
     private static let sweepsBetweenCensuses = 300
     /// For a test: as if the kernel missed calls all the time.
@@ -28,6 +33,9 @@ public final class BPFCapture: CaptureSource {
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
     private var malformed: UInt64 = 0
     private var lastLoss = CaptureLoss()
+    private var goneLost: UInt64 = 0
+    /// Sockets that programs were just closing when the kernel's counters were read.
+    private var closing: UInt64 = 0
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
     private let reads = ReadFailures()
@@ -56,6 +64,7 @@ public final class BPFCapture: CaptureSource {
         ringBytes: UInt32? = nil,
         mapElements: UInt32? = nil,
         interfaceElements: UInt32? = nil,
+        rowElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
         refusing refused: Set<String> = []
     ) throws(CaptureError) {
@@ -64,7 +73,8 @@ public final class BPFCapture: CaptureSource {
             refused: refused,
             ringBytes: ringBytes,
             mapElements: mapElements,
-            interfaceElements: interfaceElements
+            interfaceElements: interfaceElements,
+            rowElements: rowElements
         )
         try self.init(rung: rung, reason: nil, wire: .exact, faults: faults)
     }
@@ -80,6 +90,10 @@ public final class BPFCapture: CaptureSource {
             throw .unsupported(feature: "rung \(wanted.rawValue)", reason: HostProbe.btf().finding)
         }
         let rung = try LoadedRung(wanted, wire: wire, faults: faults)
+        let told = try rung.object.map(".data.told")
+        var telling = traffic_told()
+        telling.estimates_wire = rung.seesPackets ? 0 : 1
+        try told.setGlobals(telling)
         let sweepLink = try rung.object.program("sweep_sockets")
             .attachIterator(over: try rung.object.map("sockets"))
         let adoptLink = try rung.object.program("adopt_held_sockets").attachIterator()
@@ -91,6 +105,8 @@ public final class BPFCapture: CaptureSource {
         let closed = try rung.object.map("closed")
         self.ring = try RingReader(map: closed)
         self.ringDescriptor = closed.descriptor
+        self.ringLimit = Int(closed.capacity) / TrafficRecord.size
+        self.rows = try RowReader(object: rung.object)
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
@@ -99,7 +115,8 @@ public final class BPFCapture: CaptureSource {
             strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil
         )
         self.loss = try rung.object.map("loss")
-        self.told = try rung.object.map(".data.told")
+        self.told = told
+        self.telling = telling
         self.leavesProgramsOut = !faults.leftOut.isEmpty
         self.status = CaptureStatus(
             rung: wanted,
@@ -110,6 +127,7 @@ public final class BPFCapture: CaptureSource {
         self.sweepLink = sweepLink
         self.adoptLink = adoptLink
         self.rung = rung
+        self.telling.baseline_done = 1
         try self.tell()
     }
 
@@ -119,13 +137,17 @@ public final class BPFCapture: CaptureSource {
 
     public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.attempt("closed") { () throws(CaptureError) in
-            try self.ring.drain { record in self.decode(record, emit) }
+            try self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
+            // From now on every user may fill his part of the ring again.
+            self.telling.drains &+= 1
+            try self.tell()
         }
     }
 
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.beginSweep()
         self.adoptHeldSockets()
+        self.telling.sweeps &+= 1
         self.frameSockets.beginSweep()
         var census: Set<UInt64>?
         let isSwept = self.reads.attempt("sweep_sockets") { () throws(CaptureError) in
@@ -136,16 +158,16 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
         if let census { emit(.census(census)) }
         // A probe sees the end on `kprobe`, whose sweep passes over what has not changed.
-        for closed in self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep() {
-            if closed.isShared { self.closedSockets.insert(closed.serial) }
-            emit(.socket(closed))
-        }
+        let absent = self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
+        for socket in absent where socket.isShared { self.closedSockets.insert(socket.serial) }
+        if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
         self.reads.attempt("owners") { () throws(CaptureError) in try self.takeOwners(emit) }
         self.reads.attempt("executed") { () throws(CaptureError) in try self.takeNames(emit) }
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(emit) { try self.tell() }
         }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(emit) }
         self.status.blindSpots = self.rung.blindSpots + self.reads.blindSpots
         try self.reads.endSweep()
     }
@@ -162,6 +184,23 @@ public final class BPFCapture: CaptureSource {
         self.sawUnowned = !isDone
     }
 
+    private func takeRows(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        let isClosing = self.closing > 0
+        try self.rows.take(
+            folded: self.lastLoss.socketsFolded +| self.lastLoss.callsFolded,
+            isClosing: isClosing,
+            raise: { generation throws(CaptureError) in
+                self.telling.generation = generation
+                try self.tell()
+            },
+            emit
+        )
+        guard isClosing else { return }
+        // The sweep has passed over them already; by now they have left their records.
+        try self.drain(emit)
+        try self.takeDeferred(emit)
+    }
+
     /// - Returns: The serials of all sockets, now and then, and where the kernel has missed calls since they were last asked for: one of them
     ///   may have been the end of a socket.
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
@@ -173,7 +212,8 @@ public final class BPFCapture: CaptureSource {
             self.sweepsUntilCensus = Self.sweepsBetweenCensuses
         }
         let isCensus = self.status.rung != .kprobe && (self.leavesProgramsOut || self.censusesDue > 0)
-        if isCensus { try self.tell(reportAll: true) }
+        self.telling.report_all = isCensus ? 1 : 0
+        try self.tell()
         var serials: Set<UInt64> = []
         var records = RecordSplitter()
         let sweep = Result { () throws(CaptureError) in
@@ -189,7 +229,10 @@ public final class BPFCapture: CaptureSource {
                 }
             }
         }
-        if isCensus { try self.tell() }
+        if isCensus {
+            self.telling.report_all = 0
+            try self.tell()
+        }
         // Of a walk that broke off nobody's absence says anything.
         try sweep.get()
         guard isCensus else { return nil }
@@ -198,15 +241,12 @@ public final class BPFCapture: CaptureSource {
         return serials
     }
 
-    private func tell(reportAll: Bool = false) throws(CaptureError) {
+    private func tell() throws(CaptureError) {
         // Not before a call was missed: a stream that is ahead of its calls for another reason must not be made up for.
         let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.rung == .kprobe
-        var told = traffic_told()
-        told.baseline_done = 1
-        told.calls_missed = callsMissed ? 1 : 0
-        told.report_all = reportAll ? 1 : 0
-        self.interfaces.tell(&told)
-        try self.told.setGlobals(told)
+        self.telling.calls_missed = callsMissed ? 1 : 0
+        self.interfaces.tell(&self.telling)
+        try self.told.setGlobals(self.telling)
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
@@ -289,14 +329,22 @@ public final class BPFCapture: CaptureSource {
             missedRuns: try self.rung.links.missedRuns(),
             readsFailed: self.reads.count
         )
+        var goneLost: UInt64 = 0
+        var (begun, ended): (UInt64, UInt64) = (0, 0)
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
             loss.missedRuns +|= cpu.returns_missed
-            loss.ringFull +|= cpu.closed_deferred +| cpu.closed_lost
-            loss.mapFull +|= cpu.closed_lost +| cpu.owners_lost +| cpu.sockets_lost +| cpu.interfaces_lost
-            loss.lostSentBytes +|= cpu.lost_sent_bytes
-            loss.lostReceivedBytes +|= cpu.lost_received_bytes
-            loss.lostWire += WireTotals(sent: cpu.lost_wire_sent_bytes, received: cpu.lost_wire_received_bytes)
+            loss.ringFull +|= cpu.closed_deferred
+            loss.socketsFolded +|= cpu.closed_folded
+            loss.callsFolded +|= cpu.calls_folded
+            loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
+            goneLost &+= cpu.gone_lost
+            begun &+= cpu.closed_sockets
+            ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded
         }
+        self.closing = begun &- ended
+        // Of these nobody says that they closed: they are missing in a census.
+        if goneLost > self.goneLost { self.censusesDue = CaptureEvent.censusesUntilGone }
+        self.goneLost = goneLost
         if loss != self.lastLoss {
             self.lastLoss = loss
             try self.tell()

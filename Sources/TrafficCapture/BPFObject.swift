@@ -121,7 +121,6 @@ struct BPFMap {
 
     var descriptor: Int32 { bpf_map__fd(self.map) }
     var name: String { String(cString: bpf_map__name(self.map)) }
-
     /// How many elements it holds; of a ring buffer, bytes.
     var capacity: UInt32 { bpf_map__max_entries(self.map) }
 
@@ -192,6 +191,28 @@ struct BPFMap {
         return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
     }
 
+    /// Takes what is in a queue now, oldest first.
+    func popAll<Value: BitwiseCopyable>(as type: Value.Type) -> [Value] {
+        var values: [Value] = []
+        withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Value>.size, alignment: 8) { value in
+            while bpf_map_lookup_and_delete_elem(self.descriptor, nil, value.baseAddress) == 0 {
+                values.append(value.loadUnaligned(as: Value.self))
+            }
+        }
+        return values
+    }
+
+    /// An element of an array.
+    func value<Value: BitwiseCopyable>(at index: UInt32, as type: Value.Type) throws(CaptureError) -> Value {
+        var index = index
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: MemoryLayout<Value>.size, alignment: 8)
+        defer { buffer.deallocate() }
+        try check("bpf_map_lookup_elem", self.name) {
+            bpf_map_lookup_elem(self.descriptor, &index, buffer.baseAddress)
+        }
+        return buffer.loadUnaligned(as: Value.self)
+    }
+
     /// Every key.
     func keys<Key: BitwiseCopyable>(as type: Key.Type) -> [Key] {
         var keys: [Key] = []
@@ -222,12 +243,7 @@ struct BPFMap {
     }
 
     /// Overwrites the variables of a section, whole.
-    func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) {
-        var zero: UInt32 = 0
-        try check("bpf_map_update_elem", self.name) {
-            withUnsafeBytes(of: value) { bpf_map_update_elem(self.descriptor, &zero, $0.baseAddress, 0) }
-        }
-    }
+    func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) { try self.set(UInt32(0), to: value) }
 }
 
 /// An attached program; detached when it goes away.

@@ -80,6 +80,9 @@ struct BPFPrograms {
         "packet_sent", "packet_received", "interface_sent", "interface_received", "socket_create",
     ]
 
+    /// Those of them that run for packets. The other one is of use without them.
+    static let perPacket = packets.subtracting(["socket_create"])
+
     /// The probes of AF_PACKET: without the one that sees the end an element would stay for good.
     static let frameProbes: Set<String> = [
         "packet_sendmsg_called", "packet_sendmsg_returned", "packet_sendmsg_spkt_called",

@@ -18,6 +18,10 @@ public final class CapturePace {
     private let intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
+    /// Between two drains. What a flood of closing sockets can make the daemon do is bounded by this and by the ring.
+    private static let drainSpacingNanoseconds: UInt64 = 20_000_000
+    private var nextDrain: UInt64 = 0
+    private var isDrainDue = false
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` from epoll(7).
     public convenience init(
@@ -76,12 +80,20 @@ public final class CapturePace {
                 self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
                 return .sweep
             }
-            let milliseconds = Int32(clamping: (self.nextSweep - now + 999_999) / 1_000_000)
+            self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
+            if self.isDrainDue && now >= self.nextDrain {
+                self.isDrainDue = false
+                self.nextDrain = now + Self.drainSpacingNanoseconds
+                return .drain
+            }
+            let next = self.isDrainDue ? min(self.nextSweep, self.nextDrain) : self.nextSweep
+            let milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
             if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
             let descriptors = events.prefix(Int(count)).map(\.data.fd)
             if descriptors.contains(self.stopper.descriptor) { return .stop }
-            return descriptors.contains { $0 == self.inbox?.filledDescriptor } ? .collect : .drain
+            if descriptors.contains(where: { $0 == self.inbox?.filledDescriptor }) { return .collect }
+            self.isDrainDue = true
         }
     }
 }

@@ -2,10 +2,8 @@ import TrafficModel
 
 /// AF_PACKET sockets where no program sees their end: such a socket is missing in the sweeps, in each of which all of them are reported.
 struct FrameSockets {
-    /// A walk through the sockets' storage goes on by position, and passes over one when another one goes meanwhile. Not this often in a row.
-    private static let sweepsUntilGone = 3
-
-    private var latest: [UInt64: SocketObservation] = [:]
+    /// By serial: whether it has further owners.
+    private var open: [UInt64: Bool] = [:]
     /// In how many sweeps in a row each was missing; those of the sweep that goes on are not in it.
     private var absences: [UInt64: Int] = [:]
     private var swept: Set<UInt64> = []
@@ -14,11 +12,11 @@ struct FrameSockets {
 
     mutating func observe(_ socket: SocketObservation) {
         guard socket.transport == .packet else { return }
-        self.latest[socket.serial] = socket.closedBoottimeNanoseconds == nil ? socket : nil
+        self.open[socket.serial] = socket.closedBoottimeNanoseconds == nil ? socket.isShared : nil
     }
 
     mutating func beginSweep() {
-        self.expected = Set(self.latest.keys)
+        self.expected = Set(self.open.keys)
         self.swept = []
     }
 
@@ -26,17 +24,16 @@ struct FrameSockets {
         self.swept.insert(socket.serial)
     }
 
-    /// - Returns: The last words of those that are gone. The ring may have had a later one than the sweep before.
-    mutating func endSweep() -> [SocketObservation] {
+    /// - Returns: Those that are gone, by serial.
+    mutating func endSweep() -> [(serial: UInt64, isShared: Bool)] {
         let missing = self.expected.subtracting(self.swept)
         self.absences = self.absences.filter { missing.contains($0.key) }
         return missing.compactMap { serial in
             self.absences[serial, default: 0] += 1
-            guard self.absences[serial] == Self.sweepsUntilGone, var closed = self.latest.removeValue(forKey: serial)
+            guard self.absences[serial] == CaptureEvent.censusesUntilGone,
+                let isShared = self.open.removeValue(forKey: serial)
             else { return nil }
-            closed.state = .closed
-            closed.closedBoottimeNanoseconds = MonotonicClock.boottimeNanoseconds()
-            return closed
+            return (serial, isShared)
         }
     }
 }

@@ -14,6 +14,8 @@ struct LoadedRung: ~Copyable {
         var mapElements: UInt32?
         /// Elements of the map of interfaces.
         var interfaceElements: UInt32?
+        /// Elements of the maps of rows, by process and by user.
+        var rowElements: UInt32?
     }
 
     // Links first: they hang on the programs of the object.
@@ -40,7 +42,7 @@ struct LoadedRung: ~Copyable {
             }
         }
         if wire == .estimated {
-            hooks.removeAll { BPFPrograms.packets.contains($0.program) }
+            hooks.removeAll { BPFPrograms.perPacket.contains($0.program) }
             blindSpots.append("\(BPFPrograms.packetBlindSpot) (switched off)")
         }
         while true {
@@ -81,6 +83,9 @@ struct LoadedRung: ~Copyable {
             for map in ["owners", "deferred", "interfaces", "early"] { try object.map(map).setCapacity(elements) }
         }
         if let elements = faults.interfaceElements { try object.map("interfaces").setCapacity(elements) }
+        if let elements = faults.rowElements {
+            for map in ["rows", "user_rows"] { try object.map(map).setCapacity(elements) }
+        }
         try object.load()
         return object
     }

@@ -50,6 +50,9 @@ package enum TrafficRecord {
             stream: transport == .tcp ? TCPStream(record) : nil,
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
+            inRows: record.in_rows.sent_bytes == 0 && record.in_rows.received_bytes == 0
+                ? nil : PayloadBytes(sent: record.in_rows.sent_bytes, received: record.in_rows.received_bytes),
+            uid: record.uid,
             isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
         )
     }
@@ -79,7 +82,7 @@ package enum TrafficRecord {
         guard isKnown, record.closed_boottime_ns == 0 else { return 0 }
         let counted =
             record.owners.0.sent_bytes &+ record.owners.1.sent_bytes &+ record.overflow_sent_bytes
-            &+ record.unowned_sent_bytes
+            &+ record.unowned_sent_bytes &+ record.in_rows.sent_bytes
         let pending = UInt32(truncatingIfNeeded: record.stream_sent) &- UInt32(truncatingIfNeeded: counted)
         return UInt64(max(0, Int32(bitPattern: pending)))
     }
@@ -117,6 +120,10 @@ extension OwnerObservation {
     /// - Returns: `nil` for a free slot.
     fileprivate init?(slot: traffic_owner) {
         guard slot.start_boottime_ns != 0 else { return nil }
+        self.init(slot)
+    }
+
+    init(_ slot: traffic_owner) {
         let isKernelThread = slot.flags & TRAFFIC_OWNER_KERNEL_THREAD.rawValue != 0
         let comm = withUnsafeBytes(of: slot.name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
         self.init(
@@ -190,7 +197,9 @@ extension SocketWire {
 
     /// Bytes of the IP header (RFC 791, RFC 8200), of TCP's (RFC 9293), and of the timestamps option with its padding (RFC 7323).
     static func usualHeaders(isIPv4: Bool, timestamps: Bool) -> UInt64 {
-        (isIPv4 ? 20 : 40) + 20 + (timestamps ? 12 : 0)
+        let address = isIPv4 ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER
+        let options = timestamps ? TRAFFIC_TIMESTAMPS_OPTION.rawValue : 0
+        return UInt64(address.rawValue + TRAFFIC_TCP_HEADER.rawValue + options)
     }
 }
 

@@ -66,6 +66,7 @@ extension ExitedUsage: Row {
     func write(to sink: inout some FieldSink) {
         sink.text(CodingKeys.name, self.name)
         sink.text(CodingKeys.executable, self.executable)
+        sink.number(CodingKeys.uid, self.uid)
         sink.number(CodingKeys.processes, self.processes)
         self.bytes.write(to: &sink)
         sink.number(CodingKeys.explained, self.explained)
@@ -159,6 +160,8 @@ extension CaptureStatus: Row {
 extension CaptureLoss: Row {
     func write(to sink: inout some FieldSink) {
         sink.number(CodingKeys.ringFull, self.ringFull)
+        sink.number(CodingKeys.socketsFolded, self.socketsFolded)
+        sink.number(CodingKeys.callsFolded, self.callsFolded)
         sink.number(CodingKeys.mapFull, self.mapFull)
         sink.number(CodingKeys.recordsMalformed, self.recordsMalformed)
         sink.number(CodingKeys.reportsDropped, self.reportsDropped)

@@ -5,32 +5,73 @@ struct ExitedAccounts {
     private struct Group: Hashable {
         var name: String
         var executable: String?
+        /// Of a user's row for what is too much to be told apart.
+        var uid: UInt32?
+
+        static func other(of uid: UInt32?) -> Group { Group(name: "_other", uid: uid) }
     }
 
-    private let limit: Int
+    private let limit: Ledger.Retention.Limit
     private var accounts: [Group: ExitedUsage] = [:]
+    /// How many executables each user was the first to bring.
+    private var groupsOfUser: [UInt32: Int] = [:]
 
-    /// - Parameter limit: How many executables; the rest add up in one row named `_other`.
-    init(limit: Int = 2_000) {
+    /// - Parameter limit: How many executables; the rest add up in a row for each user named `_other`, and where users are too many in one.
+    init(limit: Ledger.Retention.Limit = Ledger.Retention().exitedGroupLimit) {
         self.limit = limit
     }
 
     mutating func fold(_ process: ProcessAccount) {
-        var group = Group(name: process.details.name, executable: process.details.executable)
         // One executable under several names (busybox) is still told apart; a name alone stands for processes that were gone
         // before /proc could be read.
-        if self.accounts[group] == nil && self.accounts.count >= self.limit { group = Group(name: "_other") }
+        let group = self.admitted(
+            Group(name: process.details.name, executable: process.details.executable),
+            of: process.uid
+        )
+        self.add(process.bytes, explained: process.explained, processes: 1, to: group)
+    }
+
+    /// - Parameter uid: `nil` where nobody knows whose bytes they are.
+    mutating func add(_ row: FoldedRows.Row, ofUser uid: UInt32?) {
+        var bytes = ByteCounts(payload: row.owner.payload, retransmitted: row.retransmitted)
+        bytes.add(wire: row.wire)
+        self.add(bytes, explained: 0, processes: 0, to: uid.map { self.other(of: $0) } ?? .other(of: nil))
+    }
+
+    private mutating func admitted(_ group: Group, of uid: UInt32) -> Group {
+        if self.accounts[group] != nil { return group }
+        let ofUser = self.groupsOfUser[uid, default: 0]
+        guard ofUser < self.limit.ofUser, self.accounts.count < self.limit.inAll else { return self.other(of: uid) }
+        self.groupsOfUser[uid] = ofUser + 1
+        return group
+    }
+
+    /// As many rows of users as there may be executables.
+    private func other(of uid: UInt32) -> Group {
+        let group = Group.other(of: uid)
+        return self.accounts[group] != nil || self.accounts.count < 2 * self.limit.inAll ? group : .other(of: nil)
+    }
+
+    private mutating func add(_ bytes: ByteCounts, explained: UInt64, processes: Int, to group: Group) {
         var usage =
             self.accounts[group]
-            ?? ExitedUsage(name: group.name, executable: group.executable, processes: 0, bytes: ByteCounts())
-        usage.processes += 1
-        usage.bytes += process.bytes
-        usage.explained +|= process.explained
+            ?? ExitedUsage(
+                name: group.name,
+                executable: group.executable,
+                uid: group.uid,
+                processes: 0,
+                bytes: ByteCounts()
+            )
+        usage.processes += processes
+        usage.bytes += bytes
+        usage.explained +|= explained
         usage.bytes.pendingSent = 0  // a gauge of what lives
         self.accounts[group] = usage
     }
 
     var usages: [ExitedUsage] {
-        self.accounts.values.sorted { ($0.name, $0.executable ?? "") < ($1.name, $1.executable ?? "") }
+        self.accounts.values.sorted {
+            ($0.name, $0.executable ?? "", $0.uid ?? 0) < ($1.name, $1.executable ?? "", $1.uid ?? 0)
+        }
     }
 }

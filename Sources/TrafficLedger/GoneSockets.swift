@@ -18,6 +18,10 @@ struct GoneSockets {
         if self.disputed.count > Self.listed { self.disputed.removeFirst() }
     }
 
+    mutating func bury(_ row: FoldedRows.Row) {
+        self.tallies += row.tallies
+    }
+
     var evidence: AuditEvidence {
         var evidence = AuditEvidence()
         evidence.goneSockets = self.tallies

@@ -10,23 +10,35 @@ public struct Ledger: Sendable {
     /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
     public struct Retention: Sendable, Hashable {
         public var exitedProcesses: Duration
-        public var exitedProcessLimit: Int
+        public var exitedProcessLimit: Limit
         public var closedSockets: Duration
-        public var closedSocketLimit: Int
-        public var exitedGroupLimit: Int
+        public var closedSocketLimit: Limit
+        /// Of executables under ``Snapshot/exited``.
+        public var exitedGroupLimit: Limit
 
         public init(
             exitedProcesses: Duration = .seconds(300),
-            exitedProcessLimit: Int = 10_000,
+            exitedProcessLimit: Limit = Limit(5_000, inAll: 10_000),
             closedSockets: Duration = .seconds(5),
-            closedSocketLimit: Int = 4_096,
-            exitedGroupLimit: Int = 2_000
+            closedSocketLimit: Limit = Limit(4_096, inAll: 16_384),
+            exitedGroupLimit: Limit = Limit(500, inAll: 2_000)
         ) {
             self.exitedProcesses = exitedProcesses
             self.exitedProcessLimit = exitedProcessLimit
             self.closedSockets = closedSockets
             self.closedSocketLimit = closedSocketLimit
             self.exitedGroupLimit = exitedGroupLimit
+        }
+
+        /// How many there may be of one user's, and in all. Who has more loses his own detail, and no byte.
+        public struct Limit: Sendable, Hashable {
+            public var ofUser: Int
+            public var inAll: Int
+
+            public init(_ ofUser: Int, inAll: Int) {
+                self.ofUser = ofUser
+                self.inAll = inAll
+            }
         }
     }
 
@@ -44,9 +56,11 @@ public struct Ledger: Sendable {
     private var totalMeter = RateMeter()
     private var destinations: DestinationTotals
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
-    /// Closed sockets that are still listed, oldest first.
-    private var closedOrder: Deque<UInt64> = []
+    private var closedSockets: ClosedSockets
+    private var presumedClosed = PresumedClosedSockets()
     private var countersBackwards: UInt64 = 0
+    /// Of the rows that were absorbed last.
+    private var rowGeneration: UInt64 = 0
     /// In how many censuses in a row open sockets were missing, by serial.
     private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
@@ -57,6 +71,7 @@ public struct Ledger: Sendable {
         self.retention = retention
         self.destinations = DestinationTotals(classes: classes)
         self.exited = ExitedAccounts(limit: retention.exitedGroupLimit)
+        self.closedSockets = ClosedSockets(limit: retention.closedSocketLimit)
     }
 
     public mutating func absorb(_ event: CaptureEvent) {
@@ -67,6 +82,12 @@ public struct Ledger: Sendable {
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
             guard let growth = self.sockets[socket]?.absorb(owner) else { return }
             self.credit(growth, of: socket)
+        case .rows(let rows):
+            self.absorb(rows)
+        case .gone(let serials):
+            for serial in serials { self.closeWithoutRecord(serial) }
+        case .absent(let serials):
+            for serial in serials { self.presumeClosed(serial) }
         case .census(let serials):
             self.close(allBut: serials)
         case .details(let process, let details):
@@ -103,12 +124,48 @@ public struct Ledger: Sendable {
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
+        if let account = self.presumedClosed.take(observation.serial) { self.sockets[observation.serial] = account }
         // In place: an account is large, and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
         // The poll rung works its counters out of several, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
-        if growth.isEnd { self.closedOrder.append(observation.serial) }
+        if growth.isEnd {
+            self.closedSockets.append(
+                observation.serial,
+                of: observation.owners.first?.uid ?? observation.uid ?? 0,
+                closedAt: observation.closedBoottimeNanoseconds ?? 0
+            )
+        }
         self.credit(growth, of: observation.serial)
+    }
+
+    /// The one other place where bytes become part of totals: those of no listed socket.
+    private mutating func absorb(_ rows: FoldedRows) {
+        guard rows.generation > self.rowGeneration else { return }
+        self.rowGeneration = rows.generation
+        let users = self.userNames
+        for row in rows.processes {
+            let process = row.owner.identity
+            let isNews = self.processes[process, default: ProcessAccount(row.owner, user: users[row.owner.uid])]
+                .add(row)
+            if isNews && process != .kernel { self.unresolved.append(row.owner) }
+            self.count(row)
+        }
+        for row in rows.users {
+            self.exited.add(row, ofUser: row.owner.uid)
+            self.count(row)
+        }
+        if let rest = rows.rest {
+            self.exited.add(rest, ofUser: nil)
+            self.count(rest)
+        }
+    }
+
+    private mutating func count(_ row: FoldedRows.Row) {
+        self.totals.payload += row.owner.payload
+        self.totals.add(wire: row.wire)
+        self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| row.retransmitted
+        self.goneSockets.bury(row)
     }
 
     private mutating func close(allBut serials: Set<UInt64>) {
@@ -121,18 +178,33 @@ public struct Ledger: Sendable {
                 self.absences[account.observation.serial] = count
                 continue
             }
-            var last = account.observation
-            last.state = .closed
-            last.closedBoottimeNanoseconds = self.lastTick?.boottime ?? 0
-            last.pendingSent = nil
-            self.absorb(last)
+            self.presumeClosed(account.observation.serial)
         }
+    }
+
+    /// It was missing too often. If it comes again it goes on where it was.
+    private mutating func presumeClosed(_ serial: UInt64) {
+        guard let account = self.sockets[serial], !account.isClosed else { return }
+        self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
+        self.sockets.changeInPlace(serial) { $0.isPresumedClosed = true }
+    }
+
+    /// It closed, and rows have what it moved since its last observation: TCP's own account and the packets of that are gone.
+    private mutating func closeWithoutRecord(_ serial: UInt64) {
+        guard let account = self.sockets[serial] ?? self.presumedClosed.take(serial), !account.isClosed else { return }
+        var last = account.lastObservation(at: self.lastTick?.boottime ?? 0)
+        last.stream?.isPartial = true
+        self.absorb(last)
     }
 
     /// The one place where bytes become part of a total.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
         let users = self.userNames
         for (owner, payload) in growth.owners {
+            // A process that was folded into `exited` is not listed again because a socket of its is still there.
+            guard
+                payload.total > 0 || growth.newOwners.contains(owner.identity) || self.processes[owner.identity] != nil
+            else { continue }
             let isNews = self.processes[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])]
                 .add(payload, as: owner.name)
             if isNews { self.unresolved.append(owner) }
@@ -188,13 +260,14 @@ public struct Ledger: Sendable {
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
         let age = self.retention.closedSockets.nanoseconds
-        while let oldest = self.closedOrder.first {
-            let closedAt = self.sockets[oldest]?.observation.closedBoottimeNanoseconds ?? 0
-            guard self.closedOrder.count > self.retention.closedSocketLimit || closedAt +| age < boottime else {
-                return
+        for serial in self.closedSockets.takeForgettable(closedBefore: boottime > age ? boottime - age : 0) {
+            guard let socket = self.sockets[serial], socket.isClosed else { continue }  // it came again
+            self.sockets[serial] = nil
+            if socket.isPresumedClosed {
+                if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }
+            } else {
+                self.bury(socket)
             }
-            if let socket = self.sockets.removeValue(forKey: oldest) { self.bury(socket) }
-            self.closedOrder.removeFirst()
         }
     }
 
@@ -207,6 +280,9 @@ public struct Ledger: Sendable {
 
     private var evidence: AuditEvidence {
         var evidence = self.goneSockets.evidence
+        for account in self.presumedClosed.accounts {
+            evidence.goneSockets += account.usage(bootedAt: self.bootedAt).tallies()
+        }
         for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
         evidence.lostWire = self.loss.lostWire
         evidence.packets = self.interfaces.seen
@@ -236,13 +312,23 @@ public struct Ledger: Sendable {
 
     private mutating func foldExitedProcesses(boottime: UInt64) {
         let age = self.retention.exitedProcesses.nanoseconds
-        let gone = self.processes.values.compactMap { process in process.exitedBoottime.map { ($0, process.identity) } }
-            .sorted { $0.0 < $1.0 }
-        let surplus = gone.count - self.retention.exitedProcessLimit
-        for (index, (exitedBoottime, identity)) in gone.enumerated() {
-            guard index < surplus || exitedBoottime +| age < boottime else { return }
-            self.reports.forget(process: identity)
-            if let process = self.processes.removeValue(forKey: identity) { self.exited.fold(process) }
+        let limit = self.retention.exitedProcessLimit
+        var gone = self.processes.values.compactMap { process in
+            process.exitedBoottime.map { (boottime: $0, identity: process.identity, uid: process.uid) }
+        }
+        gone.sort { $0.boottime < $1.boottime }
+        var surplus: [UInt32: Int] = [:]
+        for process in gone { surplus[process.uid, default: -limit.ofUser] += 1 }
+        let inAll = gone.count - limit.inAll
+        // Who has most gives way where there are too many in all.
+        let most = inAll > 0 ? surplus.max { $0.value < $1.value }?.key : nil
+        if let most { surplus[most] = max(surplus[most] ?? 0, inAll) }
+        for process in gone {
+            let isSurplus = (surplus[process.uid] ?? 0) > 0
+            if isSurplus { surplus[process.uid]? -= 1 }
+            guard isSurplus || process.boottime +| age < boottime else { continue }
+            self.reports.forget(process: process.identity)
+            if let account = self.processes.removeValue(forKey: process.identity) { self.exited.fold(account) }
         }
     }
 

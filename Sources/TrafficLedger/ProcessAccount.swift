@@ -4,6 +4,7 @@ import TrafficModel
 struct ProcessAccount {
     let identity: ProcessIdentity
     private let firstSeen: OwnerObservation
+    var uid: UInt32 { self.firstSeen.uid }
     private(set) var details: ProcessDetails
     /// The names by which the kernel has known it; a new one means that it has executed something else.
     private var names: Set<String> = []
@@ -35,6 +36,14 @@ struct ProcessAccount {
     mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
         self.bytes.payload += payload
         return self.exitedAt == nil && self.names.insert(name).inserted
+    }
+
+    /// - Returns: Whether its details should be looked up (again).
+    mutating func add(_ row: FoldedRows.Row) -> Bool {
+        self.bury(row.tallies)
+        self.bytes.add(wire: row.wire)
+        if row.retransmitted > 0 { self.add(retransmitted: row.retransmitted) }
+        return self.add(row.owner.payload, as: row.owner.name)
     }
 
     /// - Returns: What to look its details up with.

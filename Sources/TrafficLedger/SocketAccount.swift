@@ -15,6 +15,8 @@ struct SocketAccount {
     /// What an observation added.
     struct Growth {
         var owners: [(owner: OwnerObservation, payload: PayloadBytes)] = []
+        /// Those of them that were not known to use the socket.
+        var newOwners: [ProcessIdentity] = []
         var unowned = PayloadBytes()
         var retransmitted: UInt64 = 0
         /// `nil` where wire bytes are not known.
@@ -43,6 +45,8 @@ struct SocketAccount {
 
     private(set) var observation: SocketObservation
     private(set) var isClosed = false
+    /// It closed because it was missing, and nobody said so.
+    var isPresumedClosed = false
     private var ends: SocketEnds?
     /// Where what grows counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
@@ -86,7 +90,7 @@ struct SocketAccount {
 
     var bytes: ByteCounts {
         ByteCounts(
-            payload: self.payload,
+            payload: self.payload + (self.observation.inRows ?? PayloadBytes()),
             pendingSent: self.observation.pendingSent ?? 0,
             wireSent: self.wire?.sent.total,
             wireReceived: self.wire?.received.total,
@@ -98,6 +102,10 @@ struct SocketAccount {
     /// what came after the end does not reopen a socket.
     mutating func absorb(_ observation: SocketObservation) -> Growth {
         var growth = Growth()
+        if self.isPresumedClosed && observation.closedBoottimeNanoseconds == nil {
+            self.isPresumedClosed = false
+            self.isClosed = false
+        }
         let wasClosed = self.isClosed
         if !self.isClosed {
             self.observation = observation
@@ -113,6 +121,7 @@ struct SocketAccount {
             totals[owner.identity, default: owner.withoutPayload].payload += owner.payload
         }
         for owner in totals.values {
+            if self.shares[owner.identity] == nil { growth.newOwners.append(owner.identity) }
             let known = self.shares[owner.identity, default: Share()].inRecord
             growth.isBackwards = growth.isBackwards || !wasClosed && owner.payload.isBehind(known)
             let grown = owner.payload.growth(since: known)
@@ -178,11 +187,26 @@ struct SocketAccount {
 
     /// Takes a further owner's cumulative counters.
     mutating func absorb(_ owner: OwnerObservation) -> Growth {
+        let isNew = self.shares[owner.identity] == nil
         let known = self.shares[owner.identity, default: Share()].inMap
         let grown = owner.payload.growth(since: known)
         self.shares[owner.identity, default: Share()].inMap = known + grown
         self.payload += grown
-        return Growth(owners: [(owner.withoutPayload, grown)], ends: self.ends, destination: self.destination)
+        return Growth(
+            owners: [(owner.withoutPayload, grown)],
+            newOwners: isNew ? [owner.identity] : [],
+            ends: self.ends,
+            destination: self.destination
+        )
+    }
+
+    /// What would be its last word, if there were one.
+    func lastObservation(at boottime: UInt64) -> SocketObservation {
+        var last = self.observation
+        last.state = .closed
+        last.closedBoottimeNanoseconds = boottime
+        last.pendingSent = nil
+        return last
     }
 
     mutating func tick(seconds: Double) {
@@ -191,7 +215,7 @@ struct SocketAccount {
 
     var evidence: SocketEvidence {
         SocketEvidence(
-            payload: self.payload,
+            payload: self.bytes.payload,
             pendingSent: self.observation.pendingSent ?? 0,
             retransmitted: self.retransmitted,
             wire: self.wire,

@@ -45,6 +45,8 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     case handshake
     /// Of sockets that several processes used: the others' part of the packets.
     case othersWire = "others_wire"
+    /// What the packets of sockets had beyond their payload that closed without a record of their own (``FoldedRows``).
+    case folded
 
     // To the interfaces.
 

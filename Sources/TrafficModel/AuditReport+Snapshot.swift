@@ -91,7 +91,7 @@ extension AuditTally {
         .datagrams,
         .earlier, .handshakePayload, .urgent, .estimated, .inUse, .unexplained,
     ]
-    private static let headers: [AuditLine] = [.headers, .acknowledgements, .handshake, .othersWire]
+    private static let headers: [AuditLine] = [.headers, .acknowledgements, .handshake, .othersWire, .folded]
     private static let beyondSockets: [AuditLine] = [.lost, .noSocket, .fragments, .queues, .unexplainedAtInterface]
 
     /// The lines and their sums. Those that must be 0 are there in any case, others only where they are not.

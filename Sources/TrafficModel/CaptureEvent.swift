@@ -4,6 +4,12 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
     /// A further owner of a socket, beyond those that its observation has room for.
     case owner(socket: UInt64, OwnerObservation)
+    /// What moved without a record of its socket. Comes once for each generation of rows.
+    case rows(FoldedRows)
+    /// The serials of sockets that closed without a record: rows have what they moved since they were told of last.
+    case gone([UInt64])
+    /// Sockets that were missing in ``censusesUntilGone`` sweeps in a row, each of which reports all of their kind.
+    case absent([UInt64])
     /// The serials of all sockets that there are: one that is missing ``censusesUntilGone`` times in a row is closed, though nobody said so.
     case census(Set<UInt64>)
     case details(ProcessIdentity, ProcessDetails)
@@ -53,8 +59,12 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     /// TCP's own account of the stream; `nil` for other protocols.
     public var stream: TCPStream?
     public var owners: [OwnerObservation]
-    /// Payload whose process could not be recorded.
+    /// Payload whose process is not known.
     public var unowned: PayloadBytes
+    /// Payload of processes that found no room beside the socket's other owners: ``CaptureEvent/rows(_:)`` count it.
+    public var inRows: PayloadBytes?
+    /// Who made the socket; `nil` where that is not known.
+    public var uid: UInt32?
     /// Further owners come in events of their own.
     public var isShared: Bool
 
@@ -79,6 +89,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         stream: TCPStream? = nil,
         owners: [OwnerObservation] = [],
         unowned: PayloadBytes = PayloadBytes(),
+        inRows: PayloadBytes? = nil,
+        uid: UInt32? = nil,
         isShared: Bool = false
     ) {
         self.serial = serial ?? cookie.rawValue
@@ -100,6 +112,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.stream = stream
         self.owners = owners
         self.unowned = unowned
+        self.inRows = inRows
+        self.uid = uid
         self.isShared = isShared
     }
 }

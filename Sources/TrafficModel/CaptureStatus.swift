@@ -47,8 +47,13 @@ public enum CaptureRung: String, Sendable, Codable, CaseIterable {
 
 /// What was not counted or came late, since the daemon started. All zero is the normal case.
 public struct CaptureLoss: Sendable, Hashable {
-    /// Records of closed sockets that found the ring full. They waited in a map instead: late, not lost.
+    /// Records of closed sockets that found no room in the ring. They waited in a map instead: late, not lost.
     public var ringFull: UInt64
+    /// Closed sockets that found no room for a record: their processes have their bytes, or their user has (``FoldedRows``). No byte is
+    /// lost; the sockets' own totals, their scopes and classes are.
+    public var socketsFolded: UInt64
+    /// Calls on sockets that could get no counters, or not for one more process: the same.
+    public var callsFolded: UInt64
     /// Records, owners or sockets for which a kernel map had no room.
     public var mapFull: UInt64
     /// Records from the kernel that could not be decoded.
@@ -71,6 +76,8 @@ public struct CaptureLoss: Sendable, Hashable {
 
     public init(
         ringFull: UInt64 = 0,
+        socketsFolded: UInt64 = 0,
+        callsFolded: UInt64 = 0,
         mapFull: UInt64 = 0,
         recordsMalformed: UInt64 = 0,
         reportsDropped: UInt64 = 0,
@@ -83,6 +90,8 @@ public struct CaptureLoss: Sendable, Hashable {
         readsFailed: UInt64 = 0
     ) {
         self.ringFull = ringFull
+        self.socketsFolded = socketsFolded
+        self.callsFolded = callsFolded
         self.mapFull = mapFull
         self.recordsMalformed = recordsMalformed
         self.reportsDropped = reportsDropped
@@ -95,7 +104,7 @@ public struct CaptureLoss: Sendable, Hashable {
         self.readsFailed = readsFailed
     }
 
-    /// Whether any byte is missing from the totals. A full ring alone loses none.
+    /// Whether any byte is missing from the totals. A full ring alone loses none, nor do rows.
     public var isLossy: Bool {
         [
             self.mapFull, self.recordsMalformed, self.lostSentBytes, self.lostReceivedBytes, self.missedRuns,
@@ -105,6 +114,8 @@ public struct CaptureLoss: Sendable, Hashable {
 
     package enum CodingKeys: String, CodingKey {
         case ringFull = "ring_full"
+        case socketsFolded = "sockets_folded"
+        case callsFolded = "calls_folded"
         case mapFull = "map_full"
         case recordsMalformed = "records_malformed"
         case reportsDropped = "reports_dropped"
@@ -124,6 +135,8 @@ extension CaptureLoss: Codable {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             ringFull: try container.decode(UInt64.self, forKey: .ringFull),
+            socketsFolded: try container.decodeIfPresent(UInt64.self, forKey: .socketsFolded) ?? 0,
+            callsFolded: try container.decodeIfPresent(UInt64.self, forKey: .callsFolded) ?? 0,
             mapFull: try container.decode(UInt64.self, forKey: .mapFull),
             recordsMalformed: try container.decode(UInt64.self, forKey: .recordsMalformed),
             reportsDropped: try container.decode(UInt64.self, forKey: .reportsDropped),
@@ -144,6 +157,8 @@ extension CaptureLoss: Codable {
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.ringFull, forKey: .ringFull)
+        try container.encode(self.socketsFolded, forKey: .socketsFolded)
+        try container.encode(self.callsFolded, forKey: .callsFolded)
         try container.encode(self.mapFull, forKey: .mapFull)
         try container.encode(self.recordsMalformed, forKey: .recordsMalformed)
         try container.encode(self.reportsDropped, forKey: .reportsDropped)

@@ -116,14 +116,24 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
 public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var name: String
     public var executable: String?
+    /// Of the row of one user's processes that were too many to tell apart, whose name is `_other`; `nil` of any other row.
+    public var uid: UInt32?
     public var processes: Int
     public var bytes: ByteCounts
     /// See ``ProcessUsage/explained``.
     public var explained: UInt64
 
-    public init(name: String, executable: String?, processes: Int, bytes: ByteCounts, explained: UInt64 = 0) {
+    public init(
+        name: String,
+        executable: String?,
+        uid: UInt32? = nil,
+        processes: Int,
+        bytes: ByteCounts,
+        explained: UInt64 = 0
+    ) {
         self.name = name
         self.executable = executable
+        self.uid = uid
         self.processes = processes
         self.bytes = bytes
         self.explained = explained
@@ -132,7 +142,7 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
-        case name, executable, processes
+        case name, executable, uid, processes
         case explained = "explained_bytes"
         case unattributed = "unattributed_bytes"
     }
@@ -141,6 +151,7 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.name = try container.decode(String.self, forKey: .name)
         self.executable = try container.decodeIfPresent(String.self, forKey: .executable)
+        self.uid = try container.decodeIfPresent(UInt32.self, forKey: .uid)
         self.processes = try container.decode(Int.self, forKey: .processes)
         self.bytes = try ByteCounts(from: decoder)
         self.explained = try container.decode(UInt64.self, forKey: .explained)

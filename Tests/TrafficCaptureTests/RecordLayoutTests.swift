@@ -8,214 +8,139 @@ import Testing
 /// The kernel's idea of a shared struct (BTF of the embedded object) against Swift's.
 @Suite("Shared records have one layout")
 struct RecordLayoutTests {
-    struct Field: Sendable {
+    struct Layout: Sendable {
         var name: String
-        var offset: Int?
+        var size: Int
+        var fields: [String]
+
+        init<Struct>(_ type: Struct.Type, _ fields: [(name: String, path: PartialKeyPath<Struct>)]) {
+            self.name = String(describing: type)
+            self.size = MemoryLayout<Struct>.size
+            self.fields = fields.map { "\($0.name) at \(MemoryLayout<Struct>.offset(of: $0.path) ?? -1)" }
+        }
     }
 
-    static let structs: [(name: String, size: Int, fields: [Field])] = [
-        (
-            "traffic_owner", MemoryLayout<traffic_owner>.size,
+    static let structs = [
+        Layout(
+            traffic_owner.self,
             [
-                Field(name: "start_boottime_ns", offset: MemoryLayout<traffic_owner>.offset(of: \.start_boottime_ns)),
-                Field(name: "sent_bytes", offset: MemoryLayout<traffic_owner>.offset(of: \.sent_bytes)),
-                Field(name: "received_bytes", offset: MemoryLayout<traffic_owner>.offset(of: \.received_bytes)),
-                Field(name: "tgid", offset: MemoryLayout<traffic_owner>.offset(of: \.tgid)),
-                Field(name: "uid", offset: MemoryLayout<traffic_owner>.offset(of: \.uid)),
-                Field(name: "cgroup_id", offset: MemoryLayout<traffic_owner>.offset(of: \.cgroup_id)),
-                Field(name: "flags", offset: MemoryLayout<traffic_owner>.offset(of: \.flags)),
-                Field(name: "pad", offset: MemoryLayout<traffic_owner>.offset(of: \.pad)),
-                Field(name: "name", offset: MemoryLayout<traffic_owner>.offset(of: \.name)),
+                ("start_boottime_ns", \.start_boottime_ns), ("sent_bytes", \.sent_bytes),
+                ("received_bytes", \.received_bytes), ("tgid", \.tgid), ("uid", \.uid), ("cgroup_id", \.cgroup_id),
+                ("flags", \.flags), ("pad", \.pad), ("name", \.name),
             ]
         ),
-        (
-            "traffic_owner_key", MemoryLayout<traffic_owner_key>.size,
+        Layout(
+            traffic_wire.self,
             [
-                Field(name: "serial", offset: MemoryLayout<traffic_owner_key>.offset(of: \.serial)),
-                Field(
-                    name: "start_boottime_ns",
-                    offset: MemoryLayout<traffic_owner_key>.offset(of: \.start_boottime_ns)
-                ),
-                Field(name: "tgid", offset: MemoryLayout<traffic_owner_key>.offset(of: \.tgid)),
-                Field(name: "pad", offset: MemoryLayout<traffic_owner_key>.offset(of: \.pad)),
+                ("payload_bytes", \.payload_bytes), ("header_bytes", \.header_bytes), ("bare_bytes", \.bare_bytes),
+                ("control_bytes", \.control_bytes),
             ]
         ),
-        (
-            "traffic_told", MemoryLayout<traffic_told>.size,
+        Layout(
+            traffic_payload.self,
             [
-                Field(name: "baseline_done", offset: MemoryLayout<traffic_told>.offset(of: \.baseline_done)),
-                Field(name: "calls_missed", offset: MemoryLayout<traffic_told>.offset(of: \.calls_missed)),
-                Field(name: "report_all", offset: MemoryLayout<traffic_told>.offset(of: \.report_all)),
-                Field(name: "interface_mark", offset: MemoryLayout<traffic_told>.offset(of: \.interface_mark)),
-                Field(name: "home_namespace", offset: MemoryLayout<traffic_told>.offset(of: \.home_namespace)),
-                Field(name: "stranger_limit", offset: MemoryLayout<traffic_told>.offset(of: \.stranger_limit)),
+                ("sent_bytes", \.sent_bytes), ("received_bytes", \.received_bytes),
             ]
         ),
-        (
-            "traffic_loss", MemoryLayout<traffic_loss>.size,
+        Layout(
+            traffic_seen.self,
             [
-                Field(name: "closed_sockets", offset: MemoryLayout<traffic_loss>.offset(of: \.closed_sockets)),
-                Field(name: "closed_submitted", offset: MemoryLayout<traffic_loss>.offset(of: \.closed_submitted)),
-                Field(name: "closed_deferred", offset: MemoryLayout<traffic_loss>.offset(of: \.closed_deferred)),
-                Field(name: "closed_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.closed_lost)),
-                Field(name: "owners_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.owners_lost)),
-                Field(name: "sockets_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.sockets_lost)),
-                Field(name: "lost_sent_bytes", offset: MemoryLayout<traffic_loss>.offset(of: \.lost_sent_bytes)),
-                Field(
-                    name: "lost_received_bytes",
-                    offset: MemoryLayout<traffic_loss>.offset(of: \.lost_received_bytes)
-                ),
-                Field(
-                    name: "lost_wire_sent_bytes",
-                    offset: MemoryLayout<traffic_loss>.offset(of: \.lost_wire_sent_bytes)
-                ),
-                Field(
-                    name: "lost_wire_received_bytes",
-                    offset: MemoryLayout<traffic_loss>.offset(of: \.lost_wire_received_bytes)
-                ),
-                Field(name: "interfaces_lost", offset: MemoryLayout<traffic_loss>.offset(of: \.interfaces_lost)),
-                Field(name: "returns_missed", offset: MemoryLayout<traffic_loss>.offset(of: \.returns_missed)),
+                ("serial", \.serial), ("owners", \.owners), ("unowned", \.unowned), ("wire", \.wire),
+                ("retransmitted_bytes", \.retransmitted_bytes),
             ]
         ),
-        (
-            "traffic_socket", MemoryLayout<traffic_socket>.size,
+        Layout(
+            traffic_socket.self,
             [
-                Field(name: "receive_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.receive_mark)),
-                Field(name: "urgent_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_mark)),
-                Field(name: "flags", offset: MemoryLayout<traffic_socket>.offset(of: \.flags)),
-                Field(name: "owners", offset: MemoryLayout<traffic_socket>.offset(of: \.owners)),
-                Field(name: "serial", offset: MemoryLayout<traffic_socket>.offset(of: \.serial)),
-                Field(name: "cookie", offset: MemoryLayout<traffic_socket>.offset(of: \.cookie)),
-                Field(name: "swept_mark", offset: MemoryLayout<traffic_socket>.offset(of: \.swept_mark)),
-                Field(
-                    name: "opened_boottime_ns",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.opened_boottime_ns)
-                ),
-                Field(
-                    name: "closed_boottime_ns",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.closed_boottime_ns)
-                ),
-                Field(
-                    name: "unowned_sent_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.unowned_sent_bytes)
-                ),
-                Field(
-                    name: "unowned_received_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.unowned_received_bytes)
-                ),
-                Field(
-                    name: "overflow_sent_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.overflow_sent_bytes)
-                ),
-                Field(
-                    name: "retransmitted_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.retransmitted_bytes)
-                ),
-                Field(name: "segments_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.segments_sent)),
-                Field(name: "segments_received", offset: MemoryLayout<traffic_socket>.offset(of: \.segments_received)),
-                Field(name: "smoothed_rtt_us", offset: MemoryLayout<traffic_socket>.offset(of: \.smoothed_rtt_us)),
-                Field(
-                    name: "retransmitted_segments",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.retransmitted_segments)
-                ),
-                Field(name: "send_start", offset: MemoryLayout<traffic_socket>.offset(of: \.send_start)),
-                Field(name: "send_end", offset: MemoryLayout<traffic_socket>.offset(of: \.send_end)),
-                Field(name: "stream_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.stream_sent)),
-                Field(name: "network_namespace", offset: MemoryLayout<traffic_socket>.offset(of: \.network_namespace)),
-                Field(name: "family", offset: MemoryLayout<traffic_socket>.offset(of: \.family)),
-                Field(name: "protocol", offset: MemoryLayout<traffic_socket>.offset(of: \.protocol)),
-                Field(name: "local_port", offset: MemoryLayout<traffic_socket>.offset(of: \.local_port)),
-                Field(name: "remote_port", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_port)),
-                Field(name: "state", offset: MemoryLayout<traffic_socket>.offset(of: \.state)),
-                Field(name: "role", offset: MemoryLayout<traffic_socket>.offset(of: \.role)),
-                Field(name: "type", offset: MemoryLayout<traffic_socket>.offset(of: \.type)),
-                Field(name: "send_phase", offset: MemoryLayout<traffic_socket>.offset(of: \.send_phase)),
-                Field(name: "local_address", offset: MemoryLayout<traffic_socket>.offset(of: \.local_address)),
-                Field(name: "remote_address", offset: MemoryLayout<traffic_socket>.offset(of: \.remote_address)),
-                Field(name: "tcp_sent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.tcp_sent_bytes)),
-                Field(
-                    name: "tcp_received_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.tcp_received_bytes)
-                ),
-                Field(
-                    name: "earlier_sent_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_sent_bytes)
-                ),
-                Field(
-                    name: "earlier_received_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_received_bytes)
-                ),
-                Field(
-                    name: "earlier_retransmitted_bytes",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.earlier_retransmitted_bytes)
-                ),
-                Field(name: "unsent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unsent_bytes)),
-                Field(name: "unread_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.unread_bytes)),
-                Field(name: "urgent_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.urgent_bytes)),
-                Field(name: "pad", offset: MemoryLayout<traffic_socket>.offset(of: \.pad)),
-                Field(name: "early_bytes", offset: MemoryLayout<traffic_socket>.offset(of: \.early_bytes)),
-                Field(
-                    name: "connecting_boottime_ns",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.connecting_boottime_ns)
-                ),
-                Field(
-                    name: "established_boottime_ns",
-                    offset: MemoryLayout<traffic_socket>.offset(of: \.established_boottime_ns)
-                ),
-                Field(name: "wire_sent", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_sent)),
-                Field(name: "wire_received", offset: MemoryLayout<traffic_socket>.offset(of: \.wire_received)),
+                ("receive_mark", \.receive_mark), ("urgent_mark", \.urgent_mark), ("flags", \.flags),
+                ("owners", \.owners), ("serial", \.serial), ("cookie", \.cookie), ("swept_mark", \.swept_mark),
+                ("opened_boottime_ns", \.opened_boottime_ns), ("closed_boottime_ns", \.closed_boottime_ns),
+                ("unowned_sent_bytes", \.unowned_sent_bytes), ("unowned_received_bytes", \.unowned_received_bytes),
+                ("overflow_sent_bytes", \.overflow_sent_bytes), ("in_rows", \.in_rows),
+                ("retransmitted_bytes", \.retransmitted_bytes), ("segments_sent", \.segments_sent),
+                ("segments_received", \.segments_received), ("smoothed_rtt_us", \.smoothed_rtt_us),
+                ("retransmitted_segments", \.retransmitted_segments), ("send_start", \.send_start),
+                ("send_end", \.send_end), ("stream_sent", \.stream_sent), ("network_namespace", \.network_namespace),
+                ("family", \.family), ("protocol", \.protocol), ("local_port", \.local_port),
+                ("remote_port", \.remote_port), ("state", \.state), ("role", \.role), ("type", \.type),
+                ("send_phase", \.send_phase), ("local_address", \.local_address),
+                ("remote_address", \.remote_address), ("tcp_sent_bytes", \.tcp_sent_bytes),
+                ("tcp_received_bytes", \.tcp_received_bytes), ("earlier_sent_bytes", \.earlier_sent_bytes),
+                ("earlier_received_bytes", \.earlier_received_bytes),
+                ("earlier_retransmitted_bytes", \.earlier_retransmitted_bytes), ("unsent_bytes", \.unsent_bytes),
+                ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("pad", \.pad),
+                ("early_bytes", \.early_bytes), ("connecting_boottime_ns", \.connecting_boottime_ns),
+                ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
+                ("wire_received", \.wire_received), ("seen", \.seen), ("teller", \.teller), ("uid", \.uid),
+                ("fences", \.fences),
             ]
         ),
-        (
-            "traffic_wire", MemoryLayout<traffic_wire>.size,
+        Layout(
+            traffic_row_key.self,
             [
-                Field(name: "payload_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.payload_bytes)),
-                Field(name: "header_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.header_bytes)),
-                Field(name: "bare_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.bare_bytes)),
-                Field(name: "control_bytes", offset: MemoryLayout<traffic_wire>.offset(of: \.control_bytes)),
+                ("start_boottime_ns", \.start_boottime_ns), ("id", \.id), ("generation", \.generation),
             ]
         ),
-        (
-            "traffic_interface_key", MemoryLayout<traffic_interface_key>.size,
+        Layout(
+            traffic_row.self,
             [
-                Field(
-                    name: "network_namespace",
-                    offset: MemoryLayout<traffic_interface_key>.offset(of: \.network_namespace)
-                ),
-                Field(name: "index", offset: MemoryLayout<traffic_interface_key>.offset(of: \.index)),
+                ("owner", \.owner), ("wire", \.wire), ("retransmitted_bytes", \.retransmitted_bytes),
+                ("sockets", \.sockets), ("processes", \.processes),
             ]
         ),
-        (
-            "traffic_interface_bytes", MemoryLayout<traffic_interface_bytes>.size,
+        Layout(traffic_name.self, [("text", \.text)]),
+        Layout(
+            traffic_interface_key.self,
             [
-                Field(name: "packets", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.packets)),
-                Field(name: "ip_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.ip_bytes)),
-                Field(name: "other_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.other_bytes)),
-                Field(
-                    name: "offloaded_packets",
-                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.offloaded_packets)
-                ),
-                Field(
-                    name: "offloaded_bytes",
-                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.offloaded_bytes)
-                ),
-                Field(
-                    name: "fragment_bytes",
-                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.fragment_bytes)
-                ),
-                Field(name: "socket_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.socket_bytes)),
-                Field(
-                    name: "no_socket_bytes",
-                    offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.no_socket_bytes)
-                ),
-                Field(name: "answer_bytes", offset: MemoryLayout<traffic_interface_bytes>.offset(of: \.answer_bytes)),
+                ("network_namespace", \.network_namespace), ("index", \.index),
             ]
         ),
-        (
-            "traffic_interface", MemoryLayout<traffic_interface>.size,
+        Layout(
+            traffic_tuple.self,
             [
-                Field(name: "sent", offset: MemoryLayout<traffic_interface>.offset(of: \.sent)),
-                Field(name: "received", offset: MemoryLayout<traffic_interface>.offset(of: \.received)),
+                ("local_address", \.local_address), ("remote_address", \.remote_address),
+                ("network_namespace", \.network_namespace), ("local_port", \.local_port),
+                ("remote_port", \.remote_port),
+            ]
+        ),
+        Layout(
+            traffic_interface_bytes.self,
+            [
+                ("packets", \.packets), ("ip_bytes", \.ip_bytes), ("other_bytes", \.other_bytes),
+                ("offloaded_packets", \.offloaded_packets), ("offloaded_bytes", \.offloaded_bytes),
+                ("fragment_bytes", \.fragment_bytes), ("socket_bytes", \.socket_bytes),
+                ("no_socket_bytes", \.no_socket_bytes), ("answer_bytes", \.answer_bytes),
+            ]
+        ),
+        Layout(
+            traffic_interface.self,
+            [
+                ("sent", \.sent), ("received", \.received),
+            ]
+        ),
+        Layout(
+            traffic_owner_key.self,
+            [
+                ("serial", \.serial), ("start_boottime_ns", \.start_boottime_ns), ("tgid", \.tgid), ("pad", \.pad),
+            ]
+        ),
+        Layout(
+            traffic_told.self,
+            [
+                ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
+                ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
+                ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
+                ("sweeps", \.sweeps), ("estimates_wire", \.estimates_wire),
+            ]
+        ),
+        Layout(
+            traffic_loss.self,
+            [
+                ("closed_sockets", \.closed_sockets), ("closed_submitted", \.closed_submitted),
+                ("closed_deferred", \.closed_deferred), ("closed_folded", \.closed_folded),
+                ("gone_lost", \.gone_lost), ("calls_folded", \.calls_folded), ("shared_lost", \.shared_lost),
+                ("sockets_lost", \.sockets_lost), ("interfaces_lost", \.interfaces_lost),
+                ("returns_missed", \.returns_missed),
             ]
         ),
     ]
@@ -244,6 +169,6 @@ struct RecordLayoutTests {
             let member = members[index]
             return "\(String(cString: btf__name_by_offset(btf, member.name_off))) at \(member.offset / 8)"
         }
-        #expect(kernel == swift.fields.map { "\($0.name) at \($0.offset ?? -1)" })
+        #expect(kernel == swift.fields)
     }
 }

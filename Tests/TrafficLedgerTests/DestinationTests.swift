@@ -179,7 +179,7 @@ struct DestinationTests {
 
     @Test("sockets that came and went within a round count, listed or not")
     func shortLived() throws {
-        var f = F(retention: Ledger.Retention(closedSocketLimit: 2))
+        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(2, inAll: 2)))
         for serial in 1...100 as ClosedRange<UInt64> {
             f.absorb(Self.socket(serial, to: "10.1.1.1", sent: 3, closed: f.now))
         }

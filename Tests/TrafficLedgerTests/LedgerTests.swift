@@ -290,7 +290,7 @@ struct LedgerTests {
 
     @Test("more closed sockets than fit push the oldest out")
     func closedLimit() {
-        var f = F(retention: Ledger.Retention(closedSocketLimit: 10))
+        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(10, inAll: 10)))
         for cookie in 1...100 as ClosedRange<UInt64> {
             f.absorb(F.socket(cookie, [F.owner(one, sent: 1)], closed: f.now))
         }
@@ -326,9 +326,9 @@ struct LedgerTests {
         var f = F(
             retention: Ledger.Retention(
                 exitedProcesses: .seconds(3),
-                exitedProcessLimit: 5,
-                closedSocketLimit: 8,
-                exitedGroupLimit: 3
+                exitedProcessLimit: .init(5, inAll: 5),
+                closedSocketLimit: .init(8, inAll: 8),
+                exitedGroupLimit: .init(3, inAll: 3)
             )
         )
         var sent: [UInt64: [Int32: UInt64]] = [:]

@@ -43,6 +43,14 @@ struct Run: AsyncParsableCommand {
     )
     var generatorOptions = ""
 
+    @Option(
+        help: "What a hostile user does meanwhile, of `trafficgen flood`; may be repeated: all scenarios beside each."
+    )
+    var flood: [String] = []
+
+    @Option(help: "How long each flood goes on at least.")
+    var floodSeconds = 60
+
     @Flag(help: "Every difference, not only the first of a scenario.")
     var verbose = false
 
@@ -104,10 +112,21 @@ struct Run: AsyncParsableCommand {
         let watch = try await WireWatch(lab, daemon)
         let rung = try await daemon.latestSnapshot().capture.rung.rawValue  // which one `auto` is
         var exact = true
-        for scenario in scenarios {
-            let row = await self.check(scenario, rung, daemon, programs, watch)
+        for kind in self.flood.isEmpty ? [nil] : self.flood.map(Optional.some) {
+            let flood = try await kind.asyncMap {
+                try await Flood($0, seconds: self.floodSeconds, programs: programs, daemon: daemon)
+            }
+            for scenario in scenarios {
+                let row = await self.check(scenario, rung, daemon, programs, watch)
+                print(line: row.line)
+                exact = exact && row.status != .different && row.status != .failed
+            }
+            guard let kind, let report = try await flood?.stop() else { continue }
+            var row = self.row(rung, report.isExact ? .exact : .different, report.description)
+            row.scenario = "flood \(kind)"
+            row.payloadBytes = report.truth.total
             print(line: row.line)
-            exact = exact && row.status != .different && row.status != .failed
+            exact = exact && report.isExact
         }
         let code = try await daemon.stop()
         if code == 0 { return exact }
@@ -175,6 +194,13 @@ struct Run: AsyncParsableCommand {
         }
         remarks += differences.prefix(self.verbose ? differences.count : 1).map(\.description)
         row.details = remarks.joined(separator: "; ")
+    }
+}
+
+extension Optional {
+    fileprivate func asyncMap<Result>(_ body: (Wrapped) async throws -> Result) async rethrows -> Result? {
+        guard let self else { return nil }
+        return try await body(self)
     }
 }
 

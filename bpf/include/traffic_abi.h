@@ -3,9 +3,10 @@
  * What the kernel side and the Swift side agree on: fixed width, 8-aligned, explicit padding, never packed.
  * A test compares every field's offset here with the offset in the BPF object's BTF.
  *
- * There is one record, struct traffic_socket. It is the value of the socket storage, the line the sweep writes,
+ * There is one record of a socket, struct traffic_socket. It is the value of the socket storage, the line the sweep writes,
  * the ring-buffer record of a closed socket and the value of the `deferred` map. Its counters are cumulative, so
- * reading one twice or late is harmless.
+ * reading one twice or late is harmless. A closed socket that finds no room for such a record adds its bytes to its
+ * processes' rows instead: struct traffic_row.
  */
 #ifndef TRAFFIC_ABI_H
 #define TRAFFIC_ABI_H
@@ -18,6 +19,14 @@ enum traffic_limit {
 	TRAFFIC_NAME_LENGTH = 16, /* TASK_COMM_LEN */
 	TRAFFIC_ADDRESS_LENGTH = 16, /* an IPv4 address is written v4-mapped, RFC 4291 section 2.5.5.2 */
 	TRAFFIC_INLINE_OWNERS = 2, /* further owners of one socket go to the `owners` map */
+};
+
+/* What packets of a TCP connection have for headers, as a rule: bytes (RFC 791, RFC 8200, RFC 9293, RFC 7323 with padding). */
+enum traffic_header {
+	TRAFFIC_IPV4_HEADER = 20,
+	TRAFFIC_IPV6_HEADER = 40,
+	TRAFFIC_TCP_HEADER = 20,
+	TRAFFIC_TIMESTAMPS_OPTION = 12,
 };
 
 enum traffic_role {
@@ -69,6 +78,21 @@ struct traffic_wire {
 	__u64 control_bytes; /* headers of packets with SYN, FIN or RST */
 };
 
+/* Payload of one process, or of none. */
+struct traffic_payload {
+	__u64 sent_bytes;
+	__u64 received_bytes;
+};
+
+/* Totals of a socket that user space has seen in a record. What a closing socket adds to a row is what it has beyond them. */
+struct traffic_seen {
+	__u64 serial; /* of the socket that they are of; another one's, or 0: user space has seen no record */
+	struct traffic_payload owners[TRAFFIC_INLINE_OWNERS];
+	struct traffic_payload unowned;
+	struct traffic_payload wire; /* IP packets */
+	__u64 retransmitted_bytes;
+};
+
 /*
  * The kernel keeps 8 bytes of its own before this in a cache line. What a call reads and writes stands in the next 48: the marks,
  * and the key and the counters of the first owner.
@@ -87,9 +111,10 @@ struct traffic_socket {
 	__u64 swept_mark; /* kernel only: what the last sweep reported */
 	__u64 opened_boottime_ns; /* 0: before the capture */
 	__u64 closed_boottime_ns; /* 0: open */
-	__u64 unowned_sent_bytes; /* whose they are is not known: the `owners` map was full, or calls were missed */
+	__u64 unowned_sent_bytes; /* whose they are is not known: calls were missed */
 	__u64 unowned_received_bytes;
 	__u64 overflow_sent_bytes; /* what owners in the `owners` map sent */
+	struct traffic_payload in_rows; /* what processes moved that found no room in that map: rows have it, see struct traffic_row */
 	__u64 retransmitted_bytes; /* tcp_sock.bytes_retrans */
 	__u32 segments_sent; /* tcp_sock.segs_out */
 	__u32 segments_received; /* tcp_sock.segs_in */
@@ -125,6 +150,33 @@ struct traffic_socket {
 	__u64 established_boottime_ns;
 	struct traffic_wire wire_sent; /* counted by softirqs too: in cache lines of their own */
 	struct traffic_wire wire_received;
+	struct traffic_seen seen; /* kernel only, like what follows */
+	__u64 teller; /* the serial while a program is writing a record of this socket, see ends.bpf.h */
+	__u32 uid; /* of the process that made the socket */
+	__u32 fences;
+};
+
+/*
+ * Key of the `rows` and `user_rows` maps. User space raises the generation and reads the rows of the one before when no program can
+ * be adding to them any more; then it removes them.
+ */
+struct traffic_row_key {
+	__u64 start_boottime_ns; /* of the process; 0 in `user_rows` */
+	__u32 id; /* tgid; in `user_rows` the uid */
+	__u32 generation;
+};
+
+/*
+ * What moved that no record of a socket tells: bytes of sockets that closed and found no room for a record, of calls on sockets
+ * that could get no storage, and of owners beyond the `owners` map. By process; beyond what one user may have of such rows, by
+ * user; beyond all rows, in the only element of `rest` of that generation.
+ */
+struct traffic_row {
+	struct traffic_owner owner; /* in `user_rows` only the uid and the bytes, in `rest` only the bytes */
+	struct traffic_payload wire;
+	__u64 retransmitted_bytes;
+	__u64 sockets; /* closed ones */
+	__u64 processes; /* in `user_rows`: how many rows of `rows` are this user's */
 };
 
 /* Value of the `executed` map. */
@@ -182,23 +234,25 @@ struct traffic_told {
 	__u32 interface_mark; /* 0 or 1 << 31: in which of two generations of elements packets of interfaces count */
 	__u32 home_namespace; /* inode number of the daemon's network namespace */
 	__u32 stranger_limit; /* how many interfaces of others a generation takes */
+	__u32 generation; /* of the rows */
+	__u32 drains; /* how often the ring was emptied: each time every user may fill his part of it again */
+	__u32 sweeps; /* how many there were: each time every user may fill his part of the map `deferred` again */
+	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
 };
 
 /*
- * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_lost, and every byte that a hook saw is in
- * an owner, in a socket's unowned bytes, or here.
+ * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_folded, and every byte that a hook saw is in
+ * an owner, in a socket's unowned bytes, in a row, or here. Sockets that moved nothing and that user space never saw are in none.
  */
 struct traffic_loss {
 	__u64 closed_sockets;
 	__u64 closed_submitted;
-	__u64 closed_deferred; /* the ring was full: waits in the `deferred` map for the next sweep, nothing lost */
-	__u64 closed_lost; /* that map was full too; the bytes are in lost_* */
-	__u64 owners_lost; /* times a process could not be recorded */
-	__u64 sockets_lost; /* times bytes moved and the socket could not get storage; they are in lost_* */
-	__u64 lost_sent_bytes;
-	__u64 lost_received_bytes;
-	__u64 lost_wire_sent_bytes;
-	__u64 lost_wire_received_bytes;
+	__u64 closed_deferred; /* the ring had no room: waits in the `deferred` map for the next sweep, nothing lost */
+	__u64 closed_folded; /* added to rows, nothing lost but the socket's own totals */
+	__u64 gone_lost; /* of those, sockets that user space has seen and for whose serial the `gone` queue had no room */
+	__u64 calls_folded; /* calls whose bytes a row has, because their socket or their process found no room */
+	__u64 shared_lost; /* closed sockets of more than two processes that found no room: what the further ones moved is in no sum */
+	__u64 sockets_lost; /* times bytes moved that no row could take */
 	__u64 interfaces_lost; /* times a packet passed an interface and counted nowhere: not even in the element for what finds no room */
 	__u64 returns_missed; /* calls of the `kprobe` rung that were begun and whose return was not seen */
 };

@@ -149,6 +149,7 @@ extension AuditLine {
         case .acknowledgements: "packets without payload"
         case .handshake: "SYN, FIN and RST packets"
         case .othersWire: "others' part of shared sockets"
+        case .folded: "sockets closed without a record"
         case .lost: "of sockets lost: no room in a map"
         case .noSocket: "packets of no socket (kernel)"
         case .fragments: "headers of fragments"

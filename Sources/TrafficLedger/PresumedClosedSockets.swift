@@ -1,0 +1,25 @@
+import DequeModule
+import TrafficModel
+
+/// Sockets that were missing so often that they must have closed, and are no longer listed. Nobody said so: one that comes again after
+/// all goes on with its account, or its bytes would count twice.
+struct PresumedClosedSockets {
+    private static let limit = 1_024
+
+    private var bySerial: [UInt64: SocketAccount] = [:]
+    private var order: Deque<UInt64> = []
+
+    var accounts: some Collection<SocketAccount> { self.bySerial.values }
+
+    mutating func take(_ serial: UInt64) -> SocketAccount? {
+        self.bySerial.isEmpty ? nil : self.bySerial.removeValue(forKey: serial)
+    }
+
+    /// - Returns: One that has been missing for so long that it is taken for closed.
+    mutating func keep(_ account: SocketAccount) -> SocketAccount? {
+        self.bySerial[account.observation.serial] = account
+        self.order.append(account.observation.serial)
+        guard self.order.count > Self.limit else { return nil }
+        return self.bySerial.removeValue(forKey: self.order.removeFirst())
+    }
+}

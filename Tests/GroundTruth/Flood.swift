@@ -1,0 +1,138 @@
+import Foundation
+public import TrafficModel
+
+/// Unprivileged processes that make the daemon's machine do as much as they can, beside other traffic.
+public final class Flood {
+    /// What one of them did, by its own calls.
+    private struct Result: Decodable {
+        var sockets: UInt64
+        var processes: UInt64
+        var sent: UInt64
+        var received: UInt64
+    }
+
+    /// What the daemon was like meanwhile, and what it counted.
+    public struct Report: Sendable {
+        public var sockets: UInt64
+        public var processes: UInt64
+        /// By the flood's own calls.
+        public var truth: PayloadBytes
+        /// By the daemon, in whatever rows.
+        public var counted: PayloadBytes
+        /// The oldest snapshot that was handed out, in seconds.
+        public var oldestSnapshot: Double
+        /// Bytes by which the daemon's resident memory was larger at most than before.
+        public var residentGrowth: Int
+        public var loss: CaptureLoss
+
+        public var isExact: Bool { self.truth == self.counted && !self.loss.isLossy }
+
+        public var description: String {
+            "flood of \(self.sockets) sockets and \(self.processes) processes:"
+                + " \(self.counted == self.truth ? "exact" : "expected \(self.truth), counted \(self.counted)"),"
+                + " oldest snapshot \(String(format: "%.2f", self.oldestSnapshot)) s,"
+                + " resident +\(String(format: "%.1f", Double(self.residentGrowth) / 1e6)) MB,"
+                + " \(self.loss.socketsFolded) sockets in rows"
+        }
+    }
+
+    private static let name = "flooder"
+    private static let uid: UInt32 = 65534
+
+    private let programs: [Program]
+    private let daemon: Daemon
+    private let before: PayloadBytes
+    private let residentBefore: Int
+    private let watching: Task<Worst, Never>
+
+    private struct Worst: Sendable {
+        /// Seconds.
+        var oldestSnapshot = 0.0
+        var resident = 0
+    }
+
+    /// - Parameters:
+    ///   - kind: `trafficgen flood` lists them.
+    ///   - seconds: At least so long, and until ``stop()``.
+    public init(
+        _ kind: String,
+        processes: Int = 2,
+        seconds: Int,
+        programs: Programs,
+        daemon: Daemon
+    ) async throws {
+        self.daemon = daemon
+        self.before = Self.counted(in: try await daemon.snapshot())
+        self.residentBefore = Self.resident(daemon.program.pid)
+        let arguments = ["flood", kind, String(seconds)]
+        self.programs = try (0..<processes).map { _ in try Program(programs.generator, arguments) }
+        let (pid, socket, generator) = (daemon.program.pid, daemon.directories.controlSocket.path, programs.generator)
+        self.watching = Self.watching(pid, generator, socket)
+    }
+
+    private static func watching(_ pid: Int32, _ generator: URL, _ socket: String) -> Task<Worst, Never> {
+        Task { await self.watch(pid, generator, socket) }
+    }
+
+    private static func watch(_ pid: Int32, _ generator: URL, _ socket: String) async -> Worst {
+        var worst = Worst()
+        while !Task.isCancelled {
+            let answer = try? await Program.run(generator, ["fetch", socket, "/v1/snapshot"])
+            if let answer, let snapshot = try? JSONDecoder().decode(Snapshot.self, from: answer.output) {
+                worst.oldestSnapshot = max(
+                    worst.oldestSnapshot,
+                    self.boottime() - Double(snapshot.takenBoottimeNanoseconds) / 1e9
+                )
+            }
+            worst.resident = max(worst.resident, self.resident(pid))
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return worst
+    }
+
+    /// Seconds.
+    private static func boottime() -> Double {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_BOOTTIME, &now)
+        return Double(now.tv_sec) + Double(now.tv_nsec) / 1e9
+    }
+
+    /// Ends it and compares.
+    public func stop() async throws -> Report {
+        var results: [Result] = []
+        for program in self.programs { try program.writeLine() }
+        for program in self.programs {
+            guard let line = try await program.line() else {
+                throw Program.Failure(description: "the flood ended with: \(program.errorText)")
+            }
+            results.append(try JSONDecoder().decode(Result.self, from: line))
+            _ = try await program.exit()
+        }
+        self.watching.cancel()
+        let worst = await self.watching.value
+        let snapshot = try await self.daemon.snapshot()
+        let counted = Self.counted(in: snapshot)
+        return Report(
+            sockets: results.reduce(0) { $0 + $1.sockets },
+            processes: results.reduce(0) { $0 + $1.processes },
+            truth: results.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) },
+            counted: counted.growth(since: self.before),
+            oldestSnapshot: worst.oldestSnapshot,
+            residentGrowth: worst.resident - self.residentBefore,
+            loss: snapshot.capture.loss
+        )
+    }
+
+    /// All rows that are the flood's: processes, what became of those that are gone, and its user's.
+    private static func counted(in snapshot: Snapshot) -> PayloadBytes {
+        let processes = (snapshot.processes ?? []).filter { $0.details.uid == self.uid }
+        let exited = (snapshot.exited ?? []).filter { $0.name == self.name || $0.uid == self.uid }
+        return (processes.map(\.bytes.payload) + exited.map(\.bytes.payload)).reduce(PayloadBytes(), +)
+    }
+
+    private static func resident(_ pid: Int32) -> Int {
+        let text = (try? String(contentsOfFile: "/proc/\(pid)/statm", encoding: .utf8)) ?? ""
+        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
+            * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+}

@@ -1,0 +1,38 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// Two unprivileged processes use up what they can; everybody's bytes stay exact, the flood's too.
+    @Suite
+    struct FloodTests {
+        @Test(
+            "a flood costs nobody a byte",
+            .needsBPF,
+            arguments: ["empty", "byte", "tcp", "process", "held"]
+        )
+        func beside(_ kind: String) async throws {
+            try await withDaemon(arguments: ["--keep-exited", "86400"]) { daemon in
+                let flood = try await Flood(kind, seconds: 2, programs: Machine.programs, daemon: daemon)
+                for scenario in ["tcp-requests", "udp"] {
+                    let check = try await AccuracyCheck.run(
+                        scenario,
+                        daemon: daemon,
+                        programs: Machine.programs,
+                        arguments: ["--count", "100"]
+                    )
+                    guard case .compared(let bytes, let off, let differences, _) = check.outcome else {
+                        Issue.record("\(scenario) was not compared")
+                        continue
+                    }
+                    #expect(bytes > 0 && off == 0)
+                    #expect(differences.isEmpty, "\(differences)")
+                }
+                let report = try await flood.stop()
+                #expect(report.isExact, "\(report.description); \(report.loss)")
+                #expect(report.sockets > 0)
+            }
+        }
+    }
+}

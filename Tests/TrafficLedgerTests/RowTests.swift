@@ -1,0 +1,247 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficLedger
+
+/// What the kernel adds to rows because a ring or a map has no room, and what one user can cost another by it.
+@Suite("Rows")
+struct RowTests {
+    typealias F = LedgerFixture
+    let one = F.process(1)
+    let two = F.process(2)
+
+    private func owner(_ identity: ProcessIdentity, uid: UInt32, sent: UInt64, name: String = "app") -> OwnerObservation
+    {
+        OwnerObservation(identity: identity, name: name, uid: uid, payload: PayloadBytes(sent: sent))
+    }
+
+    @Test("a row counts once for its process and the totals, and in no scope")
+    func process() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        let rows = FoldedRows(
+            generation: 1,
+            processes: [
+                .init(
+                    owner: F.owner(one, sent: 5, received: 7),
+                    wire: WireTotals(sent: 50, received: 70),
+                    retransmitted: 3,
+                    sockets: 2
+                )
+            ]
+        )
+        f.absorb(.rows(rows), .rows(rows))
+        f.tick()
+        let process = try #require(f.process(1))
+        #expect(process.bytes.payload == PayloadBytes(sent: 15, received: 7))
+        #expect(process.bytes.wireSent == 50 && process.bytes.wireReceived == 70)
+        #expect(process.bytes.retransmitted == 3)
+        let totals = f.snapshot.totals
+        #expect(totals.bytes.payload == process.bytes.payload)
+        #expect(totals.bytes.wireSent == 50 && totals.bytes.retransmitted == 3)
+        #expect(totals.byScope["loopback"]?.payload == PayloadBytes(sent: 10))
+    }
+
+    @Test("an audit has the packets of rows in a line of their own, and nothing is unexplained")
+    func audit() throws {
+        var f = F()
+        f.absorb(
+            .rows(
+                FoldedRows(
+                    generation: 1,
+                    processes: [.init(owner: F.owner(one, sent: 5), wire: WireTotals(sent: 50))]
+                )
+            )
+        )
+        f.tick()
+        for subject in [AuditSubject.host, .process(1)] {
+            let report = try AuditReport(of: subject, in: f.snapshot)
+            let sent = try #require(report.sections.first?.sent)
+            #expect(sent.first { $0.line == .payload }?.bytes == 5)
+            #expect(sent.first { $0.line == .folded }?.bytes == 45)
+            #expect(sent.first { $0.line == .wire }?.bytes == 50)
+            #expect(report.unexplained == 0)
+        }
+    }
+
+    @Test("what is beyond a user's rows is his, and beyond all users' rows nobody's")
+    func users() throws {
+        var f = F()
+        f.absorb(
+            .rows(
+                FoldedRows(
+                    generation: 1,
+                    users: [.init(owner: self.owner(F.process(0), uid: 65534, sent: 5), sockets: 1)],
+                    rest: .init(owner: self.owner(F.process(0), uid: 0, sent: 3), sockets: 1)
+                )
+            )
+        )
+        f.tick()
+        let rows = try #require(f.snapshot.exited)
+        #expect(rows.map(\.name) == ["_other", "_other"])
+        #expect(rows.first { $0.uid == 65534 }?.bytes.payload == PayloadBytes(sent: 5))
+        #expect(rows.first { $0.uid == nil }?.bytes.payload == PayloadBytes(sent: 3))
+        #expect(f.snapshot.totals.bytes.payload == PayloadBytes(sent: 8))
+        #expect(f.snapshot.processes == [])
+    }
+
+    @Test("a socket that closed without a record is closed, and what rows have of it is not counted again")
+    func gone() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        f.tick()
+        f.absorb(
+            .rows(FoldedRows(generation: 1, processes: [.init(owner: F.owner(one, sent: 5), sockets: 1)])),
+            .gone([9])
+        )
+        f.tick()
+        #expect(f.socket(9)?.state == .closed)
+        #expect(f.process(1)?.socketsOpen == 0)
+        #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 15))
+        f.tick(after: 10)
+        #expect(f.socket(9) == nil)
+        #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 15))
+    }
+
+    @Test("bytes of a call that found no room beside a socket's owners are the socket's, and count once")
+    func inRows() throws {
+        var f = F()
+        f.absorb(
+            .socket(
+                SocketObservation(
+                    cookie: SocketCookie(rawValue: 9),
+                    transport: .udp,
+                    family: .ipv4,
+                    local: SocketAddress(address: .unspecified, port: 1),
+                    remote: SocketAddress(address: .unspecified, port: 0),
+                    role: .peer,
+                    state: .unconnected,
+                    owners: [F.owner(one, sent: 10)],
+                    inRows: PayloadBytes(sent: 5)
+                )
+            ),
+            .rows(FoldedRows(generation: 1, processes: [.init(owner: F.owner(two, sent: 5))]))
+        )
+        f.tick()
+        #expect(f.socket(9)?.bytes.payload.sent == 15)
+        #expect(f.process(1)?.bytes.payload.sent == 10)
+        #expect(f.process(2)?.bytes.payload.sent == 5)
+        #expect(f.snapshot.totals.bytes.payload.sent == 15)
+    }
+
+    // MARK: What is said to be gone and is not
+
+    @Test("a socket that censuses took for closed comes again after it was forgotten, and counts once")
+    func falseCensus() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        f.tick()
+        for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census([])) }
+        f.tick()
+        #expect(f.socket(9)?.state == .closed)
+        f.tick(after: 10)
+        #expect(f.socket(9) == nil)
+        f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
+        f.tick()
+        #expect(f.socket(9)?.state == .established)
+        #expect(f.process(1)?.bytes.payload.sent == 12)
+        #expect(f.snapshot.totals.bytes.payload.sent == 12)
+        f.absorb(F.socket(9, [F.owner(one, sent: 13)], closed: f.now))
+        f.tick()
+        f.tick(after: 10)
+        #expect(f.snapshot.totals.bytes.payload.sent == 13)
+    }
+
+    @Test("an audit counts a socket that is taken for closed once, whether it comes again or not")
+    func falseCensusAudit() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        f.tick()
+        f.absorb(.absent([9]))
+        f.tick(after: 10)
+        let payload = { () throws -> Int64? in
+            try AuditReport(of: .host, in: f.snapshot).sections.first?.sent.first { $0.line == .payload }?.bytes
+        }
+        #expect(try payload() == 10)
+        f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
+        f.tick()
+        #expect(try payload() == 12)
+    }
+
+    @Test("the parent of an idle listener's holder was folded into its executable's row, and stays there")
+    func foldedParent() throws {
+        var f = F()
+        let listener = F.socket(9, [F.owner(one)])
+        f.absorb(listener, .exited(one, at: f.snapshot.takenAt))
+        f.tick()
+        f.tick(after: 301)
+        #expect(f.process(1) == nil)
+        f.absorb(listener)
+        f.tick()
+        #expect(f.process(1) == nil)
+        f.tick(after: 301)
+        #expect(f.snapshot.exited?.map(\.processes) == [1])
+    }
+
+    // MARK: One user's flood is his own
+
+    @Test("who closes many sockets pushes out his own from the list, and nobody else's")
+    func closedSockets() {
+        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 5)))
+        f.absorb(F.socket(1, [self.owner(one, uid: 0, sent: 1)], closed: f.now))
+        for cookie in 2...100 as ClosedRange<UInt64> {
+            f.absorb(F.socket(cookie, [self.owner(two, uid: 65534, sent: 1)], closed: f.now))
+        }
+        f.tick()
+        #expect(f.snapshot.sockets?.map(\.cookie.rawValue) == [1, 98, 99, 100])
+        for cookie in 101...103 as ClosedRange<UInt64> {
+            f.absorb(F.socket(cookie, [self.owner(F.process(3), uid: 7, sent: 1)], closed: f.now))
+        }
+        f.tick()
+        // Seven are two too many: the two with three each give one.
+        #expect(f.snapshot.sockets?.count == 5)
+        #expect(f.socket(1) != nil)
+        #expect(f.snapshot.totals.bytes.payload.sent == 103)
+    }
+
+    @Test("who starts many processes pushes out his own from the list, and nobody else's")
+    func exitedProcesses() {
+        var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
+        let end = f.snapshot.takenAt
+        for pid in 1...100 as ClosedRange<Int32> {
+            let uid: UInt32 = pid == 1 ? 0 : 65534
+            f.absorb(
+                F.socket(UInt64(pid), [self.owner(F.process(pid), uid: uid, sent: 1)], closed: f.now),
+                .exited(F.process(pid), at: end)
+            )
+        }
+        f.tick()
+        #expect(f.snapshot.processes?.count == 4)
+        #expect(f.process(1) != nil)
+        #expect(f.snapshot.exited?.reduce(0) { $0 + $1.processes } == 96)
+        #expect(f.snapshot.totals.bytes.payload.sent == 100)
+    }
+
+    @Test("who makes up names fills his own part of the executables' rows, and nobody else's")
+    func exitedGroups() throws {
+        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), exitedGroupLimit: .init(3, inAll: 5)))
+        let end = f.snapshot.takenAt
+        for pid in 1...20 as ClosedRange<Int32> {
+            let uid: UInt32 = pid == 20 ? 0 : 65534
+            f.absorb(
+                F.socket(
+                    UInt64(pid),
+                    [self.owner(F.process(pid), uid: uid, sent: 1, name: "n\(pid)")],
+                    closed: f.now
+                ),
+                .exited(F.process(pid), at: end)
+            )
+            f.tick()
+        }
+        f.tick()
+        let rows = try #require(f.snapshot.exited)
+        #expect(rows.contains { $0.name == "n20" })
+        #expect(rows.count == 5)
+        #expect(rows.first { $0.uid == 65534 }?.processes == 16)
+    }
+}

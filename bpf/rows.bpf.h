@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Rows: where bytes are counted that no record of a socket can tell, because a ring or a map has no room. Nothing is lost then but
+ * the detail, and that is the detail of the user who needs the room: each user has a limited number of rows for processes, and one
+ * row for the rest of his bytes. Only where users are too many to have a row each, `rest` takes what is left.
+ */
+#ifndef ROWS_BPF_H
+#define ROWS_BPF_H
+
+/* By process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, ROWS_LIMIT);
+	__type(key, struct traffic_row_key);
+	__type(value, struct traffic_row);
+} rows SEC(".maps");
+
+/* By user. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct traffic_row_key);
+	__type(value, struct traffic_row);
+} user_rows SEC(".maps");
+
+/* Of two generations: the one that programs add to and the one that user space reads. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct traffic_row);
+} rest SEC(".maps");
+
+const volatile u64 rows_of_a_user = ROWS_LIMIT / 16;
+
+/* What is added to a row. */
+struct amounts {
+	struct traffic_payload payload;
+	struct traffic_payload wire;
+	u64 retransmitted_bytes;
+	u64 sockets;
+};
+
+static __noinline struct traffic_row *find_user_row(u32 uid, u32 generation)
+{
+	struct traffic_row_key key = { .id = uid, .generation = generation };
+	struct traffic_row fresh = { .owner.uid = uid }, *row = bpf_map_lookup_elem(&user_rows, &key);
+
+	if (row)
+		return row;
+	bpf_map_update_elem(&user_rows, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&user_rows, &key);
+}
+
+/*
+ * The row of a process, or NULL: there is no room, or the user has as many as he may have. Several processors at once may give him a
+ * few more.
+ */
+static __noinline struct traffic_row *find_process_row(const struct traffic_owner *owner, struct traffic_row *user_row, u32 generation)
+{
+	struct traffic_row_key key = {
+		.start_boottime_ns = owner->start_boottime_ns,
+		.id = owner->tgid,
+		.generation = generation,
+	};
+	struct traffic_row fresh = {}, *row = bpf_map_lookup_elem(&rows, &key);
+
+	if (row)
+		return row;
+	if (!user_row || user_row->processes >= rows_of_a_user)
+		return NULL;
+	fresh.owner = *owner;
+	fresh.owner.sent_bytes = fresh.owner.received_bytes = 0;
+	if (!bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST))
+		__sync_fetch_and_add(&user_row->processes, 1);
+	return bpf_map_lookup_elem(&rows, &key);
+}
+
+static __noinline int add_to_row(struct traffic_row *row, const struct amounts *amounts)
+{
+	__sync_fetch_and_add(&row->owner.sent_bytes, amounts->payload.sent_bytes);
+	__sync_fetch_and_add(&row->owner.received_bytes, amounts->payload.received_bytes);
+	__sync_fetch_and_add(&row->wire.sent_bytes, amounts->wire.sent_bytes);
+	__sync_fetch_and_add(&row->wire.received_bytes, amounts->wire.received_bytes);
+	__sync_fetch_and_add(&row->retransmitted_bytes, amounts->retransmitted_bytes);
+	__sync_fetch_and_add(&row->sockets, amounts->sockets);
+	return 0;
+}
+
+/* `owner` without a start: nobody knows which of the user's processes it was. */
+static __noinline int fold(const struct traffic_owner *owner, const struct amounts *amounts)
+{
+	u32 generation = told.generation, element = generation & 1;
+	struct traffic_row *user_row = find_user_row(owner->uid, generation);
+	struct traffic_row *row = owner->start_boottime_ns ? find_process_row(owner, user_row, generation) : NULL;
+
+	if (!row)
+		row = user_row;
+	if (!row)
+		row = bpf_map_lookup_elem(&rest, &element);
+	if (row)
+		add_to_row(row, amounts);
+	return 0;
+}
+
+#endif
