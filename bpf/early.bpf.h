@@ -6,6 +6,32 @@
 #ifndef EARLY_BPF_H
 #define EARLY_BPF_H
 
+/*
+ * Anybody may send segments to a listener that never become a connection, and the `early` map then forgets others. How many were remembered and
+ * not taken in this period and in the one before tells whether it may have. Two processors that begin a period at once may lose a count.
+ */
+static const u64 EARLY_PERIOD_NS = 128ULL * 1000000000; /* longer than a handshake: a SYN-ACK is sent again for 63 s (tcp_synack_retries) */
+
+struct early_flow {
+	u64 period_ends_ns;
+	s64 before;
+	s64 present;
+};
+
+static struct early_flow early_flow;
+
+static __always_inline void count_early(void)
+{
+	u64 now = bpf_ktime_get_boot_ns();
+
+	if (now >= early_flow.period_ends_ns) {
+		early_flow.before = now < early_flow.period_ends_ns + EARLY_PERIOD_NS ? early_flow.present : 0;
+		early_flow.present = 0;
+		early_flow.period_ends_ns = now + EARLY_PERIOD_NS;
+	}
+	__sync_fetch_and_add(&early_flow.present, 1);
+}
+
 static __noinline int remember_early(struct traffic_socket *listener, struct __sk_buff *skb, u32 bytes)
 {
 	struct traffic_tuple tuple = { .network_namespace = listener->network_namespace };
@@ -32,6 +58,8 @@ static __noinline int remember_early(struct traffic_socket *listener, struct __s
 	before = bpf_map_lookup_elem(&early, &tuple);
 	if (before)
 		sum += *before;
+	else
+		count_early();
 	bpf_map_update_elem(&early, &tuple, &sum, BPF_ANY);
 	early_seen = 1;
 	return 0;
@@ -49,6 +77,8 @@ static __noinline int take_early(struct traffic_socket *socket)
 
 	if (!early_seen || socket->role != TRAFFIC_ROLE_SERVER)
 		return 0;
+	if (early_flow.before + early_flow.present > (s64)told.early_trust)
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_EARLY_UNKNOWN);
 	__builtin_memcpy(tuple.local_address, socket->local_address, sizeof(tuple.local_address));
 	__builtin_memcpy(tuple.remote_address, socket->remote_address, sizeof(tuple.remote_address));
 	bytes = bpf_map_lookup_elem(&early, &tuple);
@@ -56,6 +86,7 @@ static __noinline int take_early(struct traffic_socket *socket)
 		return 0;
 	socket->early_bytes += *bytes;
 	bpf_map_delete_elem(&early, &tuple);
+	__sync_fetch_and_add(&early_flow.present, -1);
 	return 0;
 }
 

@@ -224,7 +224,7 @@ int socket_create(struct bpf_sock *context)
 
 /*
  * A process runs another program: from now on it has another name. The sockets that it holds keep the one of their first use, so user
- * space is told. No harm where the map is full.
+ * space is told. Where the map is full it hears of that, and asks /proc for the names of all.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)
@@ -234,7 +234,8 @@ int BPF_PROG(process_executed, struct task_struct *task)
 	struct traffic_name name;
 
 	bpf_core_read(&name, sizeof(name), &leader->comm);
-	bpf_map_update_elem(&executed, &key, &name, BPF_ANY);
+	if (bpf_map_update_elem(&executed, &key, &name, BPF_ANY))
+		COUNT_LOSS(names_untold, 1);
 	return 0;
 }
 

@@ -36,6 +36,7 @@ public final class BPFCapture: CaptureSource {
     private var goneLost: UInt64 = 0
     /// Sockets that programs were just closing when the kernel's counters were read.
     private var closing: UInt64 = 0
+    private var namesUntold: UInt64 = 0
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
     private let reads = ReadFailures()
@@ -246,6 +247,8 @@ public final class BPFCapture: CaptureSource {
         let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.rung == .kprobe
         self.telling.calls_missed = callsMissed ? 1 : 0
         self.interfaces.tell(&self.telling)
+        // Its processors' free lists may forget a little early.
+        self.telling.early_trust = try self.rung.object.map("early").capacity / 2
         try self.told.setGlobals(self.telling)
     }
 
@@ -331,7 +334,9 @@ public final class BPFCapture: CaptureSource {
         )
         var goneLost: UInt64 = 0
         var (begun, ended): (UInt64, UInt64) = (0, 0)
+        var namesUntold: UInt64 = 0
         for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
+            namesUntold +|= cpu.names_untold
             loss.missedRuns +|= cpu.returns_missed
             loss.ringFull +|= cpu.closed_deferred
             loss.socketsFolded +|= cpu.closed_folded
@@ -345,6 +350,10 @@ public final class BPFCapture: CaptureSource {
         // Of these nobody says that they closed: they are missing in a census.
         if goneLost > self.goneLost { self.censusesDue = CaptureEvent.censusesUntilGone }
         self.goneLost = goneLost
+        if namesUntold != self.namesUntold {
+            self.namesUntold = namesUntold
+            emit(.executedUntold)
+        }
         if loss != self.lastLoss {
             self.lastLoss = loss
             try self.tell()

@@ -80,7 +80,9 @@ struct LoadedRung: ~Copyable {
         if embedded == .hash && HostFacts.kernelVersion >= (6, 1) { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
-            for map in ["owners", "deferred", "interfaces", "early"] { try object.map(map).setCapacity(elements) }
+            for map in ["owners", "deferred", "interfaces", "early", "executed"] {
+                try object.map(map).setCapacity(elements)
+            }
         }
         if let elements = faults.interfaceElements { try object.map("interfaces").setCapacity(elements) }
         if let elements = faults.rowElements {

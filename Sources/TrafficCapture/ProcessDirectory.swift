@@ -24,9 +24,13 @@ package enum ProcessDirectory {
     /// Clock ticks per second as the kernel shows them to user space (`USER_HZ`).
     static let ticksPerSecond = UInt64(max(1, sysconf(Int32(_SC_CLK_TCK))))
 
-    /// Whether `pid` is still this process and not a later one. `stat` shows the start time rounded down to a tick.
-    package static func isAlive(_ process: ProcessIdentity) -> Bool {
-        startTicks(pid: process.pid) == process.startBoottimeNanoseconds / (1_000_000_000 / ticksPerSecond)
+    /// Whether the process has ended, and its pid may be another's by now. `stat` shows the start time rounded down to a tick.
+    ///
+    /// Where `/proc` can't be read (no descriptor left) it is there for all that is known.
+    package static func isGone(_ process: ProcessIdentity) -> Bool {
+        if kill(process.pid, 0) != 0 && errno == ESRCH { return true }
+        guard let ticks = startTicks(pid: process.pid) else { return false }
+        return ticks != process.startBoottimeNanoseconds / (1_000_000_000 / ticksPerSecond)
     }
 
     package static func name(pid: Int32) -> String? {

@@ -9,7 +9,8 @@ public import TrafficModel
 /// A process is watched by a pidfd (pidfd_open(2)), so its end costs nothing until it comes and a reused pid is not taken for it.
 public final class ProcessResolver: Sendable {
     private struct State {
-        var requests: [OwnerObservation] = []
+        var requests = InquiryQueue()
+        var unwatched = 0
         var results: [CaptureEvent] = []
         var isStopped = false
     }
@@ -21,11 +22,11 @@ public final class ProcessResolver: Sendable {
         self.wake = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
-    /// Asks for a process's details. Returns at once.
+    /// Asks for a process's details. Returns at once. Where a user has very many processes some get no answer, and can be asked for again.
     ///
     /// - Parameter owner: What the kernel said of it.
     public func resolve(_ owner: OwnerObservation) {
-        self.state.withLock { $0.requests.append(owner) }
+        self.state.withLock { $0.requests.add(owner) }
         _ = eventfd_write(self.wake.descriptor, 1)
     }
 
@@ -37,6 +38,9 @@ public final class ProcessResolver: Sendable {
         }
     }
 
+    /// How many processes' ends are noticed late, for want of descriptors to watch them with.
+    public var unwatched: Int { self.state.withLock { $0.unwatched } }
+
     public func stop() {
         self.state.withLock { $0.isStopped = true }
         _ = eventfd_write(self.wake.descriptor, 1)
@@ -44,19 +48,30 @@ public final class ProcessResolver: Sendable {
 
     /// Works until ``stop()``. Blocks its thread.
     public func run() throws(CaptureError) {
-        // A descriptor per watched process.
+        // A descriptor per watched process, and as many for everything else.
         var limit = rlimit()
+        var watchable = 512
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
             limit.rlim_cur = limit.rlim_max
             setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            watchable = Int(clamping: limit.rlim_max / 2)
         }
-        var watch = try ProcessWatch(wake: self.wake.descriptor)
+        try self.run(watchable: watchable)
+    }
+
+    private static let batch = 256
+
+    /// - Parameter watchable: How many processes may have a descriptor at a time.
+    package func run(watchable: Int) throws(CaptureError) {
+        var watch = try ProcessWatch(wake: self.wake.descriptor, limit: watchable)
         var reader = ProcessReader()
+        var isIdle = true
         while true {
-            let exited = watch.wait()
+            let exited = watch.wait(isIdle: isIdle)
             let (requests, isStopped) = self.state.withLock { state in
-                defer { state.requests = [] }
-                return (state.requests, state.isStopped)
+                let requests = state.requests.take(Self.batch)
+                isIdle = state.requests.isEmpty
+                return (requests, state.isStopped)
             }
             if isStopped { return }
             var results: [CaptureEvent] = []
@@ -66,76 +81,16 @@ public final class ProcessResolver: Sendable {
                 if !isAlive { results.append(.exited(owner.identity, at: .now)) }
             }
             results += exited.map { .exited($0, at: .now) }
-            self.state.withLock { $0.results += results }
+            self.state.withLock { state in
+                state.results += results
+                state.unwatched = watch.unwatched
+            }
         }
     }
 }
 
 extension Timestamp {
     package static var now: Timestamp { Timestamp(nanosecondsSinceEpoch: MonotonicClock.wallNanoseconds()) }
-}
-
-/// The pidfds of the processes that are being watched.
-private struct ProcessWatch: ~Copyable {
-    private let epoll: FileHandle
-    private let wake: Int32
-    private var descriptors: [ProcessIdentity: Int32] = [:]
-    private var processes: [Int32: ProcessIdentity] = [:]
-
-    init(wake: Int32) throws(CaptureError) {
-        let epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
-        var event = epoll_event()
-        event.events = EPOLLIN.rawValue
-        event.data.fd = wake
-        try check("epoll_ctl", "eventfd") { epoll_ctl(epoll.descriptor, EPOLL_CTL_ADD, wake, &event) }
-        self.epoll = epoll
-        self.wake = wake
-    }
-
-    deinit {
-        for descriptor in self.processes.keys { close(descriptor) }
-    }
-
-    /// - Returns: Whether the process lives. One whose end can't be watched (no descriptor left) counts as alive.
-    mutating func add(_ process: ProcessIdentity) -> Bool {
-        if process == .kernel || self.descriptors[process] != nil { return true }
-        // A pid that was reused in between shows by its start time.
-        let descriptor = linux_pidfd_open(process.pid)
-        guard descriptor >= 0 else { return errno != ESRCH && errno != EINVAL }
-        guard ProcessDirectory.isAlive(process) else {
-            close(descriptor)
-            return false
-        }
-        var event = epoll_event()
-        event.events = EPOLLIN.rawValue
-        event.data.fd = descriptor
-        guard epoll_ctl(self.epoll.descriptor, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
-            close(descriptor)
-            return true
-        }
-        self.descriptors[process] = descriptor
-        self.processes[descriptor] = process
-        return true
-    }
-
-    /// Sleeps until there is a request or a process ended.
-    mutating func wait() -> [ProcessIdentity] {
-        var events = [epoll_event](repeating: epoll_event(), count: 64)
-        let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), -1)
-        guard count > 0 else { return [] }
-        var exited: [ProcessIdentity] = []
-        for event in events.prefix(Int(count)) {
-            if event.data.fd == self.wake {
-                var value: eventfd_t = 0
-                eventfd_read(self.wake, &value)
-            } else if let process = self.processes.removeValue(forKey: event.data.fd) {
-                self.descriptors[process] = nil
-                close(event.data.fd)
-                exited.append(process)
-            }
-        }
-        return exited
-    }
 }
 
 /// Puts ``ProcessDetails`` together from the kernel's word and `/proc`.

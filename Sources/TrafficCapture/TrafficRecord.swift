@@ -227,7 +227,8 @@ extension TCPStream {
             early: record.early_bytes,
             isInUse: record.flags & TRAFFIC_SOCKET_BUSY.rawValue != 0,
             isPartial: record.flags & TRAFFIC_SOCKET_PARTIAL.rawValue != 0,
-            isFramed: record.flags & TRAFFIC_SOCKET_FRAMED.rawValue != 0
+            isFramed: record.flags & TRAFFIC_SOCKET_FRAMED.rawValue != 0,
+            isEarlyUnknown: record.flags & TRAFFIC_SOCKET_EARLY_UNKNOWN.rawValue != 0 ? true : nil
         )
     }
 }

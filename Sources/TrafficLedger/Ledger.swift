@@ -46,7 +46,7 @@ public struct Ledger: Sendable {
     /// By serial.
     private var sockets: [UInt64: SocketAccount] = [:]
     private var processes: [ProcessIdentity: ProcessAccount] = [:]
-    private var unresolved: [OwnerObservation] = []
+    private var inquiries = Inquiries()
     /// Learned from details, so that the next process of a user has the name at once.
     private var userNames: [UInt32: String] = [:]
     private var exited = ExitedAccounts()
@@ -96,7 +96,9 @@ public struct Ledger: Sendable {
             if let user = details.user { self.userNames[details.uid] = user }
         case .executed(let process, let name):
             // Most have never used a socket.
-            if let owner = self.processes[process]?.rename(name) { self.unresolved.append(owner) }
+            if let owner = self.processes[process]?.rename(name) { self.inquiries.add(owner) }
+        case .executedUntold:
+            self.inquiries.doubtNames()
         case .exited(let process, let time):
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
         case .interfaces(let usages):
@@ -116,11 +118,10 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Processes seen for the first time, or under a new name, since the last call: whoever feeds the ledger should look up their
-    /// details and absorb them as ``CaptureEvent/details(_:_:)``.
+    /// Processes seen for the first time, or under a new name, since the last call, and those of which nothing was heard: whoever feeds the
+    /// ledger should look up their details and absorb them as ``CaptureEvent/details(_:_:)``.
     public mutating func takeUnresolved() -> [OwnerObservation] {
-        defer { self.unresolved = [] }
-        return self.unresolved
+        self.inquiries.take()
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
@@ -148,7 +149,7 @@ public struct Ledger: Sendable {
             let process = row.owner.identity
             let isNews = self.processes[process, default: ProcessAccount(row.owner, user: users[row.owner.uid])]
                 .add(row)
-            if isNews && process != .kernel { self.unresolved.append(row.owner) }
+            if isNews && process != .kernel { self.inquiries.add(row.owner) }
             self.count(row)
         }
         for row in rows.users {
@@ -207,7 +208,7 @@ public struct Ledger: Sendable {
             else { continue }
             let isNews = self.processes[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])]
                 .add(payload, as: owner.name)
-            if isNews { self.unresolved.append(owner) }
+            if isNews { self.inquiries.add(owner) }
         }
         if growth.retransmitted > 0 {
             // The socket owns its retransmissions; of several processes the one that sends most caused them.
@@ -255,6 +256,7 @@ public struct Ledger: Sendable {
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
         self.reports.tick()
+        self.inquiries.tick(boottime: boottime, processes: self.processes.values)
         self.foldExitedProcesses(boottime: boottime)
     }
 

@@ -6,8 +6,10 @@ struct ProcessAccount {
     private let firstSeen: OwnerObservation
     var uid: UInt32 { self.firstSeen.uid }
     private(set) var details: ProcessDetails
-    /// The names by which the kernel has known it; a new one means that it has executed something else.
+    /// The names by which the kernel has known it; a new one means that it has executed something else, or just taken another name
+    /// (prctl(2)), as it may for every socket: so many are believed until it is known to run another program.
     private var names: Set<String> = []
+    private static let nameLimit = 8
     private(set) var exitedAt: Timestamp?
     /// When the ledger heard of the end, on the clock that does not jump.
     private(set) var exitedBoottime: UInt64?
@@ -35,7 +37,8 @@ struct ProcessAccount {
     /// - Returns: Whether its details should be looked up (again).
     mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
         self.bytes.payload += payload
-        return self.exitedAt == nil && self.names.insert(name).inserted
+        guard self.exitedAt == nil, self.names.count < Self.nameLimit else { return false }
+        return self.names.insert(name).inserted
     }
 
     /// - Returns: Whether its details should be looked up (again).
@@ -49,10 +52,17 @@ struct ProcessAccount {
     /// - Returns: What to look its details up with.
     mutating func rename(_ name: String) -> OwnerObservation? {
         guard self.exitedAt == nil else { return nil }
-        self.names.insert(name)
+        self.names = [name]
         self.details.name = name
         var owner = self.firstSeen
         owner.name = name
+        return owner
+    }
+
+    /// What to look its details up with again: under the name that it is shown with.
+    var inquiry: OwnerObservation {
+        var owner = self.firstSeen
+        if !owner.isKernelThread { owner.name = self.details.name }
         return owner
     }
 

@@ -26,7 +26,8 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     case datagrams
     /// Sockets older than the count of packets: what was on its way when it began.
     case earlier
-    /// Payload in the handshake: what connections got in packets for their listener (less), and listeners for their connections (more).
+    /// Payload in the handshake: what connections got in packets for their listener (less), and listeners for their connections (more), or
+    /// from strangers who never connect.
     case handshakePayload = "handshake_payload"
     /// Urgent bytes that nobody has read.
     case urgent

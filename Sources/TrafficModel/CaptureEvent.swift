@@ -15,6 +15,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case details(ProcessIdentity, ProcessDetails)
     /// A process runs another program from now on.
     case executed(ProcessIdentity, name: String)
+    /// So many processes ran other programs at once that there was no room to tell of each: any may have another name.
+    case executedUntold
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
     /// Every interface that packets passed, in every network namespace. What is absent, or has fallen, since the last one has been added to the
@@ -180,6 +182,8 @@ public struct TCPStream: Sendable, Hashable, Codable {
     public var isPartial: Bool
     /// The kernel uses the stream too (kTLS, sockmap): TCP has more bytes than the calls, or fewer.
     public var isFramed: Bool
+    /// So many packets came for listeners that some of ``early`` may have been forgotten; `nil`: no.
+    public var isEarlyUnknown: Bool?
 
     public init(
         sent: UInt64 = 0,
@@ -191,7 +195,8 @@ public struct TCPStream: Sendable, Hashable, Codable {
         early: UInt64 = 0,
         isInUse: Bool = false,
         isPartial: Bool = false,
-        isFramed: Bool = false
+        isFramed: Bool = false,
+        isEarlyUnknown: Bool? = nil
     ) {
         self.sent = sent
         self.received = received
@@ -203,6 +208,7 @@ public struct TCPStream: Sendable, Hashable, Codable {
         self.isInUse = isInUse
         self.isPartial = isPartial
         self.isFramed = isFramed
+        self.isEarlyUnknown = isEarlyUnknown
     }
 }
 

@@ -96,7 +96,8 @@ public struct SocketEvidence: Hashable, Sendable {
         tally[stream.isFramed ? .framing : .unexplained] = byTCP -| fromCalls
         let more = onWire +| Int64(clamping: stream.early) -| byTCP
         tally[.again] = max(0, more)
-        tally[.unexplained] +|= min(0, more)
+        // Fewer packets than TCP has bytes: those that came before the connection was there, if they may have been forgotten.
+        tally[stream.isEarlyUnknown == true ? .handshakePayload : .unexplained] +|= min(0, more)
         self.excuse(&tally, stream)
         return tally
     }

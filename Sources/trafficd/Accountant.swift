@@ -74,12 +74,19 @@ final class Accountant {
         // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
         self.refreshAddresses()
         self.absorb(tick)
+        var status = self.source.status
+        let unwatched = self.resolver.unwatched
+        if unwatched > 0 {
+            status.blindSpots.append(
+                "at present when \(unwatched) processes end, at once: no descriptors left to watch them"
+            )
+        }
         self.publish(
             self.ledger.snapshot(
                 countingSince: self.daemon.startedAt,
                 host: self.host,
                 daemon: self.daemon,
-                capture: self.source.status
+                capture: status
             )
         )
     }

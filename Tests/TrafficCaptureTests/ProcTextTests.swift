@@ -26,8 +26,8 @@ struct ProcTextTests {
     func alive() throws {
         let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
         let tick = 1_000_000_000 / ProcessDirectory.ticksPerSecond
-        #expect(ProcessDirectory.isAlive(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: ticks * tick + 5)))
-        #expect(!ProcessDirectory.isAlive(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: (ticks + 1) * tick)))
+        #expect(!ProcessDirectory.isGone(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: ticks * tick + 5)))
+        #expect(ProcessDirectory.isGone(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: (ticks + 1) * tick)))
     }
 
     @Test("cgroup v2 and a systemd v1 hierarchy are told apart")

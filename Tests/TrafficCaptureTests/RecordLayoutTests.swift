@@ -130,7 +130,8 @@ struct RecordLayoutTests {
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
-                ("sweeps", \.sweeps), ("estimates_wire", \.estimates_wire),
+                ("sweeps", \.sweeps), ("estimates_wire", \.estimates_wire), ("early_trust", \.early_trust),
+                ("pad", \.pad),
             ]
         ),
         Layout(
@@ -140,7 +141,7 @@ struct RecordLayoutTests {
                 ("closed_deferred", \.closed_deferred), ("closed_folded", \.closed_folded),
                 ("gone_lost", \.gone_lost), ("calls_folded", \.calls_folded), ("shared_lost", \.shared_lost),
                 ("sockets_lost", \.sockets_lost), ("interfaces_lost", \.interfaces_lost),
-                ("returns_missed", \.returns_missed),
+                ("returns_missed", \.returns_missed), ("names_untold", \.names_untold),
             ]
         ),
     ]

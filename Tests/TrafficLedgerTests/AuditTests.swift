@@ -90,6 +90,22 @@ struct AuditTests {
             received: [.waiting: 50, .again: 200]
         ),
         Case(
+            testDescription: "payload came in the handshake, of which some was forgotten",
+            change: {
+                $0.wire?.received.payload = 380; $0.stream?.early = 20; $0.stream?.isEarlyUnknown = true
+            },
+            sent: [.again: 100],
+            received: [.waiting: 50, .handshakePayload: -120]
+        ),
+        Case(
+            testDescription: "the same, and nothing was forgotten",
+            change: {
+                $0.wire?.received.payload = 380; $0.stream?.early = 20
+            },
+            sent: [.again: 100],
+            received: [.waiting: 50, .handshakePayload: -20, .unexplained: -100]
+        ),
+        Case(
             testDescription: "data in the handshake came in packets for the listener",
             change: {
                 $0.wire?.received.payload = 380; $0.stream?.early = 120

@@ -400,6 +400,40 @@ struct LedgerTests {
         f.tick()
         #expect(f.snapshot.interfaces?.first?.sentBytesPerSecond == nil)
     }
+
+    @Test(
+        "a process that changes its name for each socket is looked up a few times, and another program it runs once more"
+    )
+    func manyNames() {
+        var f = F()
+        var asked = 0
+        for number in UInt64(1)...10_000 {
+            f.absorb(F.socket(number, [F.owner(one, sent: 1, name: "n\(number)")]))
+            asked += f.ledger.takeUnresolved().count
+        }
+        #expect((1...8).contains(asked))
+        f.absorb(.executed(one, name: "other"))
+        #expect(f.ledger.takeUnresolved().map(\.name) == ["other"])
+        f.absorb(F.socket(20_000, [F.owner(one, sent: 1, name: "new")]))
+        #expect(f.ledger.takeUnresolved().count == 1)
+    }
+
+    @Test("a process whose details never came is asked for again, not at once and not for ever when it is gone")
+    func askedAgain() {
+        var f = F()
+        f.absorb(F.socket(1, [F.owner(one, sent: 1)]), F.socket(2, [F.owner(two, sent: 1)]))
+        #expect(Set(f.ledger.takeUnresolved().map(\.identity)) == [one, two])
+        f.absorb(.details(one, ProcessDetails(name: "app", uid: 0)))
+        f.tick()
+        #expect(f.ledger.takeUnresolved().isEmpty)
+        f.tick(after: 20)
+        #expect(f.ledger.takeUnresolved().map(\.identity) == [two])
+        f.tick()
+        #expect(f.ledger.takeUnresolved().isEmpty)
+        f.absorb(.exited(two, at: Timestamp(nanosecondsSinceEpoch: 0)))
+        f.tick(after: 20)
+        #expect(f.ledger.takeUnresolved().isEmpty)
+    }
 }
 
 /// A seeded generator, so that a failure can be run again.

@@ -42,6 +42,7 @@ enum traffic_socket_flag {
 	TRAFFIC_SOCKET_BUSY = 1 << 2, /* in use while this was read: its counters may be of different moments */
 	TRAFFIC_SOCKET_FRAMED = 1 << 3, /* the kernel uses the stream too: kTLS, a sockmap */
 	TRAFFIC_SOCKET_PARTIAL = 1 << 4, /* its first packets may have passed before packets were counted */
+	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5, /* what came for it before it was established may have been forgotten: early_bytes may lack it */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -238,6 +239,8 @@ struct traffic_told {
 	__u32 drains; /* how often the ring was emptied: each time every user may fill his part of it again */
 	__u32 sweeps; /* how many there were: each time every user may fill his part of the map `deferred` again */
 	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
+	__u32 early_trust; /* with so many elements that nobody took, the `early` map has forgotten none */
+	__u32 pad;
 };
 
 /*
@@ -255,6 +258,7 @@ struct traffic_loss {
 	__u64 sockets_lost; /* times bytes moved that no row could take */
 	__u64 interfaces_lost; /* times a packet passed an interface and counted nowhere: not even in the element for what finds no room */
 	__u64 returns_missed; /* calls of the `kprobe` rung that were begun and whose return was not seen */
+	__u64 names_untold; /* times a process ran another program and the `executed` map was full: nothing is lost, user space asks /proc */
 };
 
 #endif

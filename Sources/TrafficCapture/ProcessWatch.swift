@@ -1,0 +1,109 @@
+import CLinux
+import Glibc
+import TrafficModel
+
+/// Notices when processes end: by their pidfds, and where there are none left by looking for them now and then.
+struct ProcessWatch: ~Copyable {
+    private static let lookMilliseconds: Int32 = 1_000
+    /// How many are looked for at a time.
+    private static let looks = 1_000
+
+    private let epoll: FileHandle
+    private let wake: Int32
+    private let limit: Int
+    private var descriptors: [ProcessIdentity: Int32] = [:]
+    private var processes: [Int32: ProcessIdentity] = [:]
+    /// Processes without a descriptor, those first that were not looked for longest.
+    private var others: [ProcessIdentity] = []
+    private var isOther: Set<ProcessIdentity> = []
+    private var nextLook: UInt64 = 0
+
+    var unwatched: Int { self.others.count }
+
+    /// - Parameters:
+    ///   - wake: Becomes readable when there is something else to do.
+    ///   - limit: How many descriptors may be open at a time.
+    init(wake: Int32, limit: Int) throws(CaptureError) {
+        let epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
+        var event = epoll_event()
+        event.events = EPOLLIN.rawValue
+        event.data.fd = wake
+        try check("epoll_ctl", "eventfd") { epoll_ctl(epoll.descriptor, EPOLL_CTL_ADD, wake, &event) }
+        self.epoll = epoll
+        self.wake = wake
+        self.limit = limit
+    }
+
+    deinit {
+        for descriptor in self.processes.keys { close(descriptor) }
+    }
+
+    /// - Returns: Whether the process lives.
+    mutating func add(_ process: ProcessIdentity) -> Bool {
+        if process == .kernel || self.descriptors[process] != nil { return true }
+        guard !ProcessDirectory.isGone(process) else { return false }
+        if !self.open(process), self.isOther.insert(process).inserted { self.others.append(process) }
+        return true
+    }
+
+    private mutating func open(_ process: ProcessIdentity) -> Bool {
+        guard self.descriptors.count < self.limit else { return false }
+        let descriptor = linux_pidfd_open(process.pid)
+        guard descriptor >= 0 else { return false }
+        var event = epoll_event()
+        event.events = EPOLLIN.rawValue
+        event.data.fd = descriptor
+        // Its pid may have become another's between the look and the opening.
+        guard !ProcessDirectory.isGone(process),
+            epoll_ctl(self.epoll.descriptor, EPOLL_CTL_ADD, descriptor, &event) == 0
+        else {
+            close(descriptor)
+            return false
+        }
+        self.descriptors[process] = descriptor
+        self.processes[descriptor] = process
+        return true
+    }
+
+    /// Sleeps until there is something to do.
+    ///
+    /// - Parameter isIdle: Nothing else waits; otherwise it does not sleep.
+    /// - Returns: Processes that ended.
+    mutating func wait(isIdle: Bool) -> [ProcessIdentity] {
+        var events = [epoll_event](repeating: epoll_event(), count: 64)
+        let timeout = isIdle ? self.others.isEmpty ? -1 : Self.lookMilliseconds : 0
+        let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), timeout)
+        var exited: [ProcessIdentity] = []
+        for event in events.prefix(Int(max(0, count))) {
+            if event.data.fd == self.wake {
+                var value: eventfd_t = 0
+                eventfd_read(self.wake, &value)
+            } else if let process = self.processes.removeValue(forKey: event.data.fd) {
+                self.descriptors[process] = nil
+                close(event.data.fd)
+                exited.append(process)
+            }
+        }
+        return exited + self.look()
+    }
+
+    /// Those without a descriptor get one when there is one again.
+    private mutating func look() -> [ProcessIdentity] {
+        let now = MonotonicClock.nanoseconds()
+        guard !self.others.isEmpty, now >= self.nextLook else { return [] }
+        self.nextLook = now + UInt64(Self.lookMilliseconds) * 1_000_000
+        var exited: [ProcessIdentity] = []
+        let batch = self.others.prefix(Self.looks)
+        self.others.removeFirst(batch.count)
+        for process in batch {
+            if ProcessDirectory.isGone(process) {
+                exited.append(process)
+            } else if !self.open(process) {
+                self.others.append(process)
+                continue
+            }
+            self.isOther.remove(process)
+        }
+        return exited
+    }
+}

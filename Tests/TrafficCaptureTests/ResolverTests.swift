@@ -1,0 +1,116 @@
+import Foundation
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+@Suite("Looking processes up")
+struct ResolverTests {
+    private static func owner(_ pid: Int32, user: UInt32, name: String = "a") -> OwnerObservation {
+        OwnerObservation(
+            identity: ProcessIdentity(pid: pid, startBoottimeNanoseconds: 5),
+            name: name,
+            uid: user
+        )
+    }
+
+    @Test("a process that asks 100,000 times waits once, with its last name")
+    func coalesced() {
+        var queue = InquiryQueue()
+        for number in 0..<100_000 { queue.add(Self.owner(1, user: 7, name: number == 99_999 ? "last" : "x")) }
+        #expect(queue.count == 1)
+        #expect(queue.take(10).map(\.name) == ["last"])
+        #expect(queue.isEmpty && queue.take(10).isEmpty)
+    }
+
+    @Test("users take turns, and one with very many processes keeps nobody's waiting")
+    func turns() {
+        var queue = InquiryQueue()
+        for pid in Int32(1)...100_000 { queue.add(Self.owner(pid, user: 7)) }
+        #expect(queue.count == InquiryQueue.limitPerUser)
+        queue.add(Self.owner(200_001, user: 8))
+        queue.add(Self.owner(200_002, user: 8))
+        #expect(queue.take(4).map(\.identity.pid) == [1, 200_001, 2, 200_002])
+        var seen: [Int32] = []
+        while !queue.isEmpty { seen += queue.take(256).map(\.identity.pid) }
+        #expect(seen == Array(3...Int32(InquiryQueue.limitPerUser)))
+        #expect(queue.take(1).isEmpty)
+    }
+
+    @Test("many users together find an end, too, and who has most gives way", arguments: [UInt32(16), 18])
+    func manyUsers(users: UInt32) {
+        var queue = InquiryQueue()
+        for user in 0..<users {
+            for pid in Int32(1)...4_100 { queue.add(Self.owner(pid + Int32(user) * 10_000, user: user)) }
+        }
+        #expect(queue.count == InquiryQueue.limit)
+        queue.add(Self.owner(900_000, user: 1_000))
+        #expect(queue.count == InquiryQueue.limit)
+        #expect(queue.take(Int(users) + 1).contains { $0.uid == 1_000 })
+        var rest = 0
+        while !queue.isEmpty { rest += queue.take(1_000).count }
+        #expect(rest == InquiryQueue.limit - Int(users) - 1)
+    }
+
+    @Test("the end of a process is noticed with a descriptor and without", arguments: [0, 1, 100])
+    func end(watchable: Int) async throws {
+        let resolver = try ProcessResolver()
+        let thread = Thread { try? resolver.run(watchable: watchable) }
+        thread.start()
+        defer { resolver.stop() }
+        var processes: [Process] = []
+        var identities: Set<ProcessIdentity> = []
+        for _ in 0..<4 {
+            let process = Process()
+            process.executableURL = URL(filePath: "/bin/sleep")
+            process.arguments = ["600"]
+            try process.run()
+            processes.append(process)
+            let ticks = try #require(ProcessDirectory.startTicks(pid: process.processIdentifier))
+            let identity = ProcessIdentity(
+                pid: process.processIdentifier,
+                startBoottimeNanoseconds: ticks * (1_000_000_000 / ProcessDirectory.ticksPerSecond)
+            )
+            identities.insert(identity)
+            resolver.resolve(OwnerObservation(identity: identity, name: "sleep"))
+        }
+        var details: Set<ProcessIdentity> = []
+        var exited: Set<ProcessIdentity> = []
+        let take = {
+            for event in resolver.takeResults() {
+                if case .details(let process, _) = event { details.insert(process) }
+                if case .exited(let process, _) = event { exited.insert(process) }
+            }
+        }
+        while details != identities {
+            take()
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(exited.isEmpty)
+        #expect(resolver.unwatched == max(0, 4 - watchable))
+        for process in processes { kill(process.processIdentifier, SIGKILL) }
+        while exited != identities {
+            take()
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        while resolver.unwatched > 0 { try await Task.sleep(for: .milliseconds(10)) }
+    }
+}
+
+extension LiveCaptureTests {
+    @Test("more programs are begun than there is room to tell of, and that is told")
+    func executedUntold() throws {
+        let capture = try BPFCapture(rung: self.rung, mapElements: 64)
+        var untold = 0
+        let sweep = { try capture.sweep { if case .executedUntold = $0 { untold += 1 } } }
+        try sweep()
+        untold = 0
+        for _ in 0..<200 {
+            let process = try Process.run(URL(filePath: "/bin/true"), arguments: [])
+            process.waitUntilExit()
+        }
+        try sweep()
+        #expect(untold == 1)
+    }
+}
