@@ -1,0 +1,87 @@
+import Glibc
+import Testing
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension LiveCaptureTests {
+    /// Segments with payload for a listener, from nowhere: the map of what came before its connection has room for 64 of them here.
+    @Test(
+        "a flood that may have made the kernel forget says so on the connections that come then",
+        arguments: [0, 20, 200]
+    )
+    func strayToListener(segments: Int) throws {
+        let capture = try BPFCapture(rung: self.rung, mapElements: 64)
+        let (_, cookies) = try OwnNamespace.run {
+            let listener = FileHandle(
+                owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
+            )
+            try Self.sendStrays(segments, to: try Self.listen(listener.descriptor))
+            let pair = try SocketPair()
+            try pair.transfer(1_000)
+            var seen: [UInt64: SocketObservation] = [:]
+            try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
+            return pair.cookies.compactMap { seen[$0] }
+        }
+        #expect(cookies.map(\.role) == [.client, .server])
+        #expect(cookies.map(\.stream?.isEarlyUnknown) == [nil, segments > 32 ? true : nil])
+    }
+
+    private static let loopback = UInt32(0x7f00_0001)
+
+    /// - Returns: The port.
+    private static func listen(_ descriptor: Int32) throws -> UInt16 {
+        try check("listen") { Glibc.listen(descriptor, 1) }
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        try withUnsafeMutablePointer(to: &address) { address in
+            try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                _ = try check("getsockname") { getsockname(descriptor, address, &length) }
+            }
+        }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    /// Acknowledgements of nothing, each from another port (RFC 9293 section 3.1).
+    private static func sendStrays(_ count: Int, to port: UInt16) throws {
+        let raw = FileHandle(
+            owning: try check("socket") { socket(AF_INET, Int32(SOCK_RAW.rawValue), Int32(IPPROTO_TCP)) }
+        )
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = Self.loopback.bigEndian
+        for number in 0..<count {
+            let from = UInt16(10_000 + number)
+            var segment: [UInt8] = [UInt8(from >> 8), UInt8(from & 0xff), UInt8(port >> 8), UInt8(port & 0xff)]
+            segment += [0, 0, 0, 1, 0, 0, 0, 1, 5 << 4, 0x10, 1, 0, 0, 0, 0, 0, 0x55, 0x55]
+            let pseudo: [UInt8] = [127, 0, 0, 1, 127, 0, 0, 1, 0, 6, 0, UInt8(segment.count)]
+            let sum = Self.checksum(pseudo + segment)
+            (segment[16], segment[17]) = (UInt8(sum >> 8), UInt8(sum & 0xff))
+            let bytes = segment
+            try withUnsafeMutablePointer(to: &address) { address in
+                try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    _ = try check("sendto") {
+                        sendto(
+                            raw.descriptor,
+                            bytes,
+                            bytes.count,
+                            0,
+                            address,
+                            socklen_t(MemoryLayout<sockaddr_in>.size)
+                        )
+                    }
+                }
+            }
+        }
+    }
+
+    /// RFC 1071, of an even number of bytes.
+    private static func checksum(_ bytes: [UInt8]) -> UInt16 {
+        var sum: UInt32 = 0
+        for index in stride(from: 0, to: bytes.count, by: 2) {
+            sum += UInt32(bytes[index]) << 8 | UInt32(bytes[index + 1])
+        }
+        while sum > 0xffff { sum = (sum & 0xffff) + (sum >> 16) }
+        return ~UInt16(sum)
+    }
+}
