@@ -10,7 +10,6 @@ package protocol ExchangeNaming: AnyObject {
     /// - Returns: `false`: it is kept out.
     func admits(_ request: HTTP1Head.Request) -> Bool
 
-    /// - Parameter template: What a router calls it.
     /// - Returns: `nil`: it is kept out, now if not before.
-    func name(of request: HTTP1Head.Request, template: String?) -> Report.Name?
+    func name(of request: HTTP1Head.Request, _ route: RouteAnswer) -> Report.Name?
 }

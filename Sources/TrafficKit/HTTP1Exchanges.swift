@@ -1,14 +1,5 @@
 package import TrafficReport
 
-/// What a server's router calls the requests of one connection.
-package protocol RouteSource: AnyObject {
-    /// Asked once, when the server answers.
-    ///
-    /// - Parameter number: Of the request on its connection, from 1; with HTTP/2 its stream's.
-    /// - Returns: `nil`: the router has no name for it.
-    func takeTemplate(ofRequest number: Int) -> String?
-}
-
 /// The exchanges of one HTTP/1.x connection, by the bytes that pass in both directions.
 ///
 /// Requests and responses are reported each on its own, when their last byte has passed; an exchange's outcome once, when both are over or

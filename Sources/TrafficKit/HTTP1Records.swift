@@ -120,7 +120,8 @@ struct HTTP1Records {
     private mutating func requestHeadEnded(_ head: HTTP1Head, _ request: HTTP1Head.Request) {
         guard let index = self.newest else { return }
         if self.routes == nil || self.exchanges[index].isAnswered {
-            self.exchanges[index].name = self.naming.name(of: request, template: nil)
+            let route = self.routes?.takeRoute(ofRequest: self.exchanges[index].number) ?? .path
+            self.exchanges[index].name = self.naming.name(of: request, route)
         } else if self.naming.admits(request) {
             self.exchanges[index].asked = request
         }
@@ -211,9 +212,9 @@ struct HTTP1Records {
     private mutating func nameRoute(_ index: Int) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
-        let template = routes.takeTemplate(ofRequest: self.exchanges[index].number)
+        let route = routes.takeRoute(ofRequest: self.exchanges[index].number)
         if let request = self.exchanges[index].asked.take() {
-            self.exchanges[index].name = self.naming.name(of: request, template: template)
+            self.exchanges[index].name = self.naming.name(of: request, route)
         }
         self.release(index)
     }

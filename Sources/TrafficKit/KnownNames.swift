@@ -10,9 +10,15 @@ struct KnownNames {
 
     private var names: [(host: String, name: Report.Name)?] = []
 
-    /// - Parameter route: Of this request.
-    mutating func name(of request: HTTP1Head.Request, route: String) -> Report.Name {
-        guard route.utf8.count <= Self.longestRoute, request.hasPlainHost else { return Self.make(request, route) }
+    /// - Parameters:
+    ///   - route: Of this request.
+    ///   - make: Called where the name is not known. `isLasting`: it is the same the next time.
+    mutating func name(
+        of request: HTTP1Head.Request,
+        route: String,
+        _ make: () -> (name: Report.Name, isLasting: Bool)
+    ) -> Report.Name {
+        guard route.utf8.count <= Self.longestRoute, request.hasPlainHost else { return make().name }
         if self.names.isEmpty { self.names = Array(repeating: nil, count: Self.places) }
         let place = Self.place(of: route)
         if let known = self.names[place], known.name.route == route, known.host == request.host,
@@ -20,13 +26,9 @@ struct KnownNames {
         {
             return known.name
         }
-        let name = Self.make(request, route)
-        self.names[place] = (request.host, name)
+        let (name, isLasting) = make()
+        if isLasting { self.names[place] = (request.host, name) }
         return name
-    }
-
-    private static func make(_ request: HTTP1Head.Request, _ route: String) -> Report.Name {
-        Report.Name(method: request.method, host: HostNaming.host(of: request.host), route: route)
     }
 
     private static func place(of route: String) -> Int {

@@ -1,7 +1,8 @@
 /// Names the API that a path belongs to, so that `/users/1` and `/users/2` are one row.
 ///
-/// In this order: the template that the app itself has (a router's), the first configured pattern that fits, and for every other path a fixed
-/// rule for each segment. It never learns, so that a path has the same name in every process and at every time.
+/// In this order: the template that the app itself has (a router's), the first configured pattern that fits, `_unmatched` where the app has a
+/// router and that knows no such path, and for every other path a fixed rule for each segment. It never learns, so that a path has the same
+/// name in every process and at every time.
 public struct RouteNaming: Hashable, Sendable {
     /// A path with places for what differs.
     public struct Pattern: Hashable, Sendable {
@@ -67,19 +68,20 @@ public struct RouteNaming: Hashable, Sendable {
     ///   - template: The app's own name for it, without a query.
     /// - Returns: A path without query, or `*` of `OPTIONS *`. What tells one caller from another is not in it.
     public func route(of target: some StringProtocol, template: String? = nil) -> String {
-        if let template { return template }
-        let target = String(target)
-        return self.route(of: target.utf8.span)
+        self.route(of: String(target), template.map { .template($0) } ?? .path).text
     }
 
-    private func route(of target: Span<UInt8>) -> String {
-        if target.isEqual("*") { return "*" }
+    /// - Returns: The path alone says it, where `isPath`: whoever asks may choose it.
+    func route(of target: String, _ answer: RouteAnswer) -> (text: String, isPath: Bool) {
+        if case .template(let template) = answer { return (template, false) }
+        let target = target.utf8.span
         let path = target.extracting(Self.path(of: target))
         if !self.patterns.isEmpty {
             let segments = Pattern.split(String(path))
-            if let pattern = self.patterns.first(where: { $0.fits(segments) }) { return pattern.text }
+            if let pattern = self.patterns.first(where: { $0.fits(segments) }) { return (pattern.text, false) }
         }
-        return Self.name(of: path)
+        if answer == .unmatched { return (ServedNames.unmatched, false) }
+        return target.isEqual("*") ? ("*", false) : (Self.name(of: path), true)
     }
 
     /// The path that a target (RFC 9112 section 3.2) has in it, in any of its forms.

@@ -12,7 +12,7 @@ public protocol TrafficObserver: Sendable {
 /// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same.
 /// A connection that begins when there has been no daemon for ten seconds, and no observer, costs nothing and is never
 /// counted (``hasListener``). Integrations for HTTP libraries name an exchange by
-/// ``name(method:host:target:template:)`` and give its records to ``report(_:)``; bodies, values of fields and queries
+/// ``name(method:host:target:template:role:)`` and give its records to ``report(_:)``; bodies, values of fields and queries
 /// never come here.
 public final class TrafficMonitor: Sendable {
     public struct Configuration: Sendable {
@@ -20,6 +20,9 @@ public final class TrafficMonitor: Sendable {
         public var socketPath: String
         public var naming: RouteNaming
         public var filter: TrafficFilter
+        /// Hosts that servers of this process are known by, without ports. Requests for all others have the host `_other`. `nil`: the first
+        /// 32 that a request comes for, of a path that the server's router knows.
+        public var hosts: [String]?
         /// In this order, before the daemon.
         public var observers: [any TrafficObserver]
         /// Of the sender, in nanoseconds: tests have one that they set.
@@ -30,12 +33,14 @@ public final class TrafficMonitor: Sendable {
             socketPath: String? = nil,
             naming: RouteNaming = RouteNaming(),
             filter: TrafficFilter = TrafficFilter(),
+            hosts: [String]? = nil,
             observers: [any TrafficObserver] = []
         ) {
             let environment = getenv("TRAFFICD_REPORT_SOCKET").map { String(cString: $0) }
             self.socketPath = socketPath ?? environment ?? "/run/trafficd/report.sock"
             self.naming = naming
             self.filter = filter
+            self.hosts = hosts
             self.observers = observers
         }
     }
@@ -43,19 +48,35 @@ public final class TrafficMonitor: Sendable {
     /// From a start to a stop.
     final class Running: Sendable {
         private let configuration: Configuration
+        private let served: ServedNames
         let sender: ReportSender
 
         init(_ configuration: Configuration) {
             self.configuration = configuration
+            self.served = ServedNames(own: configuration.hosts)
             self.sender = ReportSender(path: configuration.socketPath, clock: configuration.clock)
         }
 
         var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
 
-        /// - Returns: `nil`: the app keeps the request out.
-        func route(of request: HTTP1Head.Request, template: String?) -> String? {
+        /// - Returns: `nil`: the app keeps the request out. `isPath`: whoever asks may choose it.
+        func route(of request: HTTP1Head.Request, _ answer: RouteAnswer) -> (text: String, isPath: Bool)? {
             guard self.admits(request) else { return nil }
-            return self.configuration.naming.route(of: request.target, template: template)
+            return self.configuration.naming.route(of: request.target, answer)
+        }
+
+        /// - Parameter route: Of this request.
+        /// - Returns: `isLasting`: it is the request's own, and will be so the next time.
+        func name(
+            of request: HTTP1Head.Request,
+            _ route: (text: String, isPath: Bool),
+            _ role: Report.Role
+        ) -> (name: Report.Name, isLasting: Bool) {
+            let host = HostNaming.host(of: request.host)
+            var named = (host: host, route: route.text)
+            if role == .server { named = self.served.name(host: host, route: route.text, isPath: route.isPath) }
+            let name = Report.Name(method: request.method, host: named.host, route: named.route)
+            return (name, named == (host, route.text))
         }
 
         func admits(_ request: HTTP1Head.Request) -> Bool {
@@ -132,12 +153,20 @@ public final class TrafficMonitor: Sendable {
     ///   - host: With a port or without.
     ///   - target: The request's target.
     ///   - template: The app's own route.
+    ///   - role: A server's host and path come from whoever asks. So that strangers can't fill the daemon's rows, its servers' names are
+    ///     bounded: 32 hosts, or ``Configuration/hosts``, and 1,000 hosts with a path that has no template. The rest is `_other`.
     /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
-    public func name(method: String, host: String, target: String, template: String? = nil) -> Report.Name? {
+    public func name(
+        method: String,
+        host: String,
+        target: String,
+        template: String? = nil,
+        role: Report.Role = .client
+    ) -> Report.Name? {
         guard let running = self.running.withLock({ $0 }) else { return nil }
         let request = HTTP1Head.Request(method: method, target: target, host: host)
-        guard let route = running.route(of: request, template: template) else { return nil }
-        return Report.Name(method: method, host: HostNaming.host(of: host), route: route)
+        guard let route = running.route(of: request, template.map { .template($0) } ?? .path) else { return nil }
+        return running.name(of: request, route, role).name
     }
 
     public func report(_ record: Report.Record) {

@@ -6,6 +6,7 @@ package import TrafficReport
 /// server share: that they take turns costs more than the exchange's records.
 package final class TrafficReporter: ExchangeNaming {
     private let monitor: TrafficMonitor
+    private let role: Report.Role
     // Nobody else is called while one of these changes.
     @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// Connections ask for the same again and again.
@@ -14,8 +15,9 @@ package final class TrafficReporter: ExchangeNaming {
     /// Stopped. Its end is an end of the app's observers, which may do anything: not while a connection is at work.
     private var retired: [TrafficMonitor.Running] = []
 
-    package init(_ monitor: TrafficMonitor) {
-        self.monitor = monitor
+    /// - Parameter role: A server's names are bounded: they come from whoever asks.
+    package init(_ monitor: TrafficMonitor, role: Report.Role) {
+        (self.monitor, self.role) = (monitor, role)
     }
 
     private func refresh() {
@@ -33,14 +35,21 @@ package final class TrafficReporter: ExchangeNaming {
         return self.known.running?.admits(request) ?? false
     }
 
-    /// As ``TrafficMonitor/name(method:host:target:template:)``.
-    package func name(of request: HTTP1Head.Request, template: String? = nil) -> Report.Name? {
+    /// As ``TrafficMonitor/name(method:host:target:template:role:)``.
+    package func name(of request: HTTP1Head.Request, _ answer: RouteAnswer = .path) -> Report.Name? {
         self.refresh()
         guard let running = self.known.running else { return nil }
-        if template == nil, let last, last.request == request { return last.name }
-        let route = running.route(of: request, template: template)
-        let name = route.map { self.names.name(of: request, route: $0) }
-        if template == nil { self.last = request.mayStay ? (request, name) : nil }
+        if answer == .path, let last, last.request == request { return last.name }
+        var isLasting = true
+        var name: Report.Name?
+        if let route = running.route(of: request, answer) {
+            name = self.names.name(of: request, route: route.text) {
+                let made = running.name(of: request, route, self.role)
+                isLasting = made.isLasting
+                return made
+            }
+        }
+        if answer == .path { self.last = isLasting && request.mayStay ? (request, name) : nil }
         return name
     }
 

@@ -17,10 +17,15 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
     let base: Base
     let monitor: TrafficMonitor
-    var version = TrafficHTTPHandler.Version.http1
+    let version: TrafficHTTPHandler.Version
+    private let router = RouterPresence()
+
+    init(base: Base, monitor: TrafficMonitor, version: TrafficHTTPHandler.Version = .http1) {
+        (self.base, self.monitor, self.version) = (base, monitor, version)
+    }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        let routes = TrafficRoutes()
+        let routes = TrafficRoutes(of: self.router)
         return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
             // Of the other channel, or there before, where this is within a channel for TLS.
@@ -39,7 +44,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
     func handle(value: Value, logger: Logger) async {
         guard let routes = value.routes else { return await self.base.handle(value: value.base, logger: logger) }
-        await RequestRoute.$current.withValue(RequestRoute(routes: routes)) {
+        await RequestRoute.$current.withValue(RequestRoute(routes: routes, router: self.router)) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
@@ -51,11 +56,23 @@ struct RequestRoute: Sendable {
     @TaskLocal static var current: RequestRoute?
 
     let routes: TrafficRoutes
+    let router: RouterPresence
     /// Of HTTP/2.
     var stream: Int?
 
-    func name(_ template: String) {
-        if let stream { self.routes.name(template, ofStream: stream) } else { self.routes.name(template) }
+    /// The router has the request.
+    func begin() { self.router.note() }
+
+    /// - Parameter endpoint: What the router says of it: its path, or a word of whoever answered in its place.
+    func name(_ endpoint: String?) {
+        let answer: RouteAnswer =
+            switch endpoint {
+            case let path? where path.utf8.first == UInt8(ascii: "/"): .template(path)
+            case nil, "NotFound": .unmatched
+            // A file of that name, or a middleware's own: the path says it.
+            default: .path
+            }
+        self.routes.answer(answer, ofStream: self.stream)
     }
 
     /// A responder that tells apart what a connection's requests are called, of HTTP/1.x: each is answered before the next is read.

@@ -4,7 +4,7 @@ extension HTTPResponderBuilder where Responder.Context: RequestContext {
     /// The same router, which hands its path of a request's endpoint (`/users/{id}`) over as the route of the exchange:
     /// `Application(router: router.reportingRoutes(), server: .http1(reportingTo: .shared))`.
     ///
-    /// Requests without an endpoint keep their redacted path. It does nothing where the server was not built with
+    /// Requests without an endpoint are `_unmatched`, and files that `FileMiddleware` finds keep their redacted path. It does nothing where the server was not built with
     /// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)`` or one of its kind. It is no middleware, which would cost a
     /// request three times as much.
     public func reportingRoutes() -> ReportingRouter<Self> { ReportingRouter(base: self) }
@@ -28,11 +28,9 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
         guard let route = RequestRoute.current else {
             return try await self.base.respond(to: request, context: context)
         }
+        route.begin()
         // Known once the router has looked, also where the endpoint throws.
-        defer {
-            // What is no path is the name of a middleware that answers itself.
-            if let path = context.endpointPath, path.utf8.first == UInt8(ascii: "/") { route.name(path) }
-        }
+        defer { route.name(context.endpointPath) }
         return try await self.base.respond(to: request, context: context)
     }
 }

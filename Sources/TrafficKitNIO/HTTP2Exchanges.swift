@@ -231,7 +231,7 @@ final class HTTP2Exchanges {
             exchange.request?.take(fields, &self.repeated)
             guard !isTrailer, let request = exchange.request?.request else { return }
             if self.routes == nil || exchange.isAnswered {
-                exchange.name = self.naming.name(of: request, template: nil)
+                exchange.name = self.naming.name(of: request, self.routes?.takeRoute(ofRequest: Int(stream)) ?? .path)
             } else if self.naming.admits(request) {
                 exchange.asked = request
             }
@@ -247,9 +247,9 @@ final class HTTP2Exchanges {
     private func nameRoute(of stream: UInt32, _ exchange: Exchange) {
         guard let routes, !exchange.isAnswered else { return }
         exchange.isAnswered = true
-        let template = routes.takeTemplate(ofRequest: Int(stream))
+        let route = routes.takeRoute(ofRequest: Int(stream))
         if let request = exchange.asked.take() {
-            exchange.name = self.naming.name(of: request, template: template)
+            exchange.name = self.naming.name(of: request, route)
         }
     }
 

@@ -73,7 +73,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         tls: TrafficTLSHandler? = nil,
         routes: TrafficRoutes? = nil
     ) {
-        self.reporter = TrafficReporter(monitor)
+        self.reporter = TrafficReporter(monitor, role: role.reported)
         self.isCounted = monitor.countsConnections
         self.role = role
         self.version = version

@@ -129,7 +129,7 @@ struct ServerTests {
         }
         #expect(run.bytes.count == 1)
         self.expectEveryByte(run)
-        let routes = (0..<90).map { ["/users/{id}", "/size/{count}", "/nothing/{id}"][$0 % 3] }
+        let routes = (0..<90).map { ["/users/{id}", "/size/{count}", "_unmatched"][$0 % 3] }
         #expect(run.records.requests.map(\.route) == routes)
         #expect(run.records.responses.map(\.route) == routes)
         #expect(run.records.outcomes.map(\.route) == routes)
@@ -189,10 +189,45 @@ struct ServerTests {
             }
         }
         self.expectEveryByte(run)
-        let routes = (0..<100).filter { $0 % 4 != 2 }.map { ["/users/{id}", "/none/{id}", "", "/broken"][$0 % 4] }
+        let routes = (0..<100).filter { $0 % 4 != 2 }.map { ["/users/{id}", "_unmatched", "", "/broken"][$0 % 4] }
         #expect(run.records.requests.map(\.route) == routes)
         #expect(run.records.responses.map(\.route) == routes)
         #expect(Set(run.records.responses.map(\.status)) == [200, 404, 500])
+    }
+
+    /// One after the other on one connection: `GET` of a path with a host.
+    private func ask(_ requests: [(path: String, host: String)]) async throws -> Run {
+        try await self.run(isTLS: false) { proxy in
+            let lines = requests.map { "GET \($0.path) HTTP/1.1\r\nHost: \($0.host)\r\n" }
+            let text = lines.joined(separator: "\r\n") + "Connection: close\r\n\r\n"
+            _ = try await RawConnection.open(to: proxy.port) { connection in
+                connection.send(text.utf8)
+                return connection.readToEnd()
+            }
+        }
+    }
+
+    @Test("paths that the router does not know have one name, and their hosts none, but for those that it answers for")
+    func junk() async throws {
+        let words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+        let junk = (0..<30).map { (path: "/\(words[$0 % 6])/\(words[$0 / 6])", host: "\(words[$0 % 6]).\($0).example") }
+        let real = (path: "/users/1", host: "api.example")
+        let run = try await self.ask([real] + junk + [real, (path: "/none", host: "API.example:80")])
+        self.expectEveryByte(run)
+        let names = Set(run.records.requests.map { [$0.host, $0.route] })
+        #expect(
+            names == [["api.example", "/users/{id}"], ["_other", "_unmatched"], ["api.example", "_unmatched"]]
+        )
+        #expect(run.records.requests.count == 33)
+        #expect(Set(run.records.responses.map { [$0.host, $0.route] }) == names)
+    }
+
+    @Test("a host with every request, of a path that there is: the first ones have a row, and the rest one")
+    func junkHosts() async throws {
+        let run = try await self.ask((0..<40).map { (path: "/users/1", host: "host\($0).example") })
+        let hosts = run.records.requests.map(\.host)
+        #expect(hosts == (0..<40).map { $0 < 32 ? "host\($0).example" : "_other" })
+        #expect(Set(run.records.requests.map(\.route)) == ["/users/{id}"])
     }
 
     @Test("HTTP/2: 60 streams at a time have their own routes, and HTTP/1.1 beside it", arguments: [false, true])

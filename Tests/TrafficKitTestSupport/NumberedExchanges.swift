@@ -20,8 +20,14 @@ package final class NumberedExchanges: ExchangeNaming {
         self.excluded.map { request.target != $0 && !request.target.hasPrefix($0 + "/") } ?? true
     }
 
-    package func name(of request: HTTP1Head.Request, template: String?) -> Report.Name? {
+    package func name(of request: HTTP1Head.Request, _ route: RouteAnswer) -> Report.Name? {
         guard self.admits(request) else { return nil }
+        let template: String? =
+            switch route {
+            case .template(let template): template
+            case .unmatched: "_unmatched"
+            case .path: nil
+            }
         let route = RouteNaming().route(of: request.target, template: template)
         return Report.Name(method: request.method, host: request.host, route: route)
     }

@@ -6,7 +6,7 @@ import TrafficReport
 @Suite("Both directions of a TLS connection")
 struct TLSAccountTests {
     private final class Routes: RouteSource {
-        func takeTemplate(ofRequest number: Int) -> String? { "/users/{user}" }
+        func takeRoute(ofRequest number: Int) -> RouteAnswer { .template("/users/{user}") }
     }
 
     /// A record of application data (RFC 8446 section 5.2) with so much plaintext, and 22 bytes that are none.

@@ -78,7 +78,7 @@ struct TrafficMonitorTests {
     func reporter() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
-        let reporter = TrafficReporter(monitor)
+        let reporter = TrafficReporter(monitor, role: .client)
         reporter.report([.request(.init(exchange: 1))])  // to nobody
         let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
@@ -102,9 +102,9 @@ struct TrafficMonitorTests {
     func routes() throws {
         let monitor = TrafficMonitor()
         monitor.start(.init(socketPath: "/nowhere/report.sock", filter: TrafficFilter(exclude: [.init(path: "/b")])))
-        let reporter = TrafficReporter(monitor)
+        let reporter = TrafficReporter(monitor, role: .client)
         let name = { (method: String, host: String, target: String, template: String?) in
-            reporter.name(of: .init(method: method, target: target, host: host), template: template)
+            reporter.name(of: .init(method: method, target: target, host: host), template.map { .template($0) } ?? .path)
         }
         let first = try #require(name("GET", "A:80", "/users/1", "/users/{user}"))
         #expect(first == .init(method: "GET", host: "a", route: "/users/{user}"))
@@ -112,20 +112,20 @@ struct TrafficMonitorTests {
         let request = HTTP1Head.Request(method: "PUT", target: "/users/1", host: "a")
         for _ in 0..<2 {
             #expect(
-                reporter.name(of: request, template: "/users/{user}")
+                reporter.name(of: request, .template("/users/{user}"))
                     == .init(method: "PUT", host: "a", route: "/users/{user}")
             )
             #expect(
                 name("GET", "b", "/users/1", "/users/{user}")
                     == .init(method: "GET", host: "b", route: "/users/{user}")
             )
-            #expect(reporter.name(of: request, template: "/other") == .init(method: "PUT", host: "a", route: "/other"))
+            #expect(reporter.name(of: request, .template("/other")) == .init(method: "PUT", host: "a", route: "/other"))
             #expect(reporter.name(of: request) == .init(method: "PUT", host: "a", route: "/users/{id}"))
         }
         #expect(reporter.admits(request))
         #expect(!reporter.admits(.init(method: "GET", target: "/b/1", host: "a")))
         monitor.stop()
-        #expect(!reporter.admits(request) && reporter.name(of: request, template: "/other") == nil)
+        #expect(!reporter.admits(request) && reporter.name(of: request, .template("/other")) == nil)
     }
 
     @Test("a stopped monitor's observers end when its connections report, and not while one is at work")
@@ -139,7 +139,7 @@ struct TrafficMonitorTests {
         let ended = Seen()
         let monitor = TrafficMonitor()
         monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
-        let reporter = TrafficReporter(monitor)
+        let reporter = TrafficReporter(monitor, role: .client)
         let request = HTTP1Head.Request(method: "GET", target: "/", host: "h")
         #expect(reporter.name(of: request) != nil)
         monitor.stop()
@@ -227,11 +227,11 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
         monitor.start(.init(socketPath: "/nowhere", filter: filter))
-        let reporter = TrafficReporter(monitor)
+        let reporter = TrafficReporter(monitor, role: .client)
         let name = { (host: String, target: String, template: String?) in
             let name =
                 byConnection
-                ? reporter.name(of: .init(method: "GET", target: target, host: host), template: template)
+                ? reporter.name(of: .init(method: "GET", target: target, host: host), template.map { .template($0) } ?? .path)
                 : monitor.name(method: "GET", host: host, target: target, template: template)
             return name.map { $0.host + $0.route }
         }
