@@ -2,8 +2,10 @@ import Glibc
 
 /// What the kernel says of a socket of this process.
 package struct SocketFacts: Hashable, Sendable {
-    /// `SO_COOKIE`; 0: unknown.
+    /// `SO_COOKIE`; 0: unknown, or of a socket that the daemon does not count, as a Unix socket: it would wait for that to come.
     package private(set) var cookie: UInt64 = 0
+    /// The kernel knows it.
+    package private(set) var isSocket = false
     /// Bytes that the process gave it; retransmissions are none.
     package private(set) var sentBytes: UInt64 = 0
     /// Bytes that the process took from it.
@@ -16,7 +18,8 @@ package struct SocketFacts: Hashable, Sendable {
     /// All are 0 where it is no socket; the bytes where it is none of TCP, or not connected.
     package init(of socket: CInt, isConnected: Bool) {
         var length = socklen_t(MemoryLayout<UInt64>.size)
-        if getsockopt(socket, SOL_SOCKET, SO_COOKIE, &self.cookie, &length) != 0 { self.cookie = 0 }
+        self.isSocket = getsockopt(socket, SOL_SOCKET, SO_COOKIE, &self.cookie, &length) == 0
+        if !self.isSocket || !Self.isCounted(socket) { self.cookie = 0 }
         guard isConnected else {
             self.isFresh = true
             return
@@ -34,6 +37,14 @@ package struct SocketFacts: Hashable, Sendable {
             self.receivedBytes = after[Self.received] &- UInt64(unread) &- (hasEnded ? 1 : 0)
             if before[Self.received] == after[Self.received] { return }
         }
+    }
+
+    /// IPv4 or IPv6.
+    private static func isCounted(_ socket: CInt) -> Bool {
+        var domain: CInt = 0
+        var length = socklen_t(MemoryLayout<CInt>.size)
+        guard getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 else { return false }
+        return domain == AF_INET || domain == AF_INET6
     }
 
     // MARK: TCP_INFO

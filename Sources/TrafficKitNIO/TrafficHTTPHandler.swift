@@ -102,7 +102,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         // Other channels than those of sockets may not bear to be asked.
-        self.options = self.tls == nil && socket.cookie != 0 ? context.channel.syncOptions : nil
+        self.options = self.tls == nil && socket.isSocket ? context.channel.syncOptions : nil
         self.asksChannel = self.options != nil
         self.tls?.plaintext = self
     }
@@ -121,6 +121,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.settle()
         self.traffic.forgetWrites()
         self.close()
+        self.leaveChannel()
     }
 
     // MARK: Bytes
@@ -226,6 +227,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func channelInactive(context: ChannelHandlerContext) {
         self.close()
+        self.leaveChannel()
         context.fireChannelInactive()
     }
 
@@ -237,6 +239,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // Not because of an error, nor because there is nothing more to come.
         if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
+    }
+
+    /// An app may keep us: we don't keep its channel.
+    private func leaveChannel() {
+        (self.options, self.asksChannel) = (nil, false)
     }
 
     private func close() {

@@ -1,5 +1,7 @@
 import NIOCore
 import NIOEmbedded
+import NIOPosix
+import Synchronization
 import Testing
 import TrafficKit
 import TrafficKitNIO
@@ -164,5 +166,34 @@ struct ListenerTests {
                 .init(from: UInt64(2 * response), to: UInt64(3 * response)),
             ]
         )
+    }
+
+    @Test("nothing of ours keeps a channel that is closed")
+    func ends() async throws {
+        let monitor = TrafficMonitor()
+        let handlers = Mutex<[NIOLoopBound<TrafficHTTPHandler>]>([])
+        weak var closed: (any Channel)?
+        do {
+            let server = try RawServer { $0.readToEnd() }
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        let handler = TrafficHTTPHandler(role: .client, monitor: monitor)
+                        let kept = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+                        handlers.withLock { $0.append(kept) }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                }
+                .connect(host: "127.0.0.1", port: server.port).get()
+            closed = channel
+            try await channel.writeAndFlush(Self.request("/"))
+            try await channel.close()
+            // After what the loop does when the channel has closed.
+            try await channel.eventLoop.submit {}.get()
+            server.stop()
+        }
+        // An app may keep its handlers longer.
+        #expect(handlers.withLock { $0.count } == 1)
+        #expect(closed == nil)
     }
 }

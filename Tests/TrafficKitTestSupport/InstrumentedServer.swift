@@ -24,16 +24,18 @@ public final class InstrumentedServer: Sendable {
     /// - Parameters:
     ///   - configuration: With `h2` among its protocols clients get HTTP/2 that ask for it.
     ///   - isHTTP2: Without TLS: clients have to know (RFC 9113 section 3.3).
+    ///   - path: Of a Unix socket, in a port's place.
     ///   - reportSocket: The daemon's; nowhere without one.
     public init(
         tls configuration: TLSConfiguration? = nil,
         isHTTP2: Bool = false,
+        at path: String? = nil,
         reportingTo reportSocket: String = "/nowhere/report.sock"
     ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
         self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
         let (monitor, connections) = (self.monitor, self.connections)
-        self.channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 connections.ends.withLock { $0.append(channel.closeFuture) }
@@ -58,7 +60,12 @@ public final class InstrumentedServer: Sendable {
                     }
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+        self.channel =
+            if let path {
+                try await bootstrap.bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).get()
+            } else {
+                try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
+            }
     }
 
     private static func configureHTTP1(_ channel: any Channel) -> EventLoopFuture<Void> {

@@ -67,10 +67,15 @@ struct SocketFactsTests {
         #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 0)
     }
 
-    @Test("what is no TCP socket has no bytes that anybody knows of, and what is no socket no cookie")
+    @Test("what is no TCP socket has no bytes that anybody knows of, and what the daemon does not count no cookie")
     func others() {
-        let datagrams = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        defer { close(datagrams) }
+        let datagrams = socket(AF_INET6, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let local = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        defer { for socket in [datagrams, local] { close(socket) } }
+        for isConnected in [false, true] {
+            let facts = SocketFacts(of: local, isConnected: isConnected)
+            #expect(facts.cookie == 0 && facts.isSocket && facts.isFresh == !isConnected)
+        }
         let facts = SocketFacts(of: datagrams, isConnected: true)
         #expect(facts.cookie != 0 && facts.sentBytes == 0 && facts.receivedBytes == 0 && !facts.isFresh)
         let unconnected = SocketFacts(of: datagrams, isConnected: false)
