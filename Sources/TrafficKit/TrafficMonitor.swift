@@ -43,11 +43,21 @@ public final class TrafficMonitor: Sendable {
             self.hosts = hosts
             self.observers = observers
         }
+
+        /// Of observers that are no objects nobody can tell.
+        func isEqual(to other: Configuration) -> Bool {
+            (self.socketPath, self.naming, self.filter, self.hosts)
+                == (other.socketPath, other.naming, other.filter, other.hosts)
+                && self.observers.count == other.observers.count
+                && zip(self.observers, other.observers).allSatisfy { one, other in
+                    type(of: one) is AnyClass && one as AnyObject === other as AnyObject
+                }
+        }
     }
 
     /// From a start to a stop.
     final class Running: Sendable {
-        private let configuration: Configuration
+        let configuration: Configuration
         private let served: ServedNames
         let sender: ReportSender
 
@@ -104,13 +114,31 @@ public final class TrafficMonitor: Sendable {
 
     public init() {}
 
-    /// Begins to report. While it is running this changes nothing: whoever started it first has said how.
+    /// It is running otherwise than it was to be started.
+    public struct AlreadyRunning: Error, Hashable, CustomStringConvertible {
+        public var description: String { "the traffic monitor is running with another configuration: stop it first" }
+    }
+
+    /// Begins to report, by the default configuration. While it is running this changes nothing: whoever started it has said how.
     ///
     /// - Returns: Whether it was not running.
     @discardableResult
-    public func start(_ configuration: Configuration = Configuration()) -> Bool {
-        self.running.withLock { running in
-            guard running == nil else { return false }
+    public func start() -> Bool {
+        (try? self.start(Configuration())) ?? false
+    }
+
+    /// Begins to report. While it is running with an equal configuration this changes nothing.
+    ///
+    /// - Returns: Whether it was not running.
+    /// - Throws: ``AlreadyRunning`` where it is running with another configuration, which stays: what this one would keep out is reported.
+    ///   Observers are equal if they are the same objects.
+    @discardableResult
+    public func start(_ configuration: Configuration) throws(AlreadyRunning) -> Bool {
+        try self.running.withLock { (running) throws(AlreadyRunning) in
+            if let running {
+                guard running.configuration.isEqual(to: configuration) else { throw AlreadyRunning() }
+                return false
+            }
             running = Running(configuration)
             self.changeCount.add(1, ordering: .releasing)
             return true

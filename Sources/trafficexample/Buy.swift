@@ -36,7 +36,7 @@ struct Buy: AsyncParsableCommand {
     }
 
     func run() async throws {
-        self.reports.start()
+        try self.reports.start()
         var configuration = HTTPClient.Configuration()
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = self.visitors
         // The one line for a client.

@@ -30,7 +30,7 @@ struct ReportOptions: ParsableArguments {
     var silent = false
 
     /// All that a process needs beside what its HTTP library needs.
-    func start() {
-        if !self.silent { TrafficMonitor.shared.start(.init(socketPath: self.reportSocket)) }
+    func start() throws {
+        if !self.silent { try TrafficMonitor.shared.start(.init(socketPath: self.reportSocket)) }
     }
 }

@@ -18,7 +18,7 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var reports: ReportOptions
 
     func run() async throws {
-        self.reports.start()
+        try self.reports.start()
         let router = Router()
         Shop.add(to: router)
         if self.reports.silent {

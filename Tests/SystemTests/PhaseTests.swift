@@ -244,7 +244,7 @@ extension SystemTests {
                 let server = try Program(try #require(Machine.path(of: "python3")), ["-c", Self.crowded])
                 let port = String(decoding: try #require(try await server.line()), as: UTF8.self)
                 let monitor = TrafficMonitor()
-                monitor.start(.init(socketPath: daemon.directories.reportSocket.path))
+                try monitor.start(.init(socketPath: daemon.directories.reportSocket.path))
                 let session = TrafficSession(configuration: .ephemeral, monitor: monitor)
                 for _ in 0..<2 {
                     let url = try #require(URL(string: "http://127.0.0.1:\(port)/crowded"))
@@ -277,7 +277,7 @@ extension SystemTests {
         /// Two exchanges, one after the other, of HTTP/2 without TLS.
         private func converse(_ port: Int, _ arrival: Arrival, _ daemon: Daemon) async throws {
             let (monitor, records) = (TrafficMonitor(), Records())
-            monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
+            try monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
             let add = { @Sendable (channel: any Channel) in
                 try channel.pipeline.syncOperations.addTrafficHandlers(role: .client, version: .http2, monitor: monitor)
             }
@@ -356,7 +356,7 @@ extension SystemTests {
             let port = String(decoding: try #require(try await server.line()), as: UTF8.self)
             let before = try await self.ended(daemon, 0).count
             let monitor = TrafficMonitor()
-            monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
+            try monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
             var configuration = HTTPClient.Configuration()
             var tls = TLSConfiguration.makeClientConfiguration()
             tls.trustRoots = .file(certificates.authority)

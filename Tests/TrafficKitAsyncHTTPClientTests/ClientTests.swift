@@ -37,7 +37,7 @@ struct ClientTests {
         let proxy = try CountingProxy(to: port, cutAfter: cut, byReset: resets)
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         let client = HTTPClient(configuration: try await Self.configuration(security, monitor))
         do {
             try await body(client, "\(security == .none ? "http" : "https")://localhost:\(proxy.port)")

@@ -42,7 +42,7 @@ struct ClosureTests {
         #expect(try await Self.read(url) == (isClean ? "hello end" : "hello no end"))
 
         let (monitor, records) = (TrafficMonitor(), Records())
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         let client = HTTPClient(configuration: try await ClientTests.configuration(.tls13, monitor))
         let response = try? await client.execute(HTTPClientRequest(url: url), timeout: .seconds(30))
         _ = try? await response?.body.collect(upTo: 1_000)

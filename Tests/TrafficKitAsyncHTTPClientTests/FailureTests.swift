@@ -13,7 +13,7 @@ struct FailureTests {
     private func ending(of url: String, _ configure: (inout HTTPClient.Configuration) -> Void) async throws -> Records {
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         var configuration = try await ClientTests.configuration(.tls13, monitor)
         configure(&configuration)
         let client = HTTPClient(configuration: configuration)

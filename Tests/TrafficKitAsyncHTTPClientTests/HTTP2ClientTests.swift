@@ -17,7 +17,7 @@ struct HTTP2ClientTests {
         let proxy = try CountingProxy(to: server.port)
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         var configuration = try await ClientTests.configuration(security, monitor)
         configuration.httpVersion = .automatic
         let client = HTTPClient(configuration: configuration)

@@ -40,7 +40,7 @@ struct InterruptionTests {
         }
         let proxy = try CountingProxy(to: server.port)
         let (monitor, records) = (TrafficMonitor(), Records())
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         var configuration = try await ClientTests.configuration(.none, monitor)
         configure(&configuration)
         let client = HTTPClient(configuration: configuration)

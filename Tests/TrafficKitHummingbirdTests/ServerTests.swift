@@ -89,7 +89,7 @@ struct ServerTests {
         let monitor = TrafficMonitor()
         let records = Records()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
-        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
         let bytes = try await Self.withServer(monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
             let proxy = try CountingProxy(to: port)
             try await body(proxy)
@@ -260,7 +260,7 @@ struct ServerTests {
         "a connection that begins where nobody listens is never reported; one that begins when the daemon is there is"
     )
     func lateDaemon() async throws {
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         #expect(daemon.giveUp())
         let receiver = try daemon.come()
         try await Self.withServer(daemon.monitor, isTLS: false, isHTTP2: false) { port in
@@ -283,7 +283,7 @@ struct ServerTests {
 
     @Test("the same with TLS and HTTP/2", arguments: [(true, false), (false, true), (true, true)])
     func lateDaemon(isTLS: Bool, isHTTP2: Bool) async throws {
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         #expect(daemon.giveUp())
         let receiver = try daemon.come()
         let authority = try await Certificates.local.authority

@@ -47,7 +47,7 @@ struct HandshakeTests {
     )
     func negotiated(version: String?, role: TrafficHTTPHandler.Role) throws {
         let (monitor, records) = (TrafficMonitor(), Records())
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         let channel = EmbeddedChannel(handler: TrafficHTTPHandler(role: role, monitor: monitor))
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 443)).wait()
         let before = TrafficClock.nanoseconds()

@@ -90,7 +90,7 @@ struct ListenerTests {
 
     @Test("a pipeline gets our handlers while there is a daemon, or may be one", arguments: [false, true])
     func added(isTLS: Bool) throws {
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         let count = isTLS ? 2 : 1
         let isCounted = {
             let connection = try Connection(daemon.monitor, isTLS: isTLS)
@@ -117,7 +117,7 @@ struct ListenerTests {
         [TrafficHTTPHandler.Version.http1, .http2]
     )
     func addedByHand(isTLS: Bool, version: TrafficHTTPHandler.Version) async throws {
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         let exchange = { (connection: Connection) in
             if version == .http2 { try connection.exchange2() } else { try connection.exchange("/") }
         }
@@ -140,7 +140,7 @@ struct ListenerTests {
 
     @Test("a connection that was counted when it began stays so, whoever comes and goes")
     func stays() async throws {
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         let connection = try Connection(daemon.monitor, isTLS: false)
         try connection.exchange("/gone")
         #expect(daemon.giveUp())

@@ -63,7 +63,7 @@ struct PendingWritesTests {
     ) async throws -> Records {
         let records = Records()
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [observer, records].compactMap(\.self)))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [observer, records].compactMap(\.self)))
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: isHalfClosable)
             .childChannelInitializer { channel in

@@ -36,7 +36,7 @@ struct UpgradeTests {
         configuration.trustRoots = .file(certificates.authority)
         let clientTLS = try NIOSSLContext(configuration: configuration)
         let (here, there) = (Records(), Records())
-        let (hereMonitor, thereMonitor) = (Self.monitor(here), Self.monitor(there))
+        let (hereMonitor, thereMonitor) = (try Self.monitor(here), try Self.monitor(there))
         let (accepted, accept) = AsyncStream<any Channel>.makeStream()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -102,9 +102,9 @@ struct UpgradeTests {
         }
     }
 
-    private static func monitor(_ records: Records) -> TrafficMonitor {
+    private static func monitor(_ records: Records) throws -> TrafficMonitor {
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         return monitor
     }
 }

@@ -33,7 +33,7 @@ public final class InstrumentedServer: Sendable {
         reportingTo reportSocket: String = "/nowhere/report.sock"
     ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
-        self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
+        try self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
         let (monitor, connections) = (self.monitor, self.connections)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

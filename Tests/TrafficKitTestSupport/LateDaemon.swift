@@ -6,11 +6,11 @@ public struct LateDaemon: Sendable {
     private let path = ReportReceiver.freshPath()
     private let clock = TestClock()
 
-    public init() {
+    public init() throws {
         let clock = self.clock
         var configuration = TrafficMonitor.Configuration(socketPath: self.path)
         configuration.clock = { clock.now }
-        self.monitor.start(configuration)
+        try self.monitor.start(configuration)
     }
 
     /// So much time passes without a daemon that the monitor has no listener.

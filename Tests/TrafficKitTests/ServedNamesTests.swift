@@ -37,10 +37,13 @@ struct ServedNamesTests {
         #expect(names.name(host: "h0", route: "/one/more", isPath: false) == ("h0", "/one/more"))
     }
 
-    @Test("connections of one monitor share the bound, and a client has none", arguments: [Report.Role.server, .client])
+    @Test(
+        "connections of one monitor share the bound, and a client has none",
+        arguments: [Report.Role.server, .client]
+    )
     func connections(role: Report.Role) throws {
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", hosts: ["h"]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", hosts: ["h"]))
         let words = ["alpha", "beta", "gamma", "delta", "epsilon"]
         let count = 2 * ServedNames.mostPaths
         for round in 0..<2 {

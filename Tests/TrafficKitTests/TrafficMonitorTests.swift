@@ -13,7 +13,7 @@ struct TrafficMonitorTests {
     func arrives() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: daemon.path))
+        try monitor.start(.init(socketPath: daemon.path))
         let records = (1...500).map { number in
             var message = Report.Message(exchange: UInt64(number))
             message.route = "/users/{id}"
@@ -32,8 +32,8 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         monitor.report(.request(.init(exchange: 1)))  // to nobody
         monitor.stop()
-        #expect(monitor.start(.init(socketPath: daemon.path)))
-        #expect(!monitor.start(.init(socketPath: "/nowhere")))
+        #expect(try monitor.start(.init(socketPath: daemon.path)))
+        #expect(!monitor.start())
         #expect(monitor.isRunning)
         monitor.report(.request(.init(exchange: 2)))
         monitor.stop()
@@ -41,10 +41,41 @@ struct TrafficMonitorTests {
         #expect(!monitor.isRunning)
         monitor.report(.request(.init(exchange: 3)))
         #expect(monitor.name(method: "GET", host: "a", target: "/") == nil)
-        #expect(monitor.start(.init(socketPath: daemon.path)))
+        #expect(try monitor.start(.init(socketPath: daemon.path)))
         monitor.report(.request(.init(exchange: 4)))
         monitor.stop()
         #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+    }
+
+    @Test("a second start with other wishes says so, and one with the same is none")
+    func startedTwice() throws {
+        final class Object: TrafficObserver {
+            func observe(_ record: Report.Record) {}
+        }
+        let (object, monitor) = (Object(), TrafficMonitor())
+        let configuration = TrafficMonitor.Configuration(socketPath: "/nowhere", hosts: ["h"], observers: [object])
+        #expect(try monitor.start(configuration))
+        #expect(try !monitor.start(configuration))
+        var others = Array(repeating: configuration, count: 6)
+        others[0].filter = TrafficFilter(exclude: [.init(path: "/private")])
+        others[1].socketPath = "/elsewhere"
+        others[2].naming = RouteNaming(patterns: [try .init("/a")])
+        others[3].hosts = nil
+        others[4].observers = [Object()]
+        others[5].observers = [object, Named("a", Seen())]
+        for other in others { #expect(throws: TrafficMonitor.AlreadyRunning()) { try monitor.start(other) } }
+        // Whoever has no wishes has it running.
+        #expect(!monitor.start())
+        // What the first one wanted holds.
+        #expect(monitor.name(method: "GET", host: "h", target: "/private") != nil)
+        monitor.stop()
+        #expect(try monitor.start(others[0]))
+        #expect(monitor.name(method: "GET", host: "h", target: "/private") == nil)
+        monitor.stop()
+        let value = TrafficMonitor.Configuration(socketPath: "/nowhere", observers: [Named("a", Seen())])
+        #expect(try monitor.start(value))
+        #expect(throws: TrafficMonitor.AlreadyRunning()) { try monitor.start(value) }
+        #expect(monitor.isRunning)
     }
 
     @Test("what many threads report at once arrives once, and what one of them reports in its order")
@@ -82,7 +113,7 @@ struct TrafficMonitorTests {
         reporter.report([.request(.init(exchange: 1))])  // to nobody
         let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
-        monitor.start(.init(socketPath: daemon.path))
+        try monitor.start(.init(socketPath: daemon.path))
         for _ in 0..<2 {
             #expect(reporter.name(of: request("/b/1")) == .init(method: "GET", host: "a", route: "/b/{id}"))
         }
@@ -90,7 +121,7 @@ struct TrafficMonitorTests {
         monitor.stop()
         #expect(reporter.name(of: request("/b/1")) == nil)
         reporter.report([.request(.init(exchange: 3))])
-        monitor.start(.init(socketPath: daemon.path, filter: TrafficFilter(exclude: [.init(path: "/b")])))
+        try monitor.start(.init(socketPath: daemon.path, filter: TrafficFilter(exclude: [.init(path: "/b")])))
         #expect(reporter.name(of: request("/b/1")) == nil)
         #expect(reporter.name(of: request("/c?d")) == .init(method: "GET", host: "a", route: "/c"))
         reporter.report([.request(.init(exchange: 4))])
@@ -101,10 +132,15 @@ struct TrafficMonitorTests {
     @Test("a route's name is made once, and is of the request's own method and host")
     func routes() throws {
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: TrafficFilter(exclude: [.init(path: "/b")])))
+        try monitor.start(
+            .init(socketPath: "/nowhere/report.sock", filter: TrafficFilter(exclude: [.init(path: "/b")]))
+        )
         let reporter = TrafficReporter(monitor, role: .client)
         let name = { (method: String, host: String, target: String, template: String?) in
-            reporter.name(of: .init(method: method, target: target, host: host), template.map { .template($0) } ?? .path)
+            reporter.name(
+                of: .init(method: method, target: target, host: host),
+                template.map { .template($0) } ?? .path
+            )
         }
         let first = try #require(name("GET", "A:80", "/users/1", "/users/{user}"))
         #expect(first == .init(method: "GET", host: "a", route: "/users/{user}"))
@@ -129,7 +165,7 @@ struct TrafficMonitorTests {
     }
 
     @Test("a stopped monitor's observers end when its connections report, and not while one is at work")
-    func retiredObservers() {
+    func retiredObservers() throws {
         final class Ending: TrafficObserver {
             let ended: Seen
             init(_ ended: Seen) { self.ended = ended }
@@ -138,7 +174,7 @@ struct TrafficMonitorTests {
         }
         let ended = Seen()
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
         let reporter = TrafficReporter(monitor, role: .client)
         let request = HTTP1Head.Request(method: "GET", target: "/", host: "h")
         #expect(reporter.name(of: request) != nil)
@@ -149,10 +185,10 @@ struct TrafficMonitorTests {
     }
 
     @Test("observers see everything, side by side and in their order, also without a daemon")
-    func observers() {
+    func observers() throws {
         let seen = Seen()
         let monitor = TrafficMonitor()
-        monitor.start(
+        try monitor.start(
             .init(socketPath: "/nowhere/report.sock", observers: [Named("a", seen), Named("b", seen)])
         )
         monitor.report(.outcome(.init(exchange: 1)))
@@ -171,13 +207,13 @@ struct TrafficMonitorTests {
     }
 
     @Test("an exchange that the app keeps out has no name")
-    func filter() {
+    func filter() throws {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(
             include: [.init(host: "api.example"), .init(host: "*.example", path: "/open/")],
             exclude: [.init(path: "/private")]
         )
-        monitor.start(.init(socketPath: "/nowhere", filter: filter))
+        try monitor.start(.init(socketPath: "/nowhere", filter: filter))
         let name = { (host: String, target: String) in
             monitor.name(method: "GET", host: host, target: target).map { $0.host + $0.route }
         }
@@ -223,15 +259,18 @@ struct TrafficMonitorTests {
     }
 
     @Test("a name is the same the thousandth time, whatever comes between", arguments: [false, true])
-    func repeatedNames(byConnection: Bool) {
+    func repeatedNames(byConnection: Bool) throws {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
-        monitor.start(.init(socketPath: "/nowhere", filter: filter))
+        try monitor.start(.init(socketPath: "/nowhere", filter: filter))
         let reporter = TrafficReporter(monitor, role: .client)
         let name = { (host: String, target: String, template: String?) in
             let name =
                 byConnection
-                ? reporter.name(of: .init(method: "GET", target: target, host: host), template.map { .template($0) } ?? .path)
+                ? reporter.name(
+                    of: .init(method: "GET", target: target, host: host),
+                    template.map { .template($0) } ?? .path
+                )
                 : monitor.name(method: "GET", host: host, target: target, template: template)
             return name.map { $0.host + $0.route }
         }
@@ -355,20 +394,20 @@ struct TrafficMonitorTests {
     }
 
     @Test("observers listen; of a stopped monitor nobody does, and yet its connections are counted for a start to come")
-    func listeners() {
+    func listeners() throws {
         let clock = TestClock()
         let monitor = TrafficMonitor()
         #expect(!monitor.hasListener && monitor.countsConnections)
         var configuration = TrafficMonitor.Configuration(socketPath: "/nowhere/report.sock")
         configuration.clock = { clock.now }
-        monitor.start(configuration)
+        try monitor.start(configuration)
         #expect(monitor.hasListener && monitor.countsConnections)
         clock.advance(by: ReportSender.patienceNanoseconds)
         #expect(!monitor.hasListener && !monitor.countsConnections)
         monitor.stop()
         #expect(!monitor.hasListener && monitor.countsConnections)
         configuration.observers = [Named("a", Seen())]
-        monitor.start(configuration)
+        try monitor.start(configuration)
         clock.advance(by: ReportSender.patienceNanoseconds)
         #expect(monitor.hasListener && monitor.countsConnections)
     }

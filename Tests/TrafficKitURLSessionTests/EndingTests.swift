@@ -18,7 +18,7 @@ struct EndingTests {
     ) {
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         var request = try SerialTests.request(url)
         change(&request)
         var code: Int?
@@ -81,7 +81,7 @@ struct EndingTests {
         let server = try ScriptedServer()
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         try await SerialTests.use(.ephemeral, monitor) { session in
             let request = try SerialTests.request("http://127.0.0.1:\(server.port)\(path)")
             let task = Task { try await session.data(for: request) }
@@ -99,7 +99,7 @@ struct EndingTests {
         let server = try ScriptedServer()
         let monitor = TrafficMonitor()
         let records = Records()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         try await SerialTests.use(.ephemeral, monitor) { session in
             let request = try SerialTests.request("http://127.0.0.1:\(server.port)/silent")
             let task = Task {
@@ -174,7 +174,7 @@ struct EndingTests {
     func stale() async throws {
         let server = try ScriptedServer()
         let (monitor, records) = (TrafficMonitor(), Records())
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         try await SerialTests.use(.ephemeral, monitor) { session in
             for _ in 0..<10 {
                 let request = try SerialTests.request("http://127.0.0.1:\(server.port)/last")

@@ -18,7 +18,7 @@ struct HopTests {
         isRepeated: Bool = false
     ) throws -> (request: Report.Message, response: Report.Message) {
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock"))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock"))
         let url = try #require(request.url)
         let hop = Hop(request, body: UInt64(request.httpBody?.count ?? 0), index: 0, monitor)
         _ = hop.end()

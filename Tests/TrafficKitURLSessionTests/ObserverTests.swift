@@ -23,16 +23,16 @@ struct ObserverTests {
         override func stopLoading() {}
     }
 
-    private static func monitor(_ filter: TrafficFilter = TrafficFilter()) -> (TrafficMonitor, Records) {
+    private static func monitor(_ filter: TrafficFilter = TrafficFilter()) throws -> (TrafficMonitor, Records) {
         let (monitor, records) = (TrafficMonitor(), Records())
-        monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
         return (monitor, records)
     }
 
     @Test("every task once, with what its request says; the app's own protocol class goes on working")
     func once() async throws {
         let server = try ScriptedServer()
-        let (monitor, records) = Self.monitor()
+        let (monitor, records) = try Self.monitor()
         let configuration = URLSessionConfiguration.ephemeral
         configuration.protocolClasses = [Mock.self] + (configuration.protocolClasses ?? [])
         let count = configuration.protocolClasses?.count ?? 0
@@ -66,8 +66,8 @@ struct ObserverTests {
     @Test("two monitors each have their own; filters and stopping apply")
     func monitors() async throws {
         let server = try ScriptedServer()
-        let (one, oneRecords) = Self.monitor()
-        let (two, twoRecords) = Self.monitor(.init(exclude: [.init(path: "/status")]))
+        let (one, oneRecords) = try Self.monitor()
+        let (two, twoRecords) = try Self.monitor(.init(exclude: [.init(path: "/status")]))
         let both = URLSessionConfiguration.ephemeral
         both.observeTraffic(monitor: one)
         both.observeTraffic(monitor: two)
@@ -95,7 +95,7 @@ struct ObserverTests {
     )
     func lateDaemon(isWrapped: Bool) async throws {
         let server = try ScriptedServer()
-        let daemon = LateDaemon()
+        let daemon = try LateDaemon()
         #expect(daemon.giveUp())
         let receiver = try daemon.come()
         let configuration = URLSessionConfiguration.ephemeral

@@ -31,7 +31,7 @@ struct SameResultTests {
     private static func fetch(_ client: Client, _ port: Int, _ records: Records) async throws -> [Result] {
         let monitor = TrafficMonitor()
         if client != .wrappedAndStopped {
-            monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
+            try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         }
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpAdditionalHeaders = ["X-Additional": "1"]

@@ -40,7 +40,7 @@ struct SerialTests {
         let proxy = try CountingProxy(to: port)
         let monitor = TrafficMonitor()
         var run = Run()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [run.records]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [run.records]))
         try await Self.use(.ephemeral, monitor) { try await body($0, "\(scheme)://localhost:\(proxy.port)") }
         run.bytes = await proxy.stop()
         return run

@@ -30,7 +30,7 @@ enum Fetch {
         let arguments = CommandLine.arguments
         guard arguments.count == 3, let client = Client(rawValue: arguments[1]) else { throw Usage() }
         let monitor = TrafficMonitor()
-        if client != .stopped { monitor.start(.init(socketPath: arguments[2])) }
+        if client != .stopped { try monitor.start(.init(socketPath: arguments[2])) }
         let configuration = URLSessionConfiguration.ephemeral
         if client == .observed { configuration.observeTraffic(monitor: monitor) }
         let encoder = JSONEncoder()
