@@ -83,6 +83,15 @@ package struct HTTP1Exchanges {
         self.records.remainders
     }
 
+    /// No message is under way, and no request waits for its answer.
+    package var isIdle: Bool { !self.requests.isInMessage && !self.responses.isInMessage && self.records.isIdle }
+
+    /// All that has passed are requests, and no answer that nobody has asked for.
+    package var isInStep: Bool {
+        let (sent, received) = self.remainders
+        return !self.requests.isOpaque && !self.responses.isOpaque && sent.framing == 0 && received.framing == 0
+    }
+
     /// Bytes that the process has sent.
     ///
     /// - Parameter found: Gets what is to be reported.

@@ -90,6 +90,9 @@ struct HTTP1Records {
         return self.role == .client ? (requests, responses) : (responses, requests)
     }
 
+    /// Every request has its answer.
+    var isIdle: Bool { self.exchanges.isEmpty }
+
     var remainders: (sent: Report.Connection.Remainder, received: Report.Connection.Remainder) {
         let (requests, responses) = (self.requests.remainder, self.responses.remainder)
         return self.role == .client ? (requests, responses) : (responses, requests)

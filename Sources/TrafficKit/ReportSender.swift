@@ -58,8 +58,8 @@ final class ReportSender: Sendable {
     private let socket = Mutex<ReportSocket?>(nil)
     /// Since when there has been no daemon, as far as anybody knows, and at first since the start; 0: there is one.
     private let missingSince: Atomic<UInt64>
-    /// When it is looked for again. Held by whoever looks, and never by whoever sends.
-    private let nextLook = Mutex<UInt64>(0)
+    /// When it is looked for again. Connections that nobody listens to ask whenever something comes: none of them waits for another.
+    private let nextLook = Atomic<UInt64>(0)
 
     init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
         self.path = path
@@ -75,9 +75,14 @@ final class ReportSender: Sendable {
     /// It is looked for at most once in ``retryNanoseconds``.
     var hasDaemon: Bool {
         let now = self.clock()
-        self.nextLook.withLock { next in
-            guard now >= next else { return }
-            next = now + Self.retryNanoseconds
+        let next = self.nextLook.load(ordering: .relaxed)
+        if now >= next,
+            self.nextLook.compareExchange(
+                expected: next,
+                desired: now + Self.retryNanoseconds,
+                ordering: .relaxed
+            ).exchanged
+        {
             self.note(isThere: ReportSocket.isDaemon(at: self.path), at: now)
         }
         let since = self.missingSince.load(ordering: .relaxed)

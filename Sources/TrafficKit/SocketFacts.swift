@@ -39,6 +39,15 @@ package struct SocketFacts: Hashable, Sendable {
         }
     }
 
+    /// As it will be when some bytes more are sent, and was before some were received.
+    package func before(sending sent: Int, receiving received: Int) -> SocketFacts {
+        var facts = self
+        facts.sentBytes += UInt64(sent)
+        facts.receivedBytes -= min(UInt64(received), facts.receivedBytes)
+        facts.isFresh = false
+        return facts
+    }
+
     /// IPv4 or IPv6.
     private static func isCounted(_ socket: CInt) -> Bool {
         var domain: CInt = 0

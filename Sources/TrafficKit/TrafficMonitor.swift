@@ -10,8 +10,8 @@ public protocol TrafficObserver: Sendable {
 /// Tells the daemon which HTTP exchanges the bytes of this process's sockets were moved for.
 ///
 /// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same.
-/// A connection that begins when there has been no daemon for ten seconds, and no observer, costs nothing and is never
-/// counted (``hasListener``). Integrations for HTTP libraries name an exchange by
+/// A connection that begins when there has been no daemon for ten seconds, and no observer, costs next to nothing and is
+/// not counted until there is one (``hasListener``): of HTTP/1.x from its next request but one on, of HTTP/2 never. Integrations for HTTP libraries name an exchange by
 /// ``name(method:host:target:template:role:)`` and give its records to ``report(_:)``; bodies, values of fields and queries
 /// never come here.
 public final class TrafficMonitor: Sendable {

@@ -28,6 +28,12 @@ package final class TrafficReporter: ExchangeNaming {
         self.names = KnownNames()
     }
 
+    /// As ``TrafficMonitor/hasListener``.
+    package var hasListener: Bool {
+        self.refresh()
+        return self.known.running?.hasListener ?? false
+    }
+
     package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
 
     package func admits(_ request: HTTP1Head.Request) -> Bool {

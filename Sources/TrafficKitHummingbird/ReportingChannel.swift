@@ -60,6 +60,9 @@ struct RequestRoute: Sendable {
     /// Of HTTP/2.
     var stream: Int?
 
+    /// Somebody listens to the connection.
+    var isWanted: Bool { self.routes.isWanted }
+
     /// The router has the request.
     func begin() { self.router.note() }
 

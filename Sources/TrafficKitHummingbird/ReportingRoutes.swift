@@ -25,7 +25,7 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
     let base: Base
 
     public func respond(to request: Request, context: Base.Context) async throws -> Response {
-        guard let route = RequestRoute.current else {
+        guard let route = RequestRoute.current, route.isWanted else {
             return try await self.base.respond(to: request, context: context)
         }
         route.begin()

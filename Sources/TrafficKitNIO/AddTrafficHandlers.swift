@@ -7,7 +7,7 @@ extension ChannelPipeline.SynchronousOperations {
     /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
     /// In the latter case nobody knows when it was over: a client's first exchange then has no phases `connect` and `tls`.
     ///
-    /// Where the monitor runs without a listener nothing is added, and the connection is never counted.
+    /// Where the monitor runs without a listener the connection is not counted until there is one, and HTTP/2 never, for which nothing is added.
     ///
     /// - Parameters:
     ///   - role: Whether requests go out or come in here.
@@ -33,7 +33,7 @@ extension ChannelPipeline.SynchronousOperations {
     }
 
     /// - Parameter tlsEndedAt: When the client's TLS handshake was over; 0: it is still to come, or nobody knows.
-    /// - Returns: Whether the connection is counted.
+    /// - Returns: Whether the connection is counted, or may be later.
     @discardableResult
     package func addTrafficHandlers(
         role: TrafficHTTPHandler.Role,
@@ -45,7 +45,7 @@ extension ChannelPipeline.SynchronousOperations {
     ) throws -> Bool {
         let counter = tls.map { _ in TrafficTLSHandler() }
         let handler = TrafficHTTPHandler(role: role, version: version, monitor: monitor, tls: counter, routes: routes)
-        guard handler.isCounted else { return false }
+        guard handler.isOfUse else { return false }
         guard let tls, let counter else {
             try self.addHandler(handler, position: .first)
             return true

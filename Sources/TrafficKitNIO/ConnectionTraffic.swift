@@ -24,19 +24,24 @@ struct ConnectionTraffic {
     /// Nothing was sent before; `false`: something was, or nobody knows.
     private let isFromStart: Bool
     private var writes = PendingWrites()
+    /// Of a connection that was joined late.
+    private var trial: LateTrial?
     /// For what is to be reported: empty.
     private var memory: [Report.Record] = []
 
     /// - Parameters:
     ///   - hasTLS: Bytes are then those of the plaintext, and the ciphertext's come beside them.
     ///   - socket: As it was before the first byte.
+    ///   - isLate: Requests and answers have passed before, which nobody has counted.
     init(
         role: Report.Role,
         reporter: TrafficReporter,
         routes: TrafficRoutes?,
         hasTLS: Bool,
-        socket: SocketFacts
+        socket: SocketFacts,
+        isLate: Bool = false
     ) {
+        if isLate { self.trial = LateTrial(sent: socket.sentBytes, received: socket.receivedBytes) }
         let account =
             hasTLS
             ? TLSAccount(role: role, sent: socket.sentBytes, received: socket.receivedBytes) : nil
@@ -75,6 +80,9 @@ struct ConnectionTraffic {
         self.account = nil
     }
 
+    /// It was joined late, and where it was can't be right.
+    var isOutOfStep: Bool { self.trial?.hasFailed == true }
+
     // MARK: Bytes
 
     mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> [Report.Record] {
@@ -83,6 +91,7 @@ struct ConnectionTraffic {
             http2.received(bytes, at: time) { records.append($0) }
         } else {
             self.account?.received(plaintext: UInt64(bytes.count))
+            if self.role == .server { self.trial?.goesOn(self.http1) }
             self.http1.received(bytes, at: time, &records)
         }
         return self.place(records)
@@ -101,6 +110,7 @@ struct ConnectionTraffic {
             let bytes = buffer.readableBytesUInt8Span
             if let http2 { return http2.sent(bytes, at: time) { records.append($0) } }
             self.account?.sent(plaintext: UInt64(bytes.count))
+            if self.role == .client { self.trial?.goesOn(self.http1) }
             self.http1.sent(bytes, at: time, &records)
         case .fileRegion(let region):
             // Nobody can look into it. No library sends a file as a part of an HTTP/2 frame.
@@ -133,6 +143,7 @@ struct ConnectionTraffic {
         if let http2 {
             http2.close(ending, at: time) { records.append($0) }
         } else {
+            self.trial?.goesOn(self.http1)
             self.http1.close(ending, isCut: isCut, at: time, &records)
         }
         defer { self.account = nil }
@@ -192,6 +203,7 @@ struct ConnectionTraffic {
             records.removeAll(keepingCapacity: true)
             account.report(of: self.http1, isLast: isLast) { records.append($0) }
         }
+        self.trial?.take(&records, of: self.http1, isLast: isLast)
         guard records.isEmpty else { return records }
         self.memory = records
         return []

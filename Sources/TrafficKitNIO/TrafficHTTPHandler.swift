@@ -14,7 +14,9 @@ import Glibc
 /// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
 /// as it is. What is sent counts when the kernel has taken it.
 ///
-/// Where the monitor runs without a listener when this is made, it hands on and does nothing else.
+/// Where the monitor runs without a listener when this is made, it hands on, and looks for a listener when something comes. Once there is one,
+/// a connection of HTTP/1.x is joined where a request begins (``LateJoin``), and what is told of it is `inferred`. One of HTTP/2 is not: what was
+/// said of its fields (RFC 7541) can't be made up for.
 public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -42,15 +44,23 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         get { self.traffic.tlsEndedAt }
         set { self.traffic.tlsEndedAt = newValue }
     }
-    private let role: Role
-    private let reporter: TrafficReporter
+    let role: Role
+    let reporter: TrafficReporter
     private let version: Version
-    private let tls: TrafficTLSHandler?
-    private let routes: TrafficRoutes?
+    let tls: TrafficTLSHandler?
+    let routes: TrafficRoutes?
     // Left before anybody else is called: to have that checked at each use is a twentieth of all work.
-    @exclusivity(unchecked) private var traffic: ConnectionTraffic
-    /// Somebody listened when this was made. Who comes later can't be told where in its streams it is.
-    let isCounted: Bool
+    @exclusivity(unchecked) var traffic: ConnectionTraffic
+    /// Somebody listens.
+    var isCounted: Bool
+    /// Nobody does, yet. `nil`: it is counted, or never will be.
+    var join: LateJoin?
+    /// Somebody listens by now: what passes is looked at.
+    var isLooking = false
+    /// Of TLS: records have come since the answer, and what is in them is yet to come.
+    var isRecordOpen = false
+    /// That were out of step.
+    var failedJoins = 0
     private var error: (any Error)?
     private var isGivenUp = false
     /// The other side sends no more, and the channel lives on: half-closed.
@@ -75,6 +85,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     ) {
         self.reporter = TrafficReporter(monitor, role: role.reported)
         self.isCounted = monitor.countsConnections
+        self.join = self.isCounted || version == .http2 ? nil : LateJoin()
+        if !self.isCounted { routes?.begin(isWanted: false) }
         self.role = role
         self.version = version
         self.tls = tls
@@ -88,16 +100,23 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         )
     }
 
+    /// It is counted, or may be.
+    var isOfUse: Bool { self.isCounted || self.join != nil }
+
     public func handlerAdded(context: ChannelHandlerContext) {
         guard self.isCounted else { return }
-        let socket = SocketFacts(of: context)
-        let tlsEndedAt = self.tlsEndedAt
+        self.begin(context, SocketFacts(of: context))
+    }
+
+    func begin(_ context: ChannelHandlerContext, _ socket: SocketFacts, isLate: Bool = false) {
+        let tlsEndedAt = isLate ? 0 : self.tlsEndedAt
         self.traffic = ConnectionTraffic(
             role: self.role.reported,
             reporter: self.reporter,
             routes: self.routes,
             hasTLS: self.tls != nil,
-            socket: socket
+            socket: socket,
+            isLate: isLate
         )
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
@@ -105,6 +124,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.options = self.tls == nil && socket.isSocket ? context.channel.syncOptions : nil
         self.asksChannel = self.options != nil
         self.tls?.plaintext = self
+        self.tls?.countsWrites = self.isCounted
     }
 
     /// The handshake is over, and nothing of what was agreed on has passed.
@@ -112,6 +132,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if self.isCounted, case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
             if self.role == .client { self.tlsEndedAt = TrafficClock.nanoseconds() }
             if negotiated == "h2" { self.traffic.becomeHTTP2(SocketFacts(of: context)) }
+        } else if case .handshakeCompleted("h2"?) = event as? TLSUserEvent {
+            self.join = nil
         }
         if case .inputClosed? = event as? ChannelEvent { self.hasEnded = true }
         context.fireUserInboundEventTriggered(event)
@@ -145,7 +167,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard self.isCounted else { return context.fireChannelRead(data) }
+        guard self.isCounted || self.joins(context, received: data) else { return context.fireChannelRead(data) }
         // Before the answer to it.
         self.settle()
         // Not by `Self`, which the compiler leaves generic: three dynamic casts.
@@ -155,7 +177,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard self.isCounted else { return context.write(data, promise: promise) }
+        guard self.isCounted || self.joins(context, sending: data) else {
+            return context.write(data, promise: promise)
+        }
         let part = self.unwrapOutboundIn(data)
         // The end of a message is nothing to send, often.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
@@ -164,7 +188,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             return context.write(data, promise: promise)
         }
         let sent = context.eventLoop.makePromise(of: Void.self)
+        let failedJoins = self.failedJoins
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
+            guard failedJoins == self.failedJoins else { return }
             self.report(self.traffic.sent(part, at: TrafficClock.nanoseconds()))
         }
         // After us: whoever waits for it may close the connection, which is the end of what counts.
@@ -200,8 +226,15 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         context.writeAndFlush(Self.wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: sent)
     }
 
+    // MARK: TLS
+
     /// It is on its way to the TLS handler.
-    func received(ciphertext buffer: ByteBuffer) {
+    func received(ciphertext buffer: ByteBuffer, _ context: ChannelHandlerContext) {
+        if self.role == .server, self.join?.mayBegin == true, !self.isRecordOpen {
+            self.isRecordOpen = true
+            self.begin(context, self.socket(context, without: buffer.readableBytes), isLate: true)
+        }
+        guard self.isCounted || self.isRecordOpen else { return }
         self.traffic.received(ciphertext: buffer.readableBytesUInt8Span)
     }
 
@@ -211,6 +244,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     private func report(_ records: consuming [Report.Record]) {
+        if self.traffic.isOutOfStep { return self.leave() }
         guard !records.isEmpty else { return }
         self.reporter.report(records)
         self.traffic.reuse(records)
@@ -242,11 +276,12 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     /// An app may keep us: we don't keep its channel.
-    private func leaveChannel() {
+    func leaveChannel() {
         (self.options, self.asksChannel) = (nil, false)
     }
 
     private func close() {
+        guard self.isCounted else { return }
         // An error that is not the channel's is TLS's: those of HTTP don't come by here.
         let isCut = self.tls != nil && self.error != nil
         self.report(self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()))

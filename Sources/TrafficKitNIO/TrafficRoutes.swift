@@ -33,6 +33,8 @@ public final class TrafficRoutes: Sendable {
     private static let most = 1_000
 
     private let state = Mutex(State())
+    /// Somebody asks for them.
+    private let wanted = Atomic<Bool>(true)
     private let router: RouterPresence
 
     public convenience init() {
@@ -48,6 +50,7 @@ public final class TrafficRoutes: Sendable {
 
     /// The router is given the next request.
     public func beginRequest() {
+        guard self.isWanted else { return }
         self.state.withLock { $0.begun += 1 }
     }
 
@@ -59,7 +62,17 @@ public final class TrafficRoutes: Sendable {
 
     /// - Parameter stream: Of HTTP/2. `nil`: of the request that the router was given last.
     package func answer(_ answer: RouteAnswer, ofStream stream: Int? = nil) {
+        guard self.isWanted else { return }
         self.state.withLock { $0.name(answer, stream ?? $0.begun) }
+    }
+
+    /// Whether names are asked for: not while nobody listens to the connection.
+    package var isWanted: Bool { self.wanted.load(ordering: .relaxed) }
+
+    /// The next request is the first one whose name is asked for, or none is from now on.
+    func begin(isWanted: Bool) {
+        self.state.withLock { $0 = State() }
+        self.wanted.store(isWanted, ordering: .relaxed)
     }
 }
 

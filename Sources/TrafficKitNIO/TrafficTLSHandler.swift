@@ -15,17 +15,19 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
     /// The one on the plaintext side; it keeps us. `nil`: the connection is not counted.
     weak var plaintext: TrafficHTTPHandler?
+    /// What is sent counts, too. Before, nobody has to be told of it.
+    var countsWrites = false
 
     public init() {}
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.plaintext?.received(ciphertext: self.unwrapInboundIn(data))
+        self.plaintext?.received(ciphertext: self.unwrapInboundIn(data), context)
         context.fireChannelRead(data)
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         // No TLS handler of today writes files.
-        guard self.plaintext != nil, case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
+        guard self.countsWrites, case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
             return context.write(data, promise: promise)
         }
         let promise = promise ?? context.eventLoop.makePromise()

@@ -35,7 +35,7 @@ struct ServerTests {
             String(try await request.body.collect(upTo: 1 << 20).readableBytesView.reduce(0) { $0 + Int($1) })
         }
         // Whether anybody asks for the route.
-        router.get("/asked") { _, _ in String(RequestRoute.current != nil) }
+        router.get("/asked") { _, _ in String(RequestRoute.current?.isWanted == true) }
         router.get("/broken") { _, _ -> String in throw HTTPError(.internalServerError) }
         return router
     }
@@ -257,29 +257,50 @@ struct ServerTests {
     }
 
     @Test(
-        "a connection that begins where nobody listens is never reported; one that begins when the daemon is there is"
+        "a connection that begins where nobody listens is reported from the first request that is made when the daemon was found"
     )
     func lateDaemon() async throws {
         let daemon = try LateDaemon()
         #expect(daemon.giveUp())
         let receiver = try daemon.come()
+        let paths = ["/users/1", "/users/2", "/size/6", "/users/4"]
         try await Self.withServer(daemon.monitor, isTLS: false, isHTTP2: false) { port in
-            let answers = try await RawConnection.open(to: port) { connection in
-                connection.send("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
-                let head = connection.readHead()
-                let isNoticed = daemon.lookAgain()
-                connection.send("GET /users/2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".utf8)
-                return (head, isNoticed, String(decoding: connection.readToEnd(), as: UTF8.self))
+            let (heads, isNoticed) = try await RawConnection.open(to: port) { connection in
+                var heads: [String] = []
+                var isNoticed = false
+                for (index, path) in paths.enumerated() {
+                    if index == 1 { isNoticed = daemon.lookAgain() }
+                    connection.send(Self.request(path).utf8)
+                    heads.append(connection.readHead())
+                    connection.read(6)
+                }
+                return (heads, isNoticed)
             }
-            #expect(answers.0.hasPrefix("HTTP/1.1 200") && answers.1)
-            #expect(answers.2.hasPrefix("user 1HTTP/1.1 200") && answers.2.hasSuffix("user 2"))
+            #expect(isNoticed && heads.allSatisfy { $0.hasPrefix("HTTP/1.1 200") })
             let url = "http://127.0.0.1:\(port)/users/3"
             #expect(try await Curl.run([], [url]).map(\.bodyBytes) == [6])
         }
         daemon.monitor.stop()
         let records = try await receiver.everything().records
-        #expect(Self.routes(records) == ["/users/{id}", "/users/{id}"])
+        let messages = records.compactMap { record in
+            switch record {
+            case .request(let message), .response(let message): message
+            default: nil as Report.Message?
+            }
+        }
+        let late = messages.filter { $0.quality == .inferred }
+        #expect(late.map(\.route) == ["/size/{count}", "/size/{count}", "/users/{id}", "/users/{id}"])
+        let requests = late.filter { $0.status == 0 }.map(\.interval)
+        let ends = (1...4).map { UInt64(paths[..<$0].reduce(0) { $0 + Self.request($1).utf8.count }) }
+        #expect(requests == [.init(from: ends[1], to: ends[2]), .init(from: ends[2], to: ends[3])])
+        let responses = late.filter { $0.status != 0 }
+        #expect(responses[0].interval.to == responses[1].interval.from)
+        #expect(responses.allSatisfy { $0.interval.bytes == $0.messageBytes && $0.bodyBytes == 6 })
+        #expect(messages.filter { $0.quality == .exact }.map(\.route) == ["/users/{id}", "/users/{id}"])
+        #expect(messages.count == 6)
     }
+
+    private static func request(_ path: String) -> String { "GET \(path) HTTP/1.1\r\nHost: h\r\n\r\n" }
 
     @Test("the same with TLS and HTTP/2", arguments: [(true, false), (false, true), (true, true)])
     func lateDaemon(isTLS: Bool, isHTTP2: Bool) async throws {

@@ -18,22 +18,25 @@ public final class InstrumentedServer: Sendable {
 
     public let channel: any Channel
     public let records = Records()
-    private let monitor = TrafficMonitor()
+    private let monitor: TrafficMonitor
     private let connections = Connections()
 
     /// - Parameters:
     ///   - configuration: With `h2` among its protocols clients get HTTP/2 that ask for it.
     ///   - isHTTP2: Without TLS: clients have to know (RFC 9113 section 3.3).
     ///   - path: Of a Unix socket, in a port's place.
+    ///   - late: What it reports to. Nothing is then among `records`.
     ///   - reportSocket: The daemon's; nowhere without one.
     public init(
         tls configuration: TLSConfiguration? = nil,
         isHTTP2: Bool = false,
         at path: String? = nil,
+        late: LateDaemon? = nil,
         reportingTo reportSocket: String = "/nowhere/report.sock"
     ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
-        try self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
+        self.monitor = late?.monitor ?? TrafficMonitor()
+        if late == nil { try self.monitor.start(.init(socketPath: reportSocket, observers: [self.records])) }
         let (monitor, connections) = (self.monitor, self.connections)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

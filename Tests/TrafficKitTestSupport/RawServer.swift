@@ -76,6 +76,12 @@ public struct RawConnection: Sendable {
         return String(decoding: head, as: UTF8.self)
     }
 
+    /// Reads so many bytes, or up to the end.
+    public func read(_ count: Int) {
+        var bytes = [UInt8](repeating: 0, count: count)
+        _ = recv(self.descriptor, &bytes, count, Int32(MSG_WAITALL))
+    }
+
     /// Reads until the other side has closed.
     @discardableResult
     public func readToEnd() -> [UInt8] {

@@ -1,0 +1,68 @@
+package import TrafficReport
+
+/// Holds back what is told of a connection that was joined late, until it is seen to be in step: the first requests have had their
+/// answers, which is all that has passed, and the next request begins, or the connection ends.
+///
+/// What is told then is ``Report/Quality/inferred``. Where it is not in step, nothing is told, and the bytes stay unattributed.
+package struct LateTrial {
+    /// Records that are held back, at most. A client that never waits for its answers is not joined.
+    package static let longest = 64
+
+    /// Bytes of the socket's stream before the first one that is counted: nobody's.
+    private let before: (sent: UInt64, received: UInt64)
+    private var held: [Report.Record] = []
+    private var hasBegun = false
+    /// It was in step.
+    private var isOver = false
+    /// It was never in step.
+    package private(set) var hasFailed = false
+
+    /// - Parameters:
+    ///   - sent: Bytes of the socket's stream that were sent before.
+    ///   - received: The same of the other direction.
+    package init(sent: UInt64, received: UInt64) {
+        self.before = (sent, received)
+    }
+
+    /// A request's bytes come, of the first one or a further one, or the connection's end.
+    ///
+    /// - Parameter exchanges: Without them.
+    package mutating func goesOn(_ exchanges: HTTP1Exchanges) {
+        if self.hasBegun, !self.hasFailed, exchanges.isIdle, exchanges.isInStep { self.isOver = true }
+        self.hasBegun = true
+    }
+
+    /// - Parameters:
+    ///   - records: To be told. Those that are held back are taken out, and put back in their order.
+    ///   - isLast: Nothing comes after it.
+    package mutating func take(_ records: inout [Report.Record], of exchanges: HTTP1Exchanges, isLast: Bool) {
+        if self.isOver {
+            if !self.held.isEmpty { records.insert(contentsOf: self.held, at: 0) }
+            self.held = []
+        } else {
+            self.held += records
+            records.removeAll(keepingCapacity: true)
+            if self.held.count > Self.longest || isLast || !exchanges.isInStep {
+                (self.hasFailed, self.held) = (true, [])
+            }
+        }
+        for index in records.indices { self.correct(&records[index]) }
+    }
+
+    private func correct(_ record: inout Report.Record) {
+        switch record {
+        case .request(var message):
+            if message.quality == .exact { message.quality = .inferred }
+            record = .request(message)
+        case .response(var message):
+            if message.quality == .exact { message.quality = .inferred }
+            record = .response(message)
+        case .connection(var connection):
+            // TLS takes what was there before for a handshake.
+            connection.sent.tls -= min(connection.sent.tls, self.before.sent)
+            connection.received.tls -= min(connection.received.tls, self.before.received)
+            record = .connection(connection)
+        case .outcome: break
+        }
+    }
+}

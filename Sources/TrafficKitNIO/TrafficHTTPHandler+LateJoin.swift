@@ -1,0 +1,77 @@
+import NIOCore
+import TrafficKit
+
+/// Connections of HTTP/1.x that nobody listened to when they began.
+extension TrafficHTTPHandler {
+    /// Times that one connection is joined and is out of step.
+    private static let mostJoins = 16
+
+    /// - Returns: Whether it is counted from here on.
+    func joins(_ context: ChannelHandlerContext, received data: NIOAny) -> Bool {
+        guard self.join != nil else { return false }
+        if !self.isLooking { self.look() }
+        guard self.isLooking else { return false }
+        let buffer = self.unwrapInboundIn(data)
+        let bytes = buffer.readableBytesUInt8Span
+        self.isRecordOpen = false
+        guard self.role == .server else {
+            self.join?.answered(bytes)
+            return false
+        }
+        guard self.join?.begins(with: bytes) == true else { return false }
+        // With TLS it began with the records that these bytes were in.
+        if self.tls == nil { self.begin(context, self.socket(context, without: bytes.count), isLate: true) }
+        self.joined()
+        return true
+    }
+
+    func joins(_ context: ChannelHandlerContext, sending data: NIOAny) -> Bool {
+        guard self.isLooking, self.join != nil else { return false }
+        let part = self.unwrapOutboundIn(data)
+        self.isRecordOpen = false
+        guard case .byteBuffer(let buffer) = part, buffer.readableBytes > 0 else {
+            if self.role == .server, part.readableBytes > 0 { self.join?.answeredUnseen() }
+            return false
+        }
+        guard self.role == .client else {
+            self.join?.answered(buffer.readableBytesUInt8Span)
+            return false
+        }
+        guard self.join?.begins(with: buffer.readableBytesUInt8Span) == true else { return false }
+        self.begin(context, self.socket(context, without: 0), isLate: true)
+        self.joined()
+        return true
+    }
+
+    private func look() {
+        guard self.reporter.hasListener else { return }
+        self.isLooking = true
+        if self.role == .server { self.tls?.plaintext = self }
+    }
+
+    /// - Parameter count: Bytes that were received and are to be counted.
+    /// - Returns: As it is before what is to be counted.
+    func socket(_ context: ChannelHandlerContext, without count: Int) -> SocketFacts {
+        let facts = SocketFacts(of: context)
+        guard facts.isSocket else { return facts }
+        let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+        return facts.before(sending: buffered ?? 0, receiving: count)
+    }
+
+    private func joined() {
+        (self.isCounted, self.join) = (true, nil)
+        self.tls?.countsWrites = true
+        self.routes?.begin(isWanted: true)
+    }
+
+    /// It was no request, or not the answer to it: as before, unless that goes on.
+    func leave() {
+        guard self.isCounted else { return }
+        (self.isCounted, self.failedJoins) = (false, self.failedJoins + 1)
+        self.join = self.failedJoins < Self.mostJoins ? LateJoin() : nil
+        self.tls?.countsWrites = false
+        self.routes?.begin(isWanted: false)
+        self.traffic.forgetWrites()
+        self.leaveChannel()
+    }
+}
