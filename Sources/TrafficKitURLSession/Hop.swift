@@ -16,7 +16,8 @@ struct Hop {
     let startedAt: UInt64
     private let port: UInt16
     private let ticket: UInt64
-    private let before: [UInt64: SocketFacts]
+    /// `nil`: there are too many to look at.
+    private let before: [UInt64: SocketFacts]?
 
     /// - Parameters:
     ///   - request: As the session sends it, with the cookies that it has for it.
@@ -36,7 +37,9 @@ struct Hop {
     ///
     /// - Returns: What the exchange moved, where one socket grew, by no less than the exchange takes, and nobody else had a part in it.
     func end() -> SocketGrowth? {
-        let growth = SocketGrowth(from: self.before, to: OwnSockets.connected(to: self.port))
+        let growth = self.before.flatMap { before in
+            OwnSockets.connected(to: self.port).flatMap { SocketGrowth(from: before, to: $0) }
+        }
         let isAlone = SerialPorts.process.withLock { $0.end(self.ticket, port: self.port) }
         return isAlone ? growth : nil
     }

@@ -5,17 +5,38 @@ import TrafficReport
 
 /// Sockets of this process, found without anyone's help: URLSession does not say which one a task uses.
 enum OwnSockets {
+    /// Descriptors of a process that are looked at, a system call each, twice for an exchange. A server's may be a hundred thousand.
+    static let mostDescriptors = 1_024
+
     /// By cookie, those that are connected to a port, at whatever address: names are libcurl's to look up.
-    static func connected(to port: UInt16) -> [UInt64: SocketFacts] {
-        // That of the directory itself is among them, and closed by now.
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+    ///
+    /// - Returns: `nil`: the process has too many descriptors to look at.
+    static func connected(to port: UInt16) -> [UInt64: SocketFacts]? {
+        guard let descriptors = self.numbers(in: "/proc/self/fd", atMost: self.mostDescriptors) else { return nil }
         var found: [UInt64: SocketFacts] = [:]
-        for name in names {
-            guard let descriptor = CInt(name), self.remotePort(of: descriptor) == port else { continue }
+        for descriptor in descriptors where self.remotePort(of: descriptor) == port {
             let facts = SocketFacts(of: descriptor, isConnected: true)
             if facts.cookie != 0 { found[facts.cookie] = facts }
         }
         return found
+    }
+
+    /// Entries of a directory that are numbers. That of the directory's own descriptor is among them, and closed by now.
+    ///
+    /// - Returns: `nil`: there are more. Then no more of them are read than that takes.
+    static func numbers(in path: String, atMost limit: Int) -> [CInt]? {
+        guard let directory = opendir(path) else { return [] }
+        defer { closedir(directory) }
+        var numbers: [CInt] = []
+        while let entry = readdir(directory) {
+            let number = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 1) { CInt(String(cString: $0)) }
+            }
+            guard let number else { continue }
+            if numbers.count == limit { return nil }
+            numbers.append(number)
+        }
+        return numbers
     }
 
     /// `nil` where it is no socket, or connected to nobody.

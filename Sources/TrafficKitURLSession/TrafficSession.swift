@@ -14,7 +14,7 @@ import TrafficReport
 /// they are `inferred`: the body is told where its length is known, and the rest, the fields and a handshake too, is in `tlsBytes`. Where
 /// exchanges with one port overlap, or the socket was closed with the exchange, nobody knows which bytes were whose: these are `inferred`,
 /// with what URLSession shows, and without a socket. To find the socket, all descriptors of the process are looked at before and after an
-/// exchange: a system call for each.
+/// exchange: a system call for each. In a process with more than 1,024 descriptors they are not, and all is `inferred`, without a socket.
 ///
 /// Downloads to files, streams, web sockets and completion handlers are left out: of those the session shows less than what can be
 /// reported, and what is not wrapped is no different from a URLSession of the app's own. Those can be observed by

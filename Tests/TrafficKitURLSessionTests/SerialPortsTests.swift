@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TrafficKit
 import TrafficReport
@@ -20,5 +21,23 @@ struct SerialPortsTests {
         let last = ports.begin(port: 1)
         ended = [ports.end(last, port: 1), ports.end(begun[1], port: 2)]
         #expect(ended == [true, true])
+    }
+
+    @Test("of a process with too many descriptors none is looked at")
+    func manyDescriptors() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "fd-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let add = { (name: String) in try Data().write(to: folder.appending(path: name)) }
+        try add("none")
+        for number in 0..<5 { try add("\(number)") }
+        #expect(OwnSockets.numbers(in: folder.path, atMost: 5)?.sorted() == [0, 1, 2, 3, 4])
+        try add("1024")
+        #expect(OwnSockets.numbers(in: folder.path, atMost: 5) == nil)
+        #expect(OwnSockets.numbers(in: folder.path, atMost: 6)?.max() == 1_024)
+        #expect(OwnSockets.numbers(in: "/nowhere", atMost: 5) == [])
+        // This one's.
+        let own = try #require(OwnSockets.numbers(in: "/proc/self/fd", atMost: 1 << 20))
+        #expect(Set([0, 1, 2]).isSubset(of: own))
     }
 }
