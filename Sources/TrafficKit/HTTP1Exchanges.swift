@@ -25,6 +25,10 @@ package struct HTTP1Exchanges {
         }
     }
 
+    /// Requests of a connection that wait for their answers, at most, and those that come in one piece with the last one: a client that never
+    /// reads would else have all of its requests kept. What it asks beyond that is opaque.
+    package static let mostPending = 1_000
+
     // Apart from the records: while one of them tells what it finds, those change, and the other one does.
     private var requests = HTTP1Scanner(.request)
     private var responses = HTTP1Scanner(.response)
@@ -84,7 +88,7 @@ package struct HTTP1Exchanges {
     }
 
     /// No message is under way, and no request waits for its answer.
-    package var isIdle: Bool { !self.requests.isInMessage && !self.responses.isInMessage && self.records.isIdle }
+    package var isIdle: Bool { !self.requests.isInMessage && !self.responses.isInMessage && self.records.pending == 0 }
 
     /// All that has passed are requests, and no answer that nobody has asked for.
     package var isInStep: Bool {
@@ -139,6 +143,7 @@ package struct HTTP1Exchanges {
         swap(&self.records.found, &found)
         if isSent == (self.records.role == .client) {
             input.pass(to: &self.requests, &self.records)
+            if self.records.pending > Self.mostPending { self.requests.becomeOpaque(&self.records) }
         } else {
             input.pass(to: &self.responses, &self.records)
             // Both sides have switched protocols, or nobody knows any more what answers what.

@@ -90,8 +90,8 @@ struct HTTP1Records {
         return self.role == .client ? (requests, responses) : (responses, requests)
     }
 
-    /// Every request has its answer.
-    var isIdle: Bool { self.exchanges.isEmpty }
+    /// Requests without an answer.
+    var pending: Int { self.exchanges.count }
 
     var remainders: (sent: Report.Connection.Remainder, received: Report.Connection.Remainder) {
         let (requests, responses) = (self.requests.remainder, self.responses.remainder)

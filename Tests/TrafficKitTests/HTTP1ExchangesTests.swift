@@ -291,6 +291,22 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    @Test("of requests that nobody answers only so many are kept, and the rest is opaque", arguments: [0, 1])
+    func unanswered(more: Int) {
+        var end = End(.server)
+        let most = HTTP1Exchanges.mostPending
+        for _ in 0..<most + more { end.receive(Self.get) }
+        end.receive(Self.get)
+        for _ in 0..<most { end.send(Self.ok) }
+        end.receive(Self.get)
+        end.close()
+        // One too many is known when its head is there.
+        #expect(end.requests.count == most + 1 && end.responses.count == most)
+        let get = UInt64(Self.get.utf8.count)
+        #expect(end.connections.map(\.received.opaque) == [get * UInt64(more + 1)])
+        end.expectEveryByte()
+    }
+
     @Test("after an upgrade both directions are opaque")
     func upgrade() {
         var end = End(.server)
