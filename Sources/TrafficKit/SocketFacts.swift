@@ -39,12 +39,16 @@ package struct SocketFacts: Hashable, Sendable {
         }
     }
 
-    /// As it will be when some bytes more are sent, and was before some were received.
-    package func before(sending sent: Int, receiving received: Int) -> SocketFacts {
+    /// Bytes that the process has written, and what writes for it has not given to the socket yet: they come next.
+    package mutating func add(unsent: Int) {
+        self.sentBytes += UInt64(unsent)
+        self.isFresh = self.isFresh && unsent == 0
+    }
+
+    /// As it was before so many bytes were received.
+    package func before(receiving count: Int) -> SocketFacts {
         var facts = self
-        facts.sentBytes += UInt64(sent)
-        facts.receivedBytes -= min(UInt64(received), facts.receivedBytes)
-        facts.isFresh = false
+        facts.receivedBytes -= min(UInt64(count), facts.receivedBytes)
         return facts
     }
 

@@ -10,5 +10,10 @@ extension SocketFacts {
             of: NIOBSDSocket.Handle.self
         ) { SocketFacts(of: $0, isConnected: isActive) }
         self = (facts ?? nil) ?? SocketFacts()
+        // Other channels than those of sockets may not bear to be asked.
+        guard self.cookie != 0, let unsent = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes) else {
+            return
+        }
+        self.add(unsent: unsent)
     }
 }

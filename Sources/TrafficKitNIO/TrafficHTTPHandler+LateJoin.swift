@@ -20,7 +20,9 @@ extension TrafficHTTPHandler {
         }
         guard self.join?.begins(with: bytes) == true else { return false }
         // With TLS it began with the records that these bytes were in.
-        if self.tls == nil { self.begin(context, self.socket(context, without: bytes.count), isLate: true) }
+        if self.tls == nil {
+            self.begin(context, SocketFacts(of: context).before(receiving: bytes.count), isLate: true)
+        }
         self.joined()
         return true
     }
@@ -38,7 +40,7 @@ extension TrafficHTTPHandler {
             return false
         }
         guard self.join?.begins(with: buffer.readableBytesUInt8Span) == true else { return false }
-        self.begin(context, self.socket(context, without: 0), isLate: true)
+        self.begin(context, SocketFacts(of: context), isLate: true)
         self.joined()
         return true
     }
@@ -47,15 +49,6 @@ extension TrafficHTTPHandler {
         guard self.reporter.hasListener else { return }
         self.isLooking = true
         if self.role == .server { self.tls?.plaintext = self }
-    }
-
-    /// - Parameter count: Bytes that were received and are to be counted.
-    /// - Returns: As it is before what is to be counted.
-    func socket(_ context: ChannelHandlerContext, without count: Int) -> SocketFacts {
-        let facts = SocketFacts(of: context)
-        guard facts.isSocket else { return facts }
-        let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
-        return facts.before(sending: buffered ?? 0, receiving: count)
     }
 
     private func joined() {

@@ -232,7 +232,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     func received(ciphertext buffer: ByteBuffer, _ context: ChannelHandlerContext) {
         if self.role == .server, self.join?.mayBegin == true, !self.isRecordOpen {
             self.isRecordOpen = true
-            self.begin(context, self.socket(context, without: buffer.readableBytes), isLate: true)
+            self.begin(context, SocketFacts(of: context).before(receiving: buffer.readableBytes), isLate: true)
         }
         guard self.isCounted || self.isRecordOpen else { return }
         self.traffic.received(ciphertext: buffer.readableBytesUInt8Span)
