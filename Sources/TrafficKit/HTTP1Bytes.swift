@@ -34,6 +34,61 @@ extension Span<UInt8> {
 
     var last: UInt8? { self.isEmpty ? nil : self[self.count - 1] }
 
+    /// The first control character but HTAB (RFC 9110 section 5.5).
+    ///
+    /// - Returns: The range's end, where there is none.
+    func index(ofControlIn range: Range<Int>) -> Int {
+        self.withUnsafeBytes { bytes in
+            var index = range.lowerBound
+            // Eight bytes at a time: what is less than a space, or DEL, has its highest bit set below. So may bytes above such one.
+            let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
+            while index + 8 <= range.upperBound {
+                let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+                let deleted = word ^ (ones &* 0x7f)
+                let found = ((word &- (ones &* 0x20)) & ~word | (deleted &- ones) & ~deleted) & high
+                guard found != 0 else {
+                    index += 8
+                    continue
+                }
+                index += found.trailingZeroBitCount / 8
+                guard bytes[index] == UInt8(ascii: "\t") else { return index }
+                index += 1
+            }
+            while index < range.upperBound {
+                if bytes[index].isControl { return index }
+                index += 1
+            }
+            return index
+        }
+    }
+
+    /// A name of a field, for example (RFC 9110 section 5.6.2), or nothing.
+    var isToken: Bool { self.hasToken(first: self.count) }
+
+    /// The same of its first bytes.
+    ///
+    /// - Parameter count: Not more than there are.
+    func hasToken(first count: Int) -> Bool {
+        self.withUnsafeBytes { bytes in
+            var index = 0
+            // Nearly all are letters, digits and hyphens: eight bytes at a time, where there are that many, also beyond the token.
+            let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
+            while index < count, index + 8 <= bytes.count {
+                let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+                // In each byte the highest bit, by sums that stay below the next byte.
+                let (text, lower) = (word & ~high, word & ~high | ones &* 0x20)
+                let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x7b))
+                let digits = (text &+ ones &* (0x80 - 0x30)) & ~(text &+ ones &* (0x80 - 0x3a))
+                let others = ~(letters | digits | ~((text ^ ones &* 0x2d) &+ ones &* 0x7f)) | word
+                let beyond = UInt64.max << UInt64(8 * (count - index))
+                guard others & high & ~beyond == 0 else { break }
+                index += 8
+            }
+            while index < count, bytes[index].isTokenCharacter { index += 1 }
+            return index >= count
+        }
+    }
+
     func isEqual(_ text: StaticString) -> Bool {
         self.count == text.utf8CodeUnitCount
             && self.withUnsafeBytes { bytes in
@@ -80,11 +135,9 @@ extension Span<UInt8> {
             && self.extracting(last: text.utf8CodeUnitCount).isEqual(ignoringCase: text)
     }
 
-    /// Without white space and the line's end at the ends.
+    /// Without white space at the ends.
     var trimmed: Range<Int> {
-        let isSpace = { (byte: UInt8) in
-            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
-        }
+        let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         var (start, end) = (0, self.count)
         while start < end, isSpace(self[start]) { start += 1 }
         while start < end, isSpace(self[end - 1]) { end -= 1 }
@@ -123,6 +176,15 @@ extension FixedWidthInteger {
 }
 
 extension UInt8 {
+    /// No text, nor HTAB.
+    var isControl: Bool { self < 0x20 && self != UInt8(ascii: "\t") || self == 0x7f }
+
+    /// RFC 9110 section 5.6.2, as a set of bits.
+    var isTokenCharacter: Bool {
+        let set: UInt64 = self < 0x40 ? 0x03ff_6cfa_0000_0000 : 0x57ff_ffff_c7ff_fffe
+        return self < 0x80 && set &>> UInt64(self) & 1 != 0
+    }
+
     var hexadecimalDigit: UInt8? {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")

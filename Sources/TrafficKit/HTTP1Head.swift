@@ -7,7 +7,9 @@ package struct HTTP1Head: Hashable, Sendable {
     package var version: Report.HTTPVersion = .unknown
     package var contentLength: UInt64?
     package var isChunked = false
-    /// A transfer coding or lengths that contradict each other: where the body ends can't be told.
+    /// A transfer coding is said, and `chunked` is not among them: a response goes on to the end of the stream.
+    package var hasOtherCoding = false
+    /// Where the body ends is said in a way that not everybody understands alike, or not at all.
     package var isAmbiguous = false
     package var isEncoded = false
     package var contentClass = Report.ContentClass.unknown
@@ -84,6 +86,9 @@ enum HTTP1Field: Hashable {
     /// Its value is needed, and not its length alone.
     var isWanted: Bool { self != .cookie && self != .other }
 
+    /// It says where a body ends.
+    var isFraming: Bool { self == .contentLength || self == .transferEncoding }
+
     /// Compared as bytes: a string for every field would be most of the work.
     init(name: Span<UInt8>) {
         self =
@@ -100,26 +105,40 @@ enum HTTP1Field: Hashable {
     }
 }
 
+// Who reads it leniently lets an attacker choose who is right: RFC 9112 sections 6.1, 6.3 and 11.2.
 extension HTTP1Head {
     /// - Parameter value: Without white space at its ends.
-    mutating func take(_ field: HTTP1Field, value: String) {
-        switch field {
-        case .contentLength:
-            // A list of equal lengths is one (RFC 9110 section 8.6).
-            let lengths = value.split(separator: ",").map { UInt64($0.trimmed) }
-            guard let first = lengths.first ?? nil, lengths.allSatisfy({ $0 == first }),
-                self.contentLength ?? first == first
-            else {
-                self.isAmbiguous = true
-                return
-            }
-            self.contentLength = first
-        case .transferEncoding:
-            let codings = value.lowercased().split(separator: ",").map(\.trimmed)
-            if self.isChunked { self.isAmbiguous = true }  // applied twice
-            self.isChunked = codings.last == "chunked"
-        case .contentEncoding: self.isEncoded = value.lowercased() != "identity" && !value.isEmpty
-        case .contentType, .host, .cookie, .other: break
+    mutating func take(contentLength value: Span<UInt8>) {
+        // Also where it says the same twice.
+        guard self.contentLength == nil, let length = UInt64(decimal: value) else {
+            self.isAmbiguous = true
+            return
+        }
+        self.contentLength = length
+    }
+
+    /// - Parameter value: Without white space at its ends.
+    mutating func take(transferEncoding value: Span<UInt8>) {
+        let isFurther = self.isChunked || self.hasOtherCoding
+        if isFurther || value.isEmpty { self.isAmbiguous = true }
+        guard !value.isEqual(ignoringCase: "chunked") else {
+            self.isChunked = true
+            return
+        }
+        let codings = String(value).lowercased().split(separator: ",", omittingEmptySubsequences: false)
+            .map(\.trimmed)
+        let isPlain = codings.allSatisfy { !$0.isEmpty && $0.utf8.span.isToken }
+        // `chunked` is applied once, last.
+        let place = codings.firstIndex(of: "chunked")
+        if !isPlain || place != nil && place != codings.count - 1 { self.isAmbiguous = true }
+        if place == nil { self.hasOtherCoding = true } else { self.isChunked = true }
+    }
+
+    /// All fields are there.
+    mutating func judgeFraming() {
+        let isRequest = self.status == 0
+        if (self.isChunked || self.hasOtherCoding) && self.contentLength != nil || self.hasOtherCoding && isRequest {
+            self.isAmbiguous = true
         }
     }
 }

@@ -314,6 +314,13 @@ struct HTTP1Records {
 }
 
 extension HTTP1Records: HTTP1Sink {
+    mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64) {
+        switch kind {
+        case .request: self.requests.remainder.framing += count
+        case .response: self.responses.remainder.framing += count
+        }
+    }
+
     mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) {
         switch kind {
         case .request: self.requestBegan(at: position)

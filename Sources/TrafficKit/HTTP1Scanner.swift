@@ -2,6 +2,9 @@ import TrafficReport
 
 /// What an ``HTTP1Scanner`` tells, in the order in which it comes by.
 package protocol HTTP1Sink {
+    /// Line ends between messages, which are no message's (RFC 9112 section 2.2).
+    mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64)
+
     /// The first byte of a message, at this position of the stream.
     mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64)
 
@@ -28,8 +31,12 @@ package protocol HTTP1Sink {
 
 /// Tells the bytes of HTTP/1.x messages apart, as they pass, whatever pieces they come in.
 ///
-/// It counts what is there and not what a library would write: line and field ends as they are, chunk sizes with their extensions, empty
-/// lines before a request. It keeps no more of a message than ``HTTP1Head``. One scanner sees one direction of one connection.
+/// It counts what is there and not what a library would write: fields as they are, chunk sizes with their extensions. It keeps no more of a
+/// message than ``HTTP1Head``. One scanner sees one direction of one connection.
+///
+/// Where two parsers may disagree on where a message ends, an attacker chooses who is right. So what RFC 9112 leaves to the recipient is
+/// refused here, as llhttp refuses it (the parser of NIO, in its strict mode): the rest of the connection is opaque, and is counted as that.
+/// These are lines that end in a bare LF, control characters, folded fields, and lengths or transfer codings that are said twice.
 package struct HTTP1Scanner {
     package enum Kind: Sendable {
         case request, response
@@ -56,17 +63,16 @@ package struct HTTP1Scanner {
         /// Before a message: empty lines may come.
         case idle
         case line
-        /// Between two lines of a head; `continuation`: of the field before.
-        case fieldStart, field, continuation
+        /// Between two lines of a head, or of a body's trailers.
+        case fieldStart, field
         case body(left: UInt64)
         case untilClose
-        case chunkSize, chunkExtension, chunkData(left: UInt64), chunkEnd
-        case trailerStart, trailer
+        /// `chunkSizeEnd`: between the CR and the LF of its line.
+        case chunkSize, chunkExtension, chunkSizeEnd
+        /// `chunkEnd`: before the CR behind the data; `chunkLineFeed`: behind that.
+        case chunkData(left: UInt64), chunkEnd, chunkLineFeed
         case opaque
     }
-
-    /// Of a line; longer ones are counted and not kept.
-    private static let longestLine = 8_192
 
     private let kind: Kind
     private var state = State.idle
@@ -75,11 +81,16 @@ package struct HTTP1Scanner {
     private var lengths = Lengths()
     private var head = HTTP1HeadReader()
     /// Of a line that has not ended, what came with other pieces.
-    private var text: [UInt8] = []
+    private var text = HTTP1Line()
     /// Of the line so far.
     private var lineLength: UInt64 = 0
+    /// The line's CR has passed.
+    private var awaitsLineFeed = false
+    /// The fields at hand come behind the body.
+    private var isInTrailers = false
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
+    private var chunkExtension = HTTP1ChunkExtension.start
 
     package init(_ kind: Kind) {
         self.kind = kind
@@ -96,7 +107,7 @@ package struct HTTP1Scanner {
         while index < bytes.count {
             switch self.state {
             case .idle, .fieldStart: self.beginLine(bytes, &index, &sink)
-            case .line, .field, .continuation: self.scanLine(bytes, &index, &sink)
+            case .line, .field: self.scanLine(bytes, &index, &sink)
             case .body(let left):
                 let count = min(UInt64(bytes.count - index), left)
                 self.lengths.body += count
@@ -116,7 +127,7 @@ package struct HTTP1Scanner {
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
-            case .chunkSize, .chunkExtension, .chunkEnd, .trailerStart, .trailer:
+            case .chunkSize, .chunkExtension, .chunkSizeEnd, .chunkEnd, .chunkLineFeed:
                 self.step(bytes[index], &sink)
                 index += 1
             }
@@ -161,117 +172,119 @@ package struct HTTP1Scanner {
         sink.becameOpaque(self.kind, from: self.position)
     }
 
-    /// Of what is told apart by the byte: chunks' own, and trailers.
-    private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
-        let isLineEnd = byte == UInt8(ascii: "\n")
-        self.position += 1
-        switch self.state {
-        case .chunkSize, .chunkExtension:
-            self.lengths.framing += 1
-            self.stepChunkLine(byte, &sink)
-        case .chunkEnd:
-            self.lengths.framing += 1
-            if isLineEnd { self.beginChunk() } else if byte != UInt8(ascii: "\r") { self.refuse(&sink) }
-        case .trailerStart:
-            // The last line end belongs to the chunks, as it is there without trailers (RFC 9112 section 7.1).
-            if isLineEnd || byte == UInt8(ascii: "\r") {
-                self.lengths.framing += 1
-                if isLineEnd { self.end(isComplete: true, &sink) }
-            } else {
-                self.lengths.header += 1
-                self.state = .trailer
-            }
-        case .trailer:
-            self.lengths.header += 1
-            if isLineEnd { self.state = .trailerStart }
-        case .idle, .line, .fieldStart, .field, .continuation, .body, .chunkData, .untilClose, .opaque:
-            break  // not by the byte
-        }
-    }
+    // MARK: Lines
 
-    // MARK: Head
-
-    /// The first byte of a line: of a message's first one, or of its head.
+    /// The first byte of a line: of a message's first one, of its head or of its trailers.
     private mutating func beginLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
         _ sink: inout some HTTP1Sink
     ) {
-        let isIdle = self.state == .idle
-        if isIdle, self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
         let byte = bytes[index]
-        let isLineEnd = byte == UInt8(ascii: "\n")
-        guard isLineEnd || byte == UInt8(ascii: "\r") else {
-            if isIdle {
-                self.state = .line
-            } else if HTTP1HeadReader.isContinuation(byte), self.head.mayContinue {
-                self.state = .continuation
-            } else {
-                self.head.endField()
-                self.state = .field
-            }
+        guard case .idle = self.state else {
+            // The empty line, too. One that begins with white space goes on with the field before (RFC 9112 section 5.2).
+            self.state = .field
+            if byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") { return self.refuse(behind: 1, &index, &sink) }
             return self.scanLine(bytes, &index, &sink)
         }
-        self.position += 1
-        index += 1
-        if isIdle {
-            self.lengths.framing += 1  // RFC 9112 section 2.2
-        } else {
-            self.lengths.header += 1
-            guard isLineEnd else { return }
-            self.head.endField()
-            self.endHead(&sink)
+        if byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") {
+            self.position += 1
+            index += 1
+            // Behind an interim response it is in the middle of what answers.
+            if self.lengths.total > 0 { self.lengths.framing += 1 } else { sink.passed(self.kind, lineEnds: 1) }
+            return
         }
+        if self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
+        self.state = .line
+        self.scanLine(bytes, &index, &sink)
     }
 
-    /// A line of the head, as far as it is there.
+    /// A line, as far as it is there.
     private mutating func scanLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
         _ sink: inout some HTTP1Sink
     ) {
-        let lineFeed = bytes.index(of: UInt8(ascii: "\n"), in: index..<bytes.count)
-        let isWhole = lineFeed < bytes.count
-        let end = isWhole ? lineFeed + 1 : lineFeed
-        let count = UInt64(end - index)
-        self.position += count
-        self.lineLength += count
-        if self.state == .line { self.lengths.line += count } else { self.lengths.header += count }
-        let piece = bytes.extracting(index..<lineFeed)
-        index = end
-        // Those of a line's end are passed over, wherever they are.
-        let next = bytes.index(notOf: UInt8(ascii: "\r"), in: end..<bytes.count)
-        let nextByte = next < bytes.count ? bytes[next] : nil
-        guard isWhole, self.text.isEmpty else {
-            self.text.append(contentsOf: piece, to: Self.longestLine)
-            guard isWhole else { return }
-            let text = self.text
-            self.text.removeAll()
-            return self.endLine(text.span, next: nextByte, &sink)
+        if self.awaitsLineFeed {
+            self.awaitsLineFeed = false
+            guard bytes[index] == UInt8(ascii: "\n") else { return self.refuse(behind: 1, &index, &sink) }
+            self.pass(1, &index)
+            return self.endKeptLine(&sink)
         }
-        let kept = piece.extracting(0..<min(piece.count, Self.longestLine))
-        self.endLine(kept, next: nextByte, &sink)
+        let end = bytes.index(ofControlIn: index..<bytes.count)
+        let piece = bytes.extracting(index..<end)
+        guard end < bytes.count else {
+            self.text.append(piece)
+            return self.pass(piece.count, &index)
+        }
+        guard bytes[end] == UInt8(ascii: "\r") else { return self.refuse(behind: piece.count + 1, &index, &sink) }
+        guard end + 1 < bytes.count else {
+            self.text.append(piece)
+            self.awaitsLineFeed = true
+            return self.pass(piece.count + 1, &index)
+        }
+        guard bytes[end + 1] == UInt8(ascii: "\n") else { return self.refuse(behind: piece.count + 2, &index, &sink) }
+        self.pass(piece.count + 2, &index)
+        if self.text.isEmpty, piece.count <= HTTP1Line.longest {
+            self.endLine(piece, isCut: false, &sink)
+        } else {
+            self.text.append(piece)
+            self.endKeptLine(&sink)
+        }
+    }
+
+    /// Bytes of the line at hand.
+    @inline(__always)
+    private mutating func pass(_ count: Int, _ index: inout Int) {
+        let bytes = UInt64(count)
+        self.position += bytes
+        self.lineLength += bytes
+        if case .line = self.state { self.lengths.line += bytes } else { self.lengths.header += bytes }
+        index += count
+    }
+
+    /// - Parameter count: Of bytes of the line, up to the one that can't be.
+    private mutating func refuse(behind count: Int, _ index: inout Int, _ sink: inout some HTTP1Sink) {
+        self.pass(count, &index)
+        self.refuse(&sink)
+    }
+
+    private mutating func endKeptLine(_ sink: inout some HTTP1Sink) {
+        let text = self.text
+        self.text = HTTP1Line()
+        guard text.isPossible(self.state == .line ? self.kind : nil) else { return self.refuse(&sink) }
+        self.endLine(text.kept.span, isCut: text.isCut, &sink)
     }
 
     /// - Parameters:
-    ///   - line: Without its LF, and without what is too long of it.
-    ///   - next: The byte behind it, and behind CRs; `nil`: not there yet.
-    private mutating func endLine(_ line: Span<UInt8>, next: UInt8?, _ sink: inout some HTTP1Sink) {
+    ///   - line: Without its end.
+    ///   - isCut: There is more of it that nobody kept.
+    private mutating func endLine(_ line: Span<UInt8>, isCut: Bool, _ sink: inout some HTTP1Sink) {
         let length = self.lineLength
         self.lineLength = 0
-        let field: HTTP1Field?
-        switch self.state {
-        case .line:
+        if case .line = self.state {
             guard self.head.begin(line, self.kind) else { return self.refuse(&sink) }
-            field = nil
-        case .continuation: field = self.head.take(continuation: line)
-        default:
-            field = self.head.take(line, isCut: length > Self.longestLine + 1, next: next)
-            guard field != nil else { return self.refuse(&sink) }
+        } else if line.isEmpty {
+            return self.endFields(&sink)
+        } else {
+            guard let field = self.head.take(line, isCut: isCut, isTrailer: self.isInTrailers) else {
+                return self.refuse(&sink)
+            }
+            if field == .cookie { self.lengths.cookie += length }
         }
-        if field == .cookie { self.lengths.cookie += length }
         self.state = .fieldStart
     }
+
+    /// The blank line has passed.
+    private mutating func endFields(_ sink: inout some HTTP1Sink) {
+        guard self.isInTrailers else { return self.endHead(&sink) }
+        // It belongs to the chunks, as it is there without trailers (RFC 9112 section 7.1).
+        self.lengths.header -= 2
+        self.lengths.framing += 2
+        self.end(isComplete: true, &sink)
+    }
+
+    // MARK: Head
 
     private mutating func endHead(_ sink: inout some HTTP1Sink) {
         let (head, request) = self.head.end()
@@ -308,17 +321,28 @@ package struct HTTP1Scanner {
         self.state = .chunkSize
     }
 
-    /// RFC 9112 section 7.1.
-    private mutating func stepChunkLine(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
-        if byte == UInt8(ascii: "\n") {
-            guard self.chunkDigits > 0 else { return self.refuse(&sink) }
-            self.state = self.chunkSize == 0 ? .trailerStart : .chunkData(left: self.chunkSize)
-        } else if self.state == .chunkSize, let digit = byte.hexadecimalDigit {
-            guard self.chunkDigits < 16 else { return self.refuse(&sink) }
+    /// Of what is told apart by the byte: what is around chunks (RFC 9112 section 7.1).
+    private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
+        self.position += 1
+        self.lengths.framing += 1
+        switch (self.state, byte) {
+        case (.chunkSize, UInt8(ascii: "\r")) where self.chunkDigits > 0: self.state = .chunkSizeEnd
+        case (.chunkSize, UInt8(ascii: ";")) where self.chunkDigits > 0:
+            (self.state, self.chunkExtension) = (.chunkExtension, .start)
+        case (.chunkSize, _):
+            guard let digit = byte.hexadecimalDigit, self.chunkDigits < 16 else { return self.refuse(&sink) }
             self.chunkSize = self.chunkSize << 4 | UInt64(digit)
             self.chunkDigits += 1
-        } else {
-            self.state = .chunkExtension
+        case (.chunkExtension, UInt8(ascii: "\r")) where self.chunkExtension.mayEnd: self.state = .chunkSizeEnd
+        case (.chunkExtension, _):
+            guard let next = self.chunkExtension.next(byte) else { return self.refuse(&sink) }
+            self.chunkExtension = next
+        case (.chunkSizeEnd, UInt8(ascii: "\n")):
+            self.isInTrailers = self.chunkSize == 0
+            self.state = self.isInTrailers ? .fieldStart : .chunkData(left: self.chunkSize)
+        case (.chunkEnd, UInt8(ascii: "\r")): self.state = .chunkLineFeed
+        case (.chunkLineFeed, UInt8(ascii: "\n")): self.beginChunk()
+        default: self.refuse(&sink)
         }
     }
 
@@ -327,8 +351,9 @@ package struct HTTP1Scanner {
     private mutating func end(isComplete: Bool, _ sink: inout some HTTP1Sink) {
         sink.ended(self.kind, self.lengths, at: self.position, isComplete: isComplete)
         self.lengths = Lengths()
-        self.text.removeAll()
+        if !self.text.isEmpty { self.text = HTTP1Line() }
         self.lineLength = 0
+        (self.awaitsLineFeed, self.isInTrailers) = (false, false)
         self.state = .idle
     }
 

@@ -111,6 +111,23 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    @Test("a line end behind a request is nobody's, and starts no clock")
+    func strayLineEnds() throws {
+        var end = End(.server)
+        end.receive(Self.get + "\r\n")
+        end.send(Self.ok)
+        end.now += 5_000_000_000
+        end.receive("\r\n")
+        end.now += 5_000_000_000
+        end.receive(Self.get)
+        end.send(Self.ok + "\r\n")
+        end.close()
+        #expect(end.requests.map(\.interval.from) == [0, 52])
+        #expect(end.requests.map(\.framingBytes) == [0, 0] && end.outcomes.allSatisfy { $0.duration == 1_000 })
+        #expect(end.connections.last?.received.framing == 4 && end.connections.last?.sent.framing == 2)
+        end.expectEveryByte()
+    }
+
     @Test("what a connection says again is the same, and what it does not say is not taken from before")
     func repeatedHeads() {
         var end = End(.client)
