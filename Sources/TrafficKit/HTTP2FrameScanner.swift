@@ -38,6 +38,7 @@ package struct HTTP2FrameScanner {
 
     private enum Flag {
         static let endStream: UInt8 = 0x1
+        static let acknowledgement: UInt8 = 0x1
         static let endHeaders: UInt8 = 0x4
         static let padded: UInt8 = 0x8
         static let priority: UInt8 = 0x20
@@ -55,11 +56,15 @@ package struct HTTP2FrameScanner {
     /// RFC 9113 section 3.4.
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
     private static let headerBytes = 9
+    /// RFC 9113 section 6.5.
+    private static let settings: UInt8 = 0x4
     /// Of a header block; libraries take 16 kB, as a rule.
     private static let longestBlock = 1 << 20
 
     private var state = State.header
     private var isFirst = true
+    /// Its first frame was the sender's settings, which begin a connection (RFC 9113 section 3.4).
+    package private(set) var beganWithSettings = false
     /// A frame's header or prefix, so far.
     private var head: [UInt8] = []
     private var type: FrameType?
@@ -109,6 +114,17 @@ package struct HTTP2FrameScanner {
         }
     }
 
+    /// Bytes that nobody could look into. Where that many are not a body's, where the next frame begins can't be told.
+    package mutating func skip(_ count: UInt64, _ emit: (Event) -> Void) {
+        guard count > 0 else { return }
+        guard self.state == .content, self.type == .data, count <= UInt64(self.left - self.padding) else {
+            return self.giveUp(count, emit)
+        }
+        emit(.bytes(count, .body, stream: self.owner))
+        self.left -= Int(count)
+        if self.left == self.padding { self.endContent(emit) }
+    }
+
     /// The stream has ended: tells of bytes that were kept.
     package mutating func close(_ emit: (Event) -> Void) {
         guard !self.head.isEmpty else { return }
@@ -137,6 +153,9 @@ package struct HTTP2FrameScanner {
     private mutating func beginFrame(_ emit: (Event) -> Void) {
         // Taken apart where it is: a copy would be new memory for every frame.
         let isPreface = self.isFirst && self.head.elementsEqual(Self.preface.prefix(Self.headerBytes))
+        if self.isFirst, !isPreface {
+            self.beganWithSettings = self.head[3] == Self.settings && self.head[4] & Flag.acknowledgement == 0
+        }
         self.left = Int(self.head[0]) << 16 | Int(self.head[1]) << 8 | Int(self.head[2])
         self.type = FrameType(rawValue: self.head[3])
         self.flags = self.head[4]
@@ -234,8 +253,9 @@ package struct HTTP2FrameScanner {
 
     /// Nobody can tell where the next frame begins.
     private mutating func giveUp(_ count: UInt64, _ emit: (Event) -> Void) {
-        if count > 0 { emit(.bytes(count, .opaque, stream: 0)) }
-        (self.block, self.open) = ([], nil)
+        let all = count + UInt64(self.head.count)
+        if all > 0 { emit(.bytes(all, .opaque, stream: 0)) }
+        (self.head, self.block, self.open) = ([], [], nil)
         self.state = .opaque
     }
 }

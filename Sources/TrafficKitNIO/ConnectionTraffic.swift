@@ -113,9 +113,9 @@ struct ConnectionTraffic {
             if self.role == .client { self.trial?.goesOn(self.http1) }
             self.http1.sent(bytes, at: time, &records)
         case .fileRegion(let region):
-            // Nobody can look into it. No library sends a file as a part of an HTTP/2 frame.
-            guard self.http2 == nil else { return }
+            // Nobody can look into it.
             let count = UInt64(region.readableBytes)
+            if let http2 { return http2.sentUnseen(count, at: time) { records.append($0) } }
             self.account?.sent(plaintext: count)
             self.http1.sentUnseen(count, at: time, &records)
         }

@@ -48,6 +48,10 @@ final class HTTP2Exchanges {
     @exclusivity(unchecked) private var repeated = RepeatedRequest()
     /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
+    /// A request's head has passed.
+    private var hasBegun = false
+    /// The first one was not the connection's: what the sender's table has is not known, and nobody is named.
+    private var isLate = false
     private var reported = Report.Connection(cookie: 0)
     private var isClosed = false
 
@@ -78,6 +82,13 @@ final class HTTP2Exchanges {
     /// Bytes that the process has sent. With TLS their ciphertext follows.
     func sent(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(bytes, time, .sent)
+        if self.sent.tls == nil { self.settle(.sent, report) }
+    }
+
+    /// Bytes that nobody could look into: of a file, as a part of a body.
+    func sentUnseen(_ count: UInt64, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
+        self.sent.tls?.passed(plaintext: count)
+        self.sent.scanner.skip(count) { self.sent.steps.append(HTTP2Direction.Step(event: $0, time: time)) }
         if self.sent.tls == nil { self.settle(.sent, report) }
     }
 
@@ -163,6 +174,7 @@ final class HTTP2Exchanges {
             self.put(down: count, kind, stream, step.time, side)
             return false
         case .headers(let block, let stream):
+            if isRequest, !self.hasBegun { self.begin(with: stream, side, step.time, report) }
             self.read(block, stream, side, report)
             return false
         case .ended(let stream):
@@ -177,6 +189,20 @@ final class HTTP2Exchanges {
             self.end(stream, ending, step.time, report)
             return true
         }
+    }
+
+    /// The first request's head. Before it there is none where the client's first frame was seen, or this is the first stream: clients that leave
+    /// out some numbers are seen from their first frame on (RFC 9113 sections 3.4 and 5.1.1).
+    private func begin(
+        with stream: UInt32,
+        _ side: Side,
+        _ time: UInt64,
+        _ report: (consuming Report.Record) -> Void
+    ) {
+        self.hasBegun = true
+        guard stream > 1, !self[side].scanner.beganWithSettings else { return }
+        self.isLate = true
+        for stream in self.exchanges.keys.sorted() { self.end(stream, .truncated, time, report) }
     }
 
     /// Of a stream that a client has opened, or is about to have: a server may answer before all of a request's bytes are known to be sent.
@@ -198,9 +224,9 @@ final class HTTP2Exchanges {
     ) {
         let direction = self[side]
         let place = direction.place(count)
-        guard stream != 0, let exchange = self.begin(stream, at: time) else {
+        guard stream != 0, !self.isLate, let exchange = self.begin(stream, at: time) else {
             direction.besideMessages += place.interval.bytes - min(count, place.interval.bytes)
-            if kind == .opaque {
+            if kind == .opaque || self.isLate {
                 direction.remainder.opaque += count
             } else {
                 direction.remainder.framing += count

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHPACK
 
 /// The fields of a header block, in their order, and the bytes that each takes there, as it is encoded (RFC 7541 section 6).
-struct HTTP2Fields {
+package struct HTTP2Fields {
     private let headers: HPACKHeaders
     private let block: [UInt8]
 
@@ -14,26 +14,28 @@ struct HTTP2Fields {
         (self.headers, self.block) = (headers, block)
     }
 
-    func forEach(_ body: (_ name: String, _ value: String, _ bytes: UInt64) -> Void) {
+    package func forEach(_ body: (_ name: String, _ value: String, _ bytes: UInt64) -> Void) {
         var lengths = HTTP2FieldLengths(of: self.block)
         for (name, value, _) in self.headers { body(name, value, lengths.next() ?? 0) }
     }
 }
 
-/// Decodes the header blocks of one direction of a connection. Each has to be decoded, or the next can't be.
-struct HTTP2FieldDecoder {
+/// Decodes the header blocks of one direction of a connection. Each has to be decoded, or the next can't be: its table would say something
+/// else than the sender means (RFC 7541 section 3), a secret for a path.
+package struct HTTP2FieldDecoder {
     /// Larger ones are refused by the libraries that we see: 16 kB, as a rule.
     private static let longestList = 1 << 20
     /// What a receiver may allow the sender's table to grow to, at most. Whoever counts has to follow, whatever the two agreed on.
     private static let largestTable = 1 << 20
 
     private var hpack: HPACKDecoder
+    private var hasFailed = false
     /// The block at hand. Its memory is used again, and what was in it is not kept.
     private var buffer = ByteBuffer()
     /// Bytes of a block; what larger ones take is given back.
     private static let largestKept = 16_384
 
-    init() {
+    package init() {
         self.hpack = HPACKDecoder(
             allocator: ByteBufferAllocator(),
             maxDynamicTableSize: HPACKDecoder.maxDynamicTableSize,
@@ -43,7 +45,8 @@ struct HTTP2FieldDecoder {
     }
 
     /// - Returns: `nil`: it is no header block, and none that follows can be decoded.
-    mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
+    package mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
+        guard !self.hasFailed else { return nil }
         self.buffer.clear()
         self.buffer.writeBytes(block)
         defer {
@@ -53,8 +56,9 @@ struct HTTP2FieldDecoder {
                 self.buffer.setRepeatingByte(0, count: block.count, at: 0)
             }
         }
-        guard let headers = try? self.hpack.decodeHeaders(from: &self.buffer) else { return nil }
-        return HTTP2Fields(headers, of: block)
+        let fields = (try? self.hpack.decodeHeaders(from: &self.buffer)).flatMap { HTTP2Fields($0, of: block) }
+        self.hasFailed = fields == nil
+        return fields
     }
 }
 

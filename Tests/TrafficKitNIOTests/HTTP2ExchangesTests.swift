@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOHPACK
 import Testing
@@ -107,6 +108,66 @@ final class HTTP2ExchangesTests {
         self.close()
         #expect(self.messages.isEmpty && self.endings.isEmpty)
         self.expectEveryByte()
+    }
+
+    @Test("behind a head that can't be decoded nobody is named in that direction, and every byte is still counted")
+    func latched() throws {
+        try self.request(1)
+        try self.respond(1, 200)
+        self.send(self.frame(1, 0x5, 3, [0xff, 0xff, 0x07]))
+        try self.request(5, "/secret")
+        try self.respond(5, 200)
+        self.close()
+        #expect(self.messages.map(\.route) == ["/a", "/a"])
+        self.expectEveryByte()
+    }
+
+    @Test("a connection that has had requests before names none, whose table is not known", arguments: [false, true])
+    func late(hasSettings: Bool) throws {
+        // From the start, where the client's settings are the first thing that passes.
+        if hasSettings { self.send(self.frame(4, 0, 0)) }
+        self.send(self.frame(0, 0, 3, [1, 2, 3]))
+        try self.request(5)
+        try self.respond(5, 200)
+        try self.request(7)
+        self.close()
+        #expect(self.messages.count == (hasSettings ? 3 : 0) && self.endings.count == (hasSettings ? 2 : 0))
+        self.expectEveryByte()
+    }
+
+    @Test("a body that is sent from a file")
+    func file() throws {
+        let monitor = TrafficMonitor()
+        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Records()]))
+        var traffic = ConnectionTraffic(
+            role: .server,
+            reporter: TrafficReporter(monitor),
+            routes: nil,
+            hasTLS: false,
+            socket: SocketFacts()
+        )
+        traffic.becomeHTTP2(SocketFacts())
+        let fields = [(":method", "GET"), (":path", "/a"), (":authority", "h")]
+        let blocks = [try self.head(fields, isRequest: true), try self.head(fields, isRequest: true)]
+        let answer = try self.head([(":status", "200")], isRequest: false)
+        let again = try self.head([(":status", "200")], isRequest: false)
+        let file = NIOFileHandle(_deprecatedTakingOwnershipOfDescriptor: dup(0))
+        defer { try? file.close() }
+        for stream: UInt32 in [1, 3] {
+            let bytes = self.frame(1, 0x5, stream, blocks[stream == 1 ? 0 : 1])
+            self.records += traffic.received(bytes.span, at: 1)
+        }
+        let send = { (bytes: [UInt8]) in
+            self.records += traffic.sent(.byteBuffer(ByteBuffer(bytes: bytes)), at: 2)
+        }
+        send(self.frame(1, 0x4, 1, answer) + [0, 0x03, 0xe8, 0, 1, 0, 0, 0, 1])
+        for region in [0..<400, 400..<1_000] {
+            let part = FileRegion(fileHandle: file, readerIndex: region.lowerBound, endIndex: region.upperBound)
+            self.records += traffic.sent(.fileRegion(part), at: 3)
+        }
+        send(self.frame(1, 0x5, 3, again))
+        let responses = self.messages.filter { $0.status == 200 }
+        #expect(responses.map(\.bodyBytes) == [1_000, 0] && responses.allSatisfy { !$0.isIncomplete })
     }
 
     @Test("a request is of its own method, target and authority, or of the first host where there is none")

@@ -50,6 +50,16 @@ struct HTTP2FieldsTests {
         #expect(buffer.readableBytesView.allSatisfy { $0 == 0 } && buffer.capacity <= 32_768)
     }
 
+    @Test("behind a block that can't be decoded none can: the table would say something else than the sender means")
+    func latch() {
+        var decoder = HTTP2FieldDecoder()
+        // A literal `:path` that is kept in the table, a field that there is none of, and what the table has.
+        let secret = [0x44, 0x07] + Array("/secret".utf8)
+        #expect(decoder.decode(secret) != nil && decoder.decode([0xbe]) != nil)
+        #expect(decoder.decode([0xff, 0xff, 0x07]) == nil)
+        #expect(decoder.decode([0xbe]) == nil && decoder.decode(secret) == nil)
+    }
+
     @Test("the RFC's examples", arguments: [Self.plain, Self.huffman])
     func examples(_ examples: [(block: String, lengths: [UInt64])]) throws {
         var decoder = HTTP2FieldDecoder()
