@@ -153,6 +153,43 @@ struct PendingWritesTests {
         #expect(records.responses.map(\.bodyBytes) == [UInt64(2 * size)])
     }
 
+    /// It has passed where the handlers are by then, and the kernel has not seen it.
+    @Test("what the channel holds when a connection begins to be counted comes before what is counted")
+    func before() async throws {
+        let size = 64 << 20  // more than a socket's buffers hold
+        let request = Self.request("/late/1")
+        let (full, isFull) = AsyncStream<Bool>.makeStream()
+        let received = Mutex(0)
+        let records = try await Self.run { channel, monitor in
+            try channel.pipeline.syncOperations.addHandler(
+                Answer { context in
+                    context.writeAndFlush(NIOAny(ByteBuffer(repeating: 0x78, count: size - 7)), promise: nil)
+                    context.write(NIOAny(ByteBuffer(repeating: 0x78, count: 7)), promise: nil)
+                    let pipeline = context.pipeline.syncOperations
+                    let isAdded: Void? = try? pipeline.addTrafficHandlers(role: .client, monitor: monitor)
+                    context.writeAndFlush(NIOAny(ByteBuffer(string: request)), promise: nil)
+                    isFull.yield(isAdded != nil)
+                }
+            )
+        } client: { channel, _ in
+            try channel.syncOptions?.setOption(.autoRead, value: false)
+            try channel.pipeline.syncOperations.addHandler(Counter { count in received.withLock { $0 += count } })
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: "?"))
+            for await isAdded in full {
+                #expect(isAdded)
+                break
+            }
+            try await client.setOption(.autoRead, value: true).get()
+            while received.withLock({ $0 }) < size + request.utf8.count { try await Task.sleep(for: .milliseconds(5)) }
+            try await client.close()
+        }
+        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(
+            records.requests.map(\.interval) == [.init(from: UInt64(size), to: UInt64(size + request.utf8.count))]
+        )
+    }
+
     @Test("a request that is flushed before there is a connection comes before its answer")
     func early() async throws {
         let request = Self.request("/early/1")
