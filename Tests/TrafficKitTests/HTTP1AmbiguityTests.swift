@@ -49,7 +49,8 @@ struct HTTP1AmbiguityTests {
         "10000000000000005\r\nhello\r\n0\r\n\r\n", "5;\r\nhello\r\n0\r\n\r\n", "5;a b\r\nhello\r\n0\r\n\r\n",
         "5;a=\"\r\n\"\r\nhello\r\n0\r\n\r\n", "5;a\nhello\r\n0\r\n\r\n", "5;=b\r\nhello\r\n0\r\n\r\n",
         "5\r\nhello0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhello\r\r\n0\r\n\r\n", "5\r\nhelloXX0\r\n\r\n",
-        "0\r\nContent-Length: 5\r\n\r\n", "0\r\nTransfer-Encoding: chunked\r\n\r\n", "0\r\n x: y\r\n\r\n", "0\r\nX: y\n\r\n",
+        "0\r\nContent-Length: 5\r\n\r\n", "0\r\nTransfer-Encoding: chunked\r\n\r\n", "0\r\n x: y\r\n\r\n",
+        "0\r\nX: y\n\r\n",
         "0\r\nX\r\n\r\n", "0\n\n", "0\r\n\n",
     ]
 
@@ -60,7 +61,8 @@ struct HTTP1AmbiguityTests {
 
     static let lines: [String] = [
         "GET / HTTP/1.1\n\n", "GET / HTTP/1.1\r\r\n\r\n", "GET /\0 HTTP/1.1\r\n\r\n", "GET /\rx HTTP/1.1\r\n\r\n",
-        "GET / HTTP/1.1 \r\n\r\n", "GET / HTTP/1.1\r\n x: y\r\n\r\n", "G\tET / HTTP/1.1\r\n\r\n", " GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1 \r\n\r\n", "GET / HTTP/1.1\r\n x: y\r\n\r\n", "G\tET / HTTP/1.1\r\n\r\n",
+        " GET / HTTP/1.1\r\n\r\n",
         "GET / /" + String(repeating: "a", count: 9_000) + " HTTP/1.1\r\n\r\n",
         "GET /" + String(repeating: "a", count: 9_000) + " /b HTTP/1.1\r\n\r\n",
         "GET /" + String(repeating: "a", count: 9_000) + "\r\n\r\n",
