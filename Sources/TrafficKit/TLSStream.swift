@@ -146,18 +146,20 @@ package struct TLSStream {
         return nil
     }
 
-    /// The first neighbours that add up to this.
+    /// The neighbours that add up to this, where no others do: which of several have no plaintext nobody can tell.
     private static func run(of sum: UInt64, in numbers: [UInt64]) -> Range<Int>? {
-        var (start, total) = (0, UInt64(0))
+        var (start, total, found) = (0, UInt64(0), nil as Range<Int>?)
         for (index, number) in numbers.enumerated() {
             total += number
             while total > sum {
                 total -= numbers[start]
                 start += 1
             }
-            if total == sum { return start..<index + 1 }
+            guard total == sum else { continue }
+            guard found == nil else { return nil }
+            found = start..<index + 1
         }
-        return nil
+        return found
     }
 
     // MARK: Messages
