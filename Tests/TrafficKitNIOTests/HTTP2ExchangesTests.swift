@@ -138,10 +138,10 @@ final class HTTP2ExchangesTests {
     @Test("a body that is sent from a file")
     func file() throws {
         let monitor = TrafficMonitor()
-        monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Records()]))
+        try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Records()]))
         var traffic = ConnectionTraffic(
             role: .server,
-            reporter: TrafficReporter(monitor),
+            reporter: TrafficReporter(monitor, role: .server),
             routes: nil,
             hasTLS: false,
             socket: SocketFacts()

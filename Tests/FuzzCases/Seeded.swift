@@ -1,0 +1,57 @@
+/// So that a case comes again (SplitMix64).
+public struct Seeded: RandomNumberGenerator {
+    private var state: UInt64
+
+    public init(_ seed: UInt64) { self.state = seed }
+
+    public mutating func next() -> UInt64 {
+        self.state &+= 0x9e37_79b9_7f4a_7c15
+        var bits = self.state
+        bits = (bits ^ bits >> 30) &* 0xbf58_476d_1ce4_e5b9
+        bits = (bits ^ bits >> 27) &* 0x94d0_49bb_1331_11eb
+        return bits ^ bits >> 31
+    }
+}
+
+extension Seeded {
+    /// - Parameter range: Not empty.
+    mutating func number(_ range: Range<Int>) -> Int { .random(in: range, using: &self) }
+
+    /// Once in so many times.
+    mutating func isOne(in count: Int) -> Bool { self.number(0..<count) == 0 }
+
+    mutating func pick<Element>(_ elements: [Element]) -> Element { elements[self.number(0..<elements.count)] }
+
+    /// Pieces of it at places that fit nothing: few, many, or single bytes where there are not too many.
+    mutating func split(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+        let longest = max(self.pick([1, 3, 20, 200, 2_000]), bytes.count / 100)
+        var pieces: [ArraySlice<UInt8>] = []
+        var start = 0
+        while start < bytes.count {
+            let end = min(bytes.count, start + self.number(1..<longest + 1))
+            pieces.append(bytes[start..<end])
+            start = end
+        }
+        return pieces
+    }
+
+    /// Changes some of it: single bytes and bits, and what a dictionary has.
+    mutating func mutate(_ bytes: inout [UInt8], _ dictionary: [[UInt8]], changes: Int) {
+        for _ in 0..<changes where !bytes.isEmpty {
+            let place = self.number(0..<bytes.count)
+            switch self.number(0..<8) {
+            case 0: bytes[place] = UInt8(truncatingIfNeeded: self.next())
+            case 1: bytes[place] ^= 1 << UInt8(self.number(0..<8))
+            case 2: bytes.remove(at: place)
+            case 3:
+                let end = min(bytes.count, place + self.number(1..<40))
+                bytes.insert(contentsOf: Array(bytes[place..<end]), at: self.number(0..<bytes.count))
+            case 4: bytes.removeSubrange(place..<min(bytes.count, place + self.number(1..<40)))
+            case 5, 6: bytes.insert(contentsOf: self.pick(dictionary), at: place)
+            default:
+                let word = self.pick(dictionary)
+                bytes.replaceSubrange(place..<min(bytes.count, place + word.count), with: word)
+            }
+        }
+    }
+}
