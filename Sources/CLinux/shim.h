@@ -70,10 +70,10 @@ struct linux_ucred {
 };
 
 /*
- * Receives one datagram with its sender's pid, without waiting (unix(7), SCM_CREDENTIALS; the socket has SO_PASSCRED).
- * Returns its length, which is more than `size` where it was cut off; -1 with errno.
+ * Receives one datagram with its sender's credentials, without waiting (unix(7), SCM_CREDENTIALS; the socket has SO_PASSCRED).
+ * `flags`: MSG_PEEK leaves it there. Returns its length, which is more than `size` where it was cut off; -1 with errno.
  */
-static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, pid_t *pid)
+static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, struct linux_ucred *sender, int flags)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct linux_ucred))];
@@ -81,12 +81,12 @@ static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, 
 	} control;
 	struct iovec vector = { buffer, size };
 	struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-	ssize_t length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	ssize_t length = recvmsg(socket, &message, flags | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *header = length < 0 ? NULL : CMSG_FIRSTHDR(&message);
 
-	*pid = 0;
+	*sender = (struct linux_ucred){ 0, (uid_t)-1, (gid_t)-1 };
 	for (; header; header = CMSG_NXTHDR(&message, header))
 		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == 2 /* SCM_CREDENTIALS */)
-			*pid = ((struct linux_ucred *)CMSG_DATA(header))->pid;
+			*sender = *(struct linux_ucred *)CMSG_DATA(header);
 	return length;
 }

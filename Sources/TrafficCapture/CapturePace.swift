@@ -12,12 +12,21 @@ public final class CapturePace {
         case stop
     }
 
+    /// Nanoseconds from the beginning of a round to that of a round for the reports' sake: ten a second, whatever is sent. A round of its
+    /// own also comes only after a rest half as long as the last one took, so that all of them take two thirds of a processor at most.
+    package static let restOfReports: UInt64 = 100_000_000
+
     private let epoll: FileHandle
     private let stopper: Stopper
     private let inbox: ReportInbox?
     private let intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
+    /// When the last round began, until it is over.
+    private var roundBeganAt: UInt64?
+    private var nextCollect: UInt64 = 0
+    /// Reports wait for that.
+    private var isCollectDue = false
     /// Between two drains. What a flood of closing sockets can make the daemon do is bounded by this and by the ring.
     private static let drainSpacingNanoseconds: UInt64 = 20_000_000
     private var nextDrain: UInt64 = 0
@@ -70,6 +79,7 @@ public final class CapturePace {
 
     /// Sleeps until there is something to do.
     public func next() -> Step {
+        self.endRound(at: self.clock())
         var events = [epoll_event](repeating: epoll_event(), count: 4)
         while true {
             let now = self.clock()
@@ -78,23 +88,38 @@ public final class CapturePace {
             if now >= self.nextSweep {
                 // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
                 self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
-                return .sweep
+                return self.beginRound(.sweep, at: now)
             }
+            if self.isCollectDue, now >= self.nextCollect { return self.beginRound(.collect, at: now) }
             self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
             if self.isDrainDue && now >= self.nextDrain {
                 self.isDrainDue = false
                 self.nextDrain = now + Self.drainSpacingNanoseconds
                 return .drain
             }
-            let next = self.isDrainDue ? min(self.nextSweep, self.nextDrain) : self.nextSweep
+            var next = self.nextSweep
+            if self.isCollectDue { next = min(next, self.nextCollect) }
+            if self.isDrainDue { next = min(next, self.nextDrain) }
             let milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
             if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
             let descriptors = events.prefix(Int(count)).map(\.data.fd)
             if descriptors.contains(self.stopper.descriptor) { return .stop }
-            if descriptors.contains(where: { $0 == self.inbox?.filledDescriptor }) { return .collect }
-            self.isDrainDue = true
+            if descriptors.contains(where: { $0 == self.inbox?.filledDescriptor }) { self.isCollectDue = true }
+            if descriptors.contains(where: { $0 != self.inbox?.filledDescriptor }) { self.isDrainDue = true }
         }
+    }
+
+    private func beginRound(_ step: Step, at now: UInt64) -> Step {
+        // Every round takes the reports that are there.
+        (self.roundBeganAt, self.isCollectDue) = (now, false)
+        return step
+    }
+
+    private func endRound(at now: UInt64) {
+        guard let began = self.roundBeganAt.take() else { return }
+        let duration = now - min(now, began)
+        self.nextCollect = began + max(Self.restOfReports, 3 * min(duration, self.intervalNanoseconds) / 2)
     }
 }
 

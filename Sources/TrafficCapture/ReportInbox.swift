@@ -5,11 +5,12 @@ public import TrafficModel
 
 /// The daemon's `report.sock`: takes what cooperating programs send, on a thread of its own, and keeps it until the next round.
 ///
-/// A Unix socket queues few datagrams (`net.unix.max_dgram_qlen`, 10 by default): they are taken out at once, whatever the rest of the
-/// daemon is at. What waits is bounded; beyond that datagrams are dropped and counted.
+/// A Unix socket queues few datagrams, of all senders together: they are taken out at once, whatever the rest of the daemon is at, and those
+/// that there is no room for without a look at them, which is less work than to send them. What waits then is bounded for each process, each user and in all
+/// (``ReportLimits/waitingBytes``); beyond that datagrams are dropped and counted, and nobody loses one by what another user sends.
 public final class ReportInbox: Sendable {
-    /// Bytes that wait.
-    private static let capacity = 16 << 20
+    /// Datagrams that the kernel queues, of all senders together.
+    private static let queueLength = 256
     /// Waiting bytes that are worth a round of their own.
     private static let fill = 2 << 20
     /// `TrafficReport.Report.largestDatagram` and one more, which tells that it was cut off.
@@ -17,7 +18,10 @@ public final class ReportInbox: Sendable {
 
     private struct State {
         var reports: [ReceivedReport] = []
-        var bytes = 0
+        /// Bytes that wait. By pid: a process is gone from here within a round.
+        var budget = Budget<Int32>(ReportLimits.waitingBytes)
+        /// It has been said that they should not wait any longer.
+        var isFilled = false
         var dropped: UInt64 = 0
         var isStopped = false
     }
@@ -30,13 +34,11 @@ public final class ReportInbox: Sendable {
     /// - Parameter path: Where to bind; nothing is there.
     /// - Throws: ``CaptureError/system(call:object:errno:)``.
     public init(bindingAt path: String) throws(CaptureError) {
-        let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let socket = FileHandle(owning: try check("socket", path) { Glibc.socket(AF_UNIX, type, 0) })
-        var (on, size) = (Int32(1), Int32(4 << 20))
+        let socket = try Self.socketWithLongQueue()
+        var on = Int32(1)
         let length = socklen_t(MemoryLayout<Int32>.size)
         // Before it is bound: every datagram has its sender's credentials.
         try check("setsockopt", "SO_PASSCRED") { setsockopt(socket.descriptor, SOL_SOCKET, SO_PASSCRED, &on, length) }
-        setsockopt(socket.descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &size, length)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
@@ -55,6 +57,24 @@ public final class ReportInbox: Sendable {
         self.filled = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
+    /// A Unix socket's queue is as long as its network namespace said when it was made (unix_create1() in net/unix/af_unix.c). The host's
+    /// setting is not ours to change, so it is made in a namespace of its own, which goes when it is closed. Where there is no right to
+    /// make one, the queue is as long as the host's are.
+    private static func socketWithLongQueue() throws(CaptureError) -> FileHandle {
+        let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let home = try? FileHandle(path: "/proc/thread-self/ns/net")
+        let isAway = home != nil && linux_unshare_network() == 0
+        if isAway, let setting = fopen("/proc/sys/net/unix/max_dgram_qlen", "w") {
+            fputs("\(Self.queueLength)", setting)
+            fclose(setting)
+        }
+        let result = Result { () throws(CaptureError) in
+            try check("socket", "report.sock") { Glibc.socket(AF_UNIX, type, 0) }
+        }
+        if isAway, let home { try check("setns", "home network namespace") { linux_setns_network(home.descriptor) } }
+        return FileHandle(owning: try result.get())
+    }
+
     /// Becomes readable when what waits should not wait for the next round.
     var filledDescriptor: Int32 { self.filled.descriptor }
 
@@ -63,7 +83,10 @@ public final class ReportInbox: Sendable {
         var value: eventfd_t = 0
         eventfd_read(self.filled.descriptor, &value)
         return self.state.withLock { state in
-            defer { (state.reports, state.bytes) = ([], 0) }
+            defer {
+                (state.reports, state.isFilled) = ([], false)
+                state.budget.reset()
+            }
             return (state.reports, state.dropped)
         }
     }
@@ -88,33 +111,41 @@ public final class ReportInbox: Sendable {
             starts.forget()
             // In bursts, so that it hears that it is to stop.
             for _ in 0..<256 {
-                var pid: pid_t = 0
-                let length = buffer.withUnsafeMutableBytes {
-                    linux_receive_from(self.socket.descriptor, $0.baseAddress, $0.count, &pid)
-                }
+                var sender = linux_ucred()
+                let length = linux_receive_from(self.socket.descriptor, nil, 0, &sender, Int32(MSG_PEEK))
                 guard length >= 0 else { break }
                 // A pid of 0: it came from outside the daemon's PID namespace.
+                let count = min(length, buffer.count)
+                let hasRoom = self.hasRoom(for: count, of: sender)
+                _ = buffer.withUnsafeMutableBytes {
+                    linux_receive_from(self.socket.descriptor, $0.baseAddress, hasRoom ? $0.count : 0, &sender, 0)
+                }
+                guard hasRoom else { continue }
                 let report = ReceivedReport(
-                    pid: pid,
-                    startTicks: starts.ticks(of: pid),
-                    datagram: Array(buffer[..<min(length, buffer.count)])
+                    pid: sender.pid,
+                    startTicks: starts.ticks(of: sender.pid),
+                    datagram: Array(buffer[..<count])
                 )
                 self.keep(report)
             }
         }
     }
 
+    /// Takes the room, or counts the datagram as dropped.
+    private func hasRoom(for count: Int, of sender: linux_ucred) -> Bool {
+        self.state.withLock { state in
+            let hasRoom = state.budget.take(count + ReportLimits.overheadOfDatagram, of: sender.pid, sender.uid)
+            if !hasRoom { state.dropped += 1 }
+            return hasRoom
+        }
+    }
+
     private func keep(_ report: ReceivedReport) {
         let isFilled = self.state.withLock { state in
-            let bytes = state.bytes + report.datagram.count + MemoryLayout<ReceivedReport>.size
-            guard bytes <= Self.capacity else {
-                state.dropped += 1
-                return false
-            }
-            let wasBelow = state.bytes < Self.fill
-            state.bytes = bytes
             state.reports.append(report)
-            return wasBelow && bytes >= Self.fill
+            guard !state.isFilled, state.budget.used >= Self.fill else { return false }
+            state.isFilled = true
+            return true
         }
         if isFilled { eventfd_write(self.filled.descriptor, 1) }
     }

@@ -20,6 +20,8 @@ struct ReportInboxTests {
             let inbox = try ReportInbox(bindingAt: self.path)
             let done = self.done
             self.inbox = inbox
+            // Whoever likes may send.
+            chmod(self.path, 0o666)
             self.sender = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             self.thread = Thread {
                 inbox.run()
@@ -107,12 +109,100 @@ struct ReportInboxTests {
         #expect(fixture.send(Array("last".utf8)))
         usleep(300_000)
         (reports, dropped) = fixture.inbox.take()
-        #expect(reports.reduce(0) { $0 + $1.datagram.count } <= 16 << 20)
-        #expect(reports.count > 300 && dropped > 0)
-        #expect(UInt64(reports.count) + dropped == 401)
+        // As many as a process has room for, to the last byte, and what is small after them.
+        let room = ReportLimits.waitingBytes.process / (bytes.count + ReportLimits.overheadOfDatagram)
+        #expect(reports.count { $0.datagram == bytes } == room && dropped == UInt64(400 - room))
+        #expect(reports.last?.datagram == Array("last".utf8))
         // And there is room again.
         #expect(fixture.send(Array("again".utf8)))
         #expect(fixture.take { reports, _ in !reports.isEmpty }.reports.map(\.datagram) == [Array("again".utf8)])
+    }
+
+    @Test("what a flooder's processes send beyond their share is theirs alone to lose")
+    func users() throws {
+        let fixture = try Fixture()
+        // Of another user, four processes that send more than four users together may have waiting.
+        let script = """
+            import os, socket, sys
+            os.setgid(65534)
+            os.setuid(65534)
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            for _ in range(400): sender.sendto(bytes(49152), sys.argv[1])
+            """
+        let flooders = try (0..<4).map { _ in
+            let child = Process()
+            child.executableURL = URL(filePath: "/usr/bin/env")
+            child.arguments = ["python3", "-c", script, fixture.path]
+            try child.run()
+            return child
+        }
+        for flooder in flooders { flooder.waitUntilExit() }
+        #expect(flooders.allSatisfy { $0.terminationStatus == 0 })
+        let bytes = [UInt8](repeating: 1, count: 49_152)
+        let size = bytes.count + ReportLimits.overheadOfDatagram
+        for _ in 0..<100 { #expect(fixture.send(bytes)) }
+        usleep(300_000)
+        let (reports, dropped) = fixture.inbox.take()
+        let others = Dictionary(grouping: reports.filter { $0.pid != getpid() }, by: \.pid)
+        #expect(reports.count - others.values.reduce(0) { $0 + $1.count } == 100)
+        #expect(others.values.allSatisfy { $0.count <= ReportLimits.waitingBytes.process / size })
+        #expect(others.values.reduce(0) { $0 + $1.count } == ReportLimits.waitingBytes.user / size)
+        #expect(dropped == UInt64(1_600 - ReportLimits.waitingBytes.user / size))
+    }
+
+    @Test(
+        "the kernel queues more for the daemon than for others, whatever the host's setting",
+        .enabled(if: geteuid() == 0)
+    )
+    func queue() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "inbox-\(UUID().uuidString.prefix(8))").path
+        defer { unlink(path) }
+        let home = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net")
+        let inbox = try ReportInbox(bindingAt: path)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net") == home)
+        // Nobody takes any.
+        let script = """
+            import socket, sys
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sender.setblocking(False)
+            for _ in range(250): sender.sendto(b"x", sys.argv[1])
+            """
+        let child = Process()
+        child.executableURL = URL(filePath: "/usr/bin/env")
+        child.arguments = ["python3", "-c", script, path]
+        try child.run()
+        child.waitUntilExit()
+        #expect(child.terminationStatus == 0)
+        #expect(inbox.take().reports.isEmpty)
+    }
+
+    @Test("rounds for the sake of reports are ten a second at most, and rest half as long as one took")
+    func rate() throws {
+        let fixture = try Fixture()
+        let stopper = try Stopper()
+        // Every look at it takes 5 ms.
+        var now: UInt64 = 1_000_000_000
+        let pace = try CapturePace(wakeDescriptor: nil, stopper: stopper, inbox: fixture.inbox, interval: .seconds(600))
+        {
+            now += 5_000_000
+            return now
+        }
+        var rounds: [UInt64] = []
+        for took in [0, 0, 30, 400, 0] as [UInt64] {
+            // More than makes a round worth while, and twice in each.
+            for _ in 0..<2 {
+                for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
+            }
+            #expect(pace.next() == .collect)
+            rounds.append(now)
+            #expect(fixture.take { reports, _ in reports.count == 120 }.reports.count == 120)
+            now += took * 1_000_000
+        }
+        let gaps = zip(rounds.dropFirst(), rounds).map { ($0 - $1) / 1_000_000 }
+        // The clock goes in steps.
+        #expect(zip(gaps, [100, 100, 100, 600]).allSatisfy { $0 >= $1 && $0 <= $1 + 25 }, "\(gaps)")
+        stopper.stop()
+        #expect(pace.next() == .stop)
     }
 
     @Test("an inbox that fills up gets a round of its own, and is asked to for once")
