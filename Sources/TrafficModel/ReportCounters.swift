@@ -32,9 +32,16 @@ public struct ReportCounters: Sendable, Codable, Hashable {
     /// Rejected: more bytes than the socket has moved.
     public var impossible: UInt64 = 0
 
+    /// Of the rejected: those that were not waited for, because their process or user had as many waiting as it may.
+    public var unwaited: UInt64 = 0
+    /// Records that count in a row `_other`, because their service or user has as many rows as it may.
+    public var inOther: UInt64 = 0
+    /// Exchanges that went on and made room for later ones of the same process or user. Their bytes are counted.
+    public var forgottenExchanges: UInt64 = 0
+
     /// Records that senders found no room for.
     public var droppedBySenders: UInt64 = 0
-    /// Datagrams that the daemon itself had no room for.
+    /// Datagrams that the daemon itself had no room for: their process or user had as many waiting as it may.
     public var droppedDatagrams: UInt64 = 0
     /// Datagrams whose numbers never came: those that senders or the daemon had no room for, and any that got lost in between.
     public var missingDatagrams: UInt64 = 0
@@ -57,7 +64,9 @@ public struct ReportCounters: Sendable, Codable, Hashable {
         case skippedRecords = "skipped_records"
         case malformedRecords = "malformed_records"
         case unknownProcess = "unknown_process"
-        case foreign, late, duplicate, overlapping, impossible
+        case foreign, late, duplicate, overlapping, impossible, unwaited
+        case inOther = "in_other"
+        case forgottenExchanges = "forgotten_exchanges"
         case droppedBySenders = "dropped_by_senders"
         case droppedDatagrams = "dropped_datagrams"
         case missingDatagrams = "missing_datagrams"

@@ -10,8 +10,11 @@ struct Coverage {
         case overlapping
     }
 
-    /// Gaps beyond this many are taken for claimed, the oldest first: a late claim on one is turned down, and no byte counts twice.
-    private static let gapLimit = 64
+    /// Ranges beyond this many grow together, the oldest first, and the gap between two is taken for claimed: a late claim on it is
+    /// turned down, and no byte counts twice.
+    static let mostRanges = 64
+    /// Of a process that has used up its allowance.
+    static let fewestRanges = 4
 
     /// Of messages that have their bytes to themselves.
     private var exclusive = ByteRanges()
@@ -20,8 +23,13 @@ struct Coverage {
     /// Claimed.
     private(set) var bytes: UInt64 = 0
 
-    /// - Parameter interval: A possible one, not empty.
-    mutating func claim(_ interval: Report.Interval) -> Verdict {
+    /// Ranges that it keeps.
+    var rangeCount: Int { self.exclusive.count + self.reach.count }
+
+    /// - Parameters:
+    ///   - interval: A possible one, not empty.
+    ///   - limit: Ranges of each kind.
+    mutating func claim(_ interval: Report.Interval, limit: Int = Coverage.mostRanges) -> Verdict {
         let range = interval.from..<interval.to
         let isExclusive = interval.bytes == interval.to - interval.from
         if isExclusive {
@@ -32,12 +40,12 @@ struct Coverage {
             }
         }
         // As many bytes as there are in the stretch that all claims share, and no more.
-        guard interval.bytes <= self.reach.length(with: range, limit: Self.gapLimit) - self.bytes else {
+        guard interval.bytes <= self.reach.length(with: range, limit: limit) - self.bytes else {
             return .overlapping
         }
-        self.reach.insert(range, limit: Self.gapLimit)
+        self.reach.insert(range, limit: limit)
         self.bytes += interval.bytes
-        if isExclusive { self.exclusive.insert(range, limit: Self.gapLimit) }
+        if isExclusive { self.exclusive.insert(range, limit: limit) }
         return .accepted
     }
 }
@@ -46,12 +54,14 @@ struct Coverage {
 struct ByteRanges {
     private var ranges: [Range<UInt64>] = []
 
+    var count: Int { self.ranges.count }
+
     private var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
 
     /// How long they will be altogether once the range is in here.
     func length(with range: Range<UInt64>, limit: Int) -> UInt64 {
         guard self.ranges.count < limit else {
-            // Some may grow together.
+            // Some grow together.
             var all = self
             all.insert(range, limit: limit)
             return all.length
@@ -88,7 +98,9 @@ struct ByteRanges {
         }
         self.ranges.insert(merged, at: index)
         guard self.ranges.count > limit else { return }
-        let first = self.ranges.removeFirst()
-        self.ranges[0] = first.lowerBound..<self.ranges[0].upperBound
+        let surplus = self.ranges.count - limit
+        let first = self.ranges[0].lowerBound
+        self.ranges.removeFirst(surplus)
+        self.ranges[0] = first..<self.ranges[0].upperBound
     }
 }

@@ -1,4 +1,3 @@
-import Histogram
 import TrafficModel
 import TrafficReport
 
@@ -21,8 +20,7 @@ struct EndpointAccount {
     private var decodedBody: UInt64 = 0
     private var hasUndecodedBodies = false
     private var quality = JoinQuality.exact
-    /// Microseconds. Grows with what is recorded; most APIs need a few kilobytes.
-    private var durations: Histogram<UInt64>?
+    private var durations = DurationTotals()
 
     init(_ group: ProcessGroup, _ name: EndpointName) {
         self.usage = EndpointUsage(process: group, role: name.role, subject: name.subject)
@@ -72,7 +70,7 @@ struct EndpointAccount {
         case 300..<304, 305..<400: self.waste.redirected &+= bytes
         default: break
         }
-        self.record(outcome.duration / 1_000)
+        self.durations.record(outcome.duration / 1_000)
         let phases = outcome.phases
         self.add(phases.dns, at: 0)
         self.add(phases.connect, at: 1)
@@ -89,19 +87,10 @@ struct EndpointAccount {
         self.phases[phase].max = max(self.phases[phase].max, value)
     }
 
-    private mutating func record(_ microseconds: UInt64) {
-        // Compared with `nil` it would be copied.
-        if case .none = self.durations {
-            self.durations = Histogram(
-                lowestDiscernibleValue: 1,
-                highestTrackableValue: 65_536,
-                numberOfSignificantValueDigits: .two
-            )
-            self.durations?.autoResize = true
-        }
-        // A day at most: a hostile number must not make the histogram large.
-        _ = self.durations?.record(min(microseconds, 86_400_000_000))
-    }
+    var needsHistogram: Bool { self.durations.needsHistogram }
+
+    /// - Parameter isFine: As ``DurationTotals/makeHistogram(isFine:)`` has it.
+    mutating func makeHistogram(isFine: Bool) { self.durations.makeHistogram(isFine: isFine) }
 
     /// Percentiles take a walk through the histogram: not for every record, nor for every reader.
     mutating func summarize() {
@@ -125,14 +114,7 @@ struct EndpointAccount {
         for (index, phase) in ExchangePhase.allCases.enumerated() where self.phases[index].count > 0 {
             self.usage.phases[phase] = self.phases[index]
         }
-        guard let durations else { return }
-        self.usage.duration = EndpointUsage.Durations(
-            count: durations.totalCount,
-            p50: durations.valueAtPercentile(50),
-            p90: durations.valueAtPercentile(90),
-            p99: durations.valueAtPercentile(99),
-            max: durations.max
-        )
+        self.usage.duration = self.durations.usage
     }
 }
 

@@ -1,6 +1,8 @@
 import TrafficModel
 
-/// All rows of all services in one grouping, within bounds: what exceeds them adds up under `_other`.
+/// All rows of all services in one grouping, within bounds for each user (``ReportLimits/Rows``): what exceeds them adds up under `_other`.
+///
+/// A row stays for good, and so does what a name stands for: nobody's rows make room for another's.
 struct EndpointAccounts {
     /// A service, found once for all records of a datagram.
     struct Group {
@@ -16,42 +18,68 @@ struct EndpointAccounts {
         fileprivate(set) var isShared = false
     }
 
-    private let limitPerGroup: Int
-    private let limit: Int
-    private var groups: [ProcessGroup: Int] = [:]
-    private var names: [(group: ProcessGroup, endpoints: [EndpointName: Int])] = []
-    private var accounts: [EndpointAccount] = []
-
-    /// - Parameters:
-    ///   - limitPerGroup: Rows of one service.
-    ///   - limit: Rows of all. Each service has one or two rows more, for the rest.
-    init(limitPerGroup: Int = 2_000, limit: Int = 8_000) {
-        self.limitPerGroup = limitPerGroup
-        self.limit = limit
+    private struct Service {
+        var group: ProcessGroup
+        var endpoints: [EndpointName: Int] = [:]
     }
 
-    /// A service that is new where there is no room any more has no row of its own.
+    /// What a user has of the limits.
+    private struct Share {
+        var services = 0
+        var rows = 0
+        var fine = 0
+    }
+
+    private let limits: ReportLimits.Rows
+    private var groups: [ProcessGroup: Int] = [:]
+    private var services: [Service] = []
+    private var accounts: [EndpointAccount] = []
+    /// By uid.
+    private var shares: [UInt32?: Share] = [:]
+    private var fine = 0
+
+    /// - Parameter limits: A service and a user have one or two rows more in each role, for the rest.
+    init(limits: ReportLimits.Rows = .init()) {
+        self.limits = limits
+    }
+
+    /// A service that is new where its user has no room any more has no rows of its own.
     mutating func group(_ group: ProcessGroup) -> Group {
         if let index = self.groups[group] { return Group(index: index) }
-        let group = max(self.accounts.count, self.names.count) < self.limit ? group : .other
-        if let index = self.groups[group] { return Group(index: index, isShared: group == .other) }
-        self.groups[group] = self.names.count
-        self.names.append((group, [:]))
-        return Group(index: self.names.count - 1, isShared: group == .other)
+        let share = self.shares[group.uid, default: Share()]
+        let hasRoom =
+            share.services < self.limits.servicesOfUser && share.rows < self.limits.ofUser
+            && self.services.count < self.limits.services && self.accounts.count < self.limits.all
+        if hasRoom { return Group(index: self.add(group)) }
+        let other = ProcessGroup(name: EndpointUsage.other, uid: group.uid)
+        if let index = self.groups[other] { return Group(index: index, isShared: true) }
+        // Users beyond all limits have one row together.
+        let isCrowded = self.shares.count > self.limits.services
+        let rest = isCrowded ? ProcessGroup.other : other
+        return Group(index: self.groups[rest] ?? self.add(rest), isShared: true)
+    }
+
+    private mutating func add(_ group: ProcessGroup) -> Int {
+        self.shares[group.uid, default: Share()].services += 1
+        self.groups[group] = self.services.count
+        self.services.append(Service(group: group))
+        return self.services.count - 1
     }
 
     /// The row of a name, a new one where there is none. A name stands for the same row ever after.
     mutating func row(of name: EndpointName, in group: Group) -> Row {
-        if let index = self.names[group.index].endpoints[name] {
-            return Row(index: index, isShared: group.isShared)
-        }
+        if let index = self.services[group.index].endpoints[name] { return Row(index: index, isShared: group.isShared) }
+        let service = self.services[group.index].group
         let isFull =
-            self.names[group.index].endpoints.count >= self.limitPerGroup || self.accounts.count >= self.limit
+            self.services[group.index].endpoints.count >= self.limits.ofService
+            || self.shares[service.uid, default: Share()].rows >= self.limits.ofUser
+            || self.accounts.count >= self.limits.all
         let name = isFull ? name.other : name
-        let index = self.names[group.index].endpoints[name] ?? self.accounts.count
+        let index = self.services[group.index].endpoints[name] ?? self.accounts.count
         if index == self.accounts.count {
-            self.names[group.index].endpoints[name] = index
-            self.accounts.append(EndpointAccount(self.names[group.index].group, name))
+            self.services[group.index].endpoints[name] = index
+            self.shares[service.uid, default: Share()].rows += 1
+            self.accounts.append(EndpointAccount(service, name))
         }
         return Row(index: index, isShared: isFull || group.isShared)
     }
@@ -59,6 +87,17 @@ struct EndpointAccounts {
     /// The one place where messages and outcomes become part of a row's totals.
     mutating func change(_ row: Row, _ change: (inout EndpointAccount) -> Void) {
         change(&self.accounts[row.index])
+        if self.accounts[row.index].needsHistogram { self.makeHistogram(row.index) }
+    }
+
+    private mutating func makeHistogram(_ index: Int) {
+        let user = self.accounts[index].usage.process.uid
+        let isFine = self.fine < self.limits.fine && self.shares[user, default: Share()].fine < self.limits.fineOfUser
+        if isFine {
+            self.fine += 1
+            self.shares[user, default: Share()].fine += 1
+        }
+        self.accounts[index].makeHistogram(isFine: isFine)
     }
 
     mutating func summarize() {

@@ -3,10 +3,6 @@ import TrafficReport
 
 /// A row within its process group.
 struct EndpointName: Hashable {
-    /// RFC 1035 section 2.3.4.
-    private static let longestHost = 253
-    private static let longestRoute = 256
-
     var role: EndpointRole
     var subject: EndpointSubject
 
@@ -15,10 +11,9 @@ struct EndpointName: Hashable {
         self.subject = subject
     }
 
-    /// Cut where a program sends longer names than there can be.
-    init(_ role: Report.Role, host: String, route: String) {
-        self.role = EndpointRole(role)
-        self.subject = .route(host: host.cut(to: Self.longestHost), route: route.cut(to: Self.longestRoute))
+    /// - Parameter name: ``TrafficReport/Report/Name/bounded``.
+    init(_ role: Report.Role, _ name: Report.Name) {
+        self.init(EndpointRole(role), .route(host: name.host, route: name.route))
     }
 
     /// The row that this one is a part of.
@@ -31,9 +26,48 @@ struct EndpointName: Hashable {
     var other: EndpointName { EndpointName(self.role, self.subject.other) }
 }
 
+extension Report.Name {
+    /// Cut where a program sends longer names than there can be: they stay in memory for as long as exchanges and rows do.
+    var bounded: Report.Name {
+        let limits = ReportLimits.self
+        // Of native strings these are stored numbers.
+        guard
+            self.method.utf8.count > limits.longestMethod || self.host.utf8.count > limits.longestHost
+                || self.route.utf8.count > limits.longestRoute
+        else { return self }
+        return Report.Name(
+            method: self.method.cut(to: limits.longestMethod),
+            host: self.host.cut(to: limits.longestHost),
+            route: self.route.cut(to: limits.longestRoute)
+        )
+    }
+}
+
+extension Report.Record {
+    /// With ``Report/Name/bounded``.
+    var bounded: Report.Record {
+        switch self {
+        case .request(let message): .request(message.bounded)
+        case .response(let message): .response(message.bounded)
+        case .outcome(let outcome): .outcome(outcome.bounded)
+        case .connection: self
+        }
+    }
+}
+
+extension NamedRecord {
+    fileprivate var bounded: Self {
+        let name = self.name.bounded
+        guard !name.isIdentical(to: self.name) else { return self }
+        var record = self
+        record.name = name
+        return record
+    }
+}
+
 extension String {
     /// - Parameter limit: Bytes.
-    func cut(to limit: Int) -> String {
+    fileprivate func cut(to limit: Int) -> String {
         guard self.utf8.count > limit else { return self }
         var end = self.utf8.index(self.startIndex, offsetBy: limit)
         while end.samePosition(in: self.unicodeScalars) == nil { end = self.utf8.index(before: end) }

@@ -33,6 +33,8 @@ struct EndpointTotals {
     }
 
     private var last: Last?
+    /// Records whose name, or whose service, has no row of its own.
+    private(set) var inOther: UInt64 = 0
     private var routes = EndpointAccounts()
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
@@ -71,6 +73,7 @@ struct EndpointTotals {
         _ change: (inout EndpointAccount) -> Void
     ) {
         let rows = self.rows(of: place, in: group)
+        if rows.route.isShared { self.inOther += 1 }
         self.routes.change(rows.route, change)
         self.hosts.change(rows.host, change)
         self.contents.change(self.contentRow(of: contentClass, EndpointRole(place.role), in: group.content), change)
@@ -81,7 +84,7 @@ struct EndpointTotals {
         in group: Group
     ) -> (route: EndpointAccounts.Row, host: EndpointAccounts.Row) {
         if let last, last.isOf(group, place) { return last.rows }
-        let name = EndpointName(place.role, host: place.name.host, route: place.name.route)
+        let name = EndpointName(place.role, place.name)
         let route = self.routes.row(of: name, in: group.route)
         let rows = (route, self.hostRow(of: name, route, in: group.host))
         self.last = Last(group: group.route.index, place: place, rows: rows)

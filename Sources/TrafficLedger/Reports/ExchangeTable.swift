@@ -2,7 +2,8 @@ import DequeModule
 import TrafficModel
 import TrafficReport
 
-/// Exchanges that go on, and the last ones that ended. Bounded: the oldest of either are forgotten, which changes no total.
+/// Exchanges that go on, and the last ones that ended. Bounded for each process and user: the oldest of either are forgotten, which changes
+/// no total.
 struct ExchangeTable {
     private struct Key: Hashable {
         var process: ProcessIdentity
@@ -16,6 +17,8 @@ struct ExchangeTable {
 
     fileprivate struct Open {
         var usage: ExchangeUsage
+        /// Of the sender.
+        var user: UInt32
         /// The response's.
         var contentClass: ContentClass?
         /// Waits for that.
@@ -27,19 +30,26 @@ struct ExchangeTable {
     private struct Ended {
         var usage: ExchangeUsage
         var phases: Report.Phases
+        /// How many had ended before.
+        var number: UInt64
     }
 
-    private let openLimit: Int
-    private let recentLimit: Int
+    private let endedLimit: Allowance
     private var open: [Key: Open] = [:]
-    /// Oldest first; has keys of ended ones, too.
-    private var openOrder: Deque<Key> = []
-    private var recent: Deque<Ended> = []
+    private var budget: Budget<ProcessIdentity>
+    // Oldest first; they have keys of ended ones, too.
+    private var orderOfProcess: [ProcessIdentity: Deque<Key>] = [:]
+    private var orderOfUser: [UInt32: Deque<Key>] = [:]
+    /// By user.
+    private var recent: [UInt32: Deque<Ended>] = [:]
     private var recentKeys: Set<Key> = []
+    private var ends: UInt64 = 0
+    /// How many that went on had to make room.
+    private(set) var forgotten: UInt64 = 0
 
-    init(openLimit: Int = 8_192, recentLimit: Int = 1_000) {
-        self.openLimit = openLimit
-        self.recentLimit = recentLimit
+    init(open: Allowance = ReportLimits.openExchanges, ended: Allowance = ReportLimits.endedExchanges) {
+        self.budget = Budget(open)
+        self.endedLimit = ended
     }
 
     /// Whether this kind of record of this exchange has been here.
@@ -77,11 +87,11 @@ struct ExchangeTable {
                 host: message.host,
                 route: message.route,
                 startedAt: startedAt
-            )
+            ),
+            user: sender.user
         )
         let content = entry.add(message, share, group, connection, startedAt: startedAt)
-        self.makeRoom(for: key)
-        self.open[key] = entry
+        self.remember(entry, as: key)
         return content
     }
 
@@ -93,7 +103,7 @@ struct ExchangeTable {
     ) -> (outcome: Report.Outcome, bytes: UInt64, content: ContentPlace) {
         let key = Key(process: sender.identity, exchange: outcome.exchange)
         var entry =
-            self.open.removeValue(forKey: key)
+            self.forget(key)
             ?? Open(
                 usage: ExchangeUsage(
                     process: sender.identity,
@@ -104,7 +114,8 @@ struct ExchangeTable {
                     host: outcome.host,
                     route: outcome.route,
                     startedAt: startedAt
-                )
+                ),
+                user: sender.user
             )
         var outcome = outcome
         if let connection = entry.connection { outcome.complete(with: connection) }
@@ -118,25 +129,88 @@ struct ExchangeTable {
             contentClass: entry.contentClass ?? (outcome.status == 0 ? .none : .unknown),
             request: entry.request
         )
-        self.recent.append(Ended(usage: entry.usage, phases: outcome.phases))
-        self.recentKeys.insert(key)
-        if self.recent.count > self.recentLimit {
-            let oldest = self.recent.removeFirst().usage
-            self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange))
-        }
+        self.keep(Ended(usage: entry.usage, phases: outcome.phases, number: self.ends), as: key, of: sender.user)
         return (outcome, bytes, content)
     }
 
-    private mutating func makeRoom(for key: Key) {
-        self.openOrder.append(key)
-        while self.open.count >= self.openLimit || self.openOrder.count > 2 * self.openLimit {
-            self.open[self.openOrder.removeFirst()] = nil
+    /// Lists one that ended, in place of the oldest of its user, or of the user who has most.
+    private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
+        self.ends += 1
+        self.recent[user, default: []].append(ended)
+        self.recentKeys.insert(key)
+        var greediest = user
+        if self.recent[user, default: []].count <= self.endedLimit.user {
+            guard self.recentKeys.count > self.endedLimit.all else { return }
+            greediest = self.recent.max { $0.value.count < $1.value.count }?.key ?? user
         }
+        let oldest = self.recent.changeInPlace(greediest) { $0.removeFirst().usage }
+        if self.recent[greediest]?.isEmpty == true { self.recent[greediest] = nil }
+        if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange)) }
+    }
+
+    /// Makes room among those of the same process or user. Where these have none that could go, the new one is not remembered.
+    private mutating func remember(_ entry: Open, as key: Key) {
+        if self.budget.held(by: key.process) >= self.budget.allowance.process {
+            self.forgetOldest(of: key.process)
+        }
+        if !self.budget.hasRoom(of: key.process, entry.user) {
+            self.forgetOldest(of: entry.user)
+        }
+        guard self.budget.take(of: key.process, entry.user) else {
+            self.forgotten += 1
+            return
+        }
+        self.open[key] = entry
+        self.orderOfProcess[key.process, default: []].append(key)
+        self.orderOfUser[entry.user, default: []].append(key)
+        self.tidy(key.process, entry.user)
+    }
+
+    private mutating func forgetOldest(of process: ProcessIdentity) {
+        while let key = self.orderOfProcess.changeInPlace(process, { $0.popFirst() }) ?? nil {
+            if self.forget(key) != nil {
+                self.forgotten += 1
+                return
+            }
+        }
+    }
+
+    private mutating func forgetOldest(of user: UInt32) {
+        while let key = self.orderOfUser.changeInPlace(user, { $0.popFirst() }) ?? nil {
+            if self.forget(key) != nil {
+                self.forgotten += 1
+                return
+            }
+        }
+    }
+
+    /// Those that have ended leave the orders once they are most of them.
+    private mutating func tidy(_ process: ProcessIdentity, _ user: UInt32) {
+        let open = self.open
+        let (ofProcess, ofUser) = (self.budget.held(by: process), self.budget.held(byUser: user))
+        self.orderOfProcess.changeInPlace(process) { order in
+            if order.count > 2 * ofProcess + 64 { order.removeAll { open.index(forKey: $0) == nil } }
+        }
+        self.orderOfUser.changeInPlace(user) { order in
+            if order.count > 2 * ofUser + 64 { order.removeAll { open.index(forKey: $0) == nil } }
+        }
+    }
+
+    private mutating func forget(_ key: Key) -> Open? {
+        guard let entry = self.open.removeValue(forKey: key) else { return nil }
+        self.budget.add(-1, of: key.process, entry.user)
+        return entry
+    }
+
+    /// A process that is no longer listed.
+    mutating func forget(process: ProcessIdentity) {
+        for key in self.orderOfProcess.removeValue(forKey: process) ?? [] { _ = self.forget(key) }
+        for user in self.orderOfUser.keys where self.budget.held(byUser: user) == 0 { self.orderOfUser[user] = nil }
     }
 
     /// The newest last: those that ended, in the order of their ends, then those that go on.
     var snapshot: [ExchangeUsage] {
-        self.recent.map { entry in
+        self.recent.values.joined().sorted { $0.number < $1.number }.map { entry in
             var usage = entry.usage
             usage.phases = entry.phases.named
             return usage

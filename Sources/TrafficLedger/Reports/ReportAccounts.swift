@@ -4,26 +4,16 @@ import TrafficReport
 /// What cooperating programs report, joined to what the kernel counts.
 ///
 /// A record is settled in the round of observations after it came: whatever it speaks of, the kernel had counted before. One that the
-/// counts do not bear out yet waits for ``patience`` rounds and is turned down then. No byte is explained twice, and none that the
+/// counts do not bear out yet waits for ``patience`` ticks and is turned down then. No byte is explained twice, and none that the
 /// kernel did not count.
+///
+/// Whatever a sender can make grow here is bounded for its process and its user (``ReportLimits``). Any number of a datagram may be any
+/// number: sums of bytes that no kernel's count has borne out wrap, and none of them traps.
 struct ReportAccounts {
-    /// Rounds.
-    private static let patience = 3
-    private static let waitingLimit = 4_096
+    /// Ticks, and not rounds: how many of these there are is for whoever sends most to say.
+    private static let patience: UInt64 = 3
     /// Records between two datagrams of one sender.
     private static let mostDropped: UInt32 = 1 << 20
-
-    private struct Waiting {
-        var record: Report.Record
-        var sender: ProcessIdentity
-        var rounds: Int
-    }
-
-    /// One process's exchange.
-    private struct ExchangeKey: Hashable {
-        var process: ProcessIdentity
-        var exchange: UInt64
-    }
 
     private enum Verdict {
         case settled
@@ -36,9 +26,10 @@ struct ReportAccounts {
     private var claims: [UInt64: SocketClaims] = [:]
     private var endpoints = EndpointTotals()
     private var exchanges = ExchangeTable()
-    private var waiting: [Waiting] = []
-    /// Exchanges that have records in `waiting`: what comes later waits behind them.
-    private var waitingExchanges: Set<ExchangeKey> = []
+    private var waiting = WaitingRecords()
+    /// Ranges that claims have left.
+    private var ranges = Budget<ProcessIdentity>(ReportLimits.claimedRanges)
+    private var ticks: UInt64 = 0
     /// Records that a sender had dropped when it was heard of last.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
@@ -53,12 +44,9 @@ struct ReportAccounts {
         processes: inout [ProcessIdentity: ProcessAccount]
     ) {
         self.counters.droppedDatagrams = dropped
-        let waiting = self.waiting
-        self.waiting = []
-        self.waitingExchanges = []
-        for entry in waiting {
+        for entry in self.waiting.takeAll() {
             let sender = self.sender(entry.sender, in: processes)
-            self.settle(entry.record, from: sender, rounds: entry.rounds + 1, round, &processes)
+            self.settle(entry.record, from: sender, since: entry.since, round, &processes)
         }
         for report in reports {
             self.counters.datagrams += 1
@@ -68,9 +56,11 @@ struct ReportAccounts {
             }
             let sender = self.sender(identity, in: processes)
             self.read(report.datagram, from: identity) { accounts, record in
-                accounts.settle(record, from: sender, rounds: 0, round, &processes)
+                accounts.settle(record.bounded, from: sender, since: nil, round, &processes)
             }
         }
+        self.counters.inOther = self.endpoints.inOther
+        self.counters.forgottenExchanges = self.exchanges.forgotten
     }
 
     /// What of a process the records of a datagram are settled with.
@@ -81,6 +71,7 @@ struct ReportAccounts {
         guard let process = processes[identity] else { return ReportSender(identity: identity) }
         return ReportSender(
             identity: identity,
+            user: process.details.uid,
             name: process.details.name,
             isResolved: process.isResolved,
             group: self.endpoints.group(ProcessGroup(process.details))
@@ -110,48 +101,50 @@ struct ReportAccounts {
     }
 
     private mutating func note(_ header: Report.Header, of sender: ProcessIdentity) {
-        self.counters.missingDatagrams += self.numbers[sender, default: SenderNumbers()].note(header.sequence)
+        self.counters.missingDatagrams &+= self.numbers[sender, default: SenderNumbers()].note(header.sequence)
         // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process; one that is far
         // larger, nobody's.
         let growth = header.droppedRecords &- self.droppedBySender[sender, default: 0]
         if growth > 0 && growth <= Self.mostDropped {
-            self.counters.droppedBySenders += UInt64(growth)
+            self.counters.droppedBySenders &+= UInt64(growth)
             self.droppedBySender[sender] = header.droppedRecords
         }
     }
 
     mutating func forget(socket serial: UInt64) {
-        self.claims[serial] = nil
+        guard let claims = self.claims.removeValue(forKey: serial) else { return }
+        self.ranges.add(-claims.rangeCount, of: claims.holder, claims.user)
     }
 
     mutating func forget(process: ProcessIdentity) {
         self.droppedBySender[process] = nil
+        self.exchanges.forget(process: process)
         if var numbers = self.numbers.removeValue(forKey: process) {
-            self.counters.missingDatagrams += numbers.settle()
+            self.counters.missingDatagrams &+= numbers.settle()
         }
     }
 
     // MARK: Settling
 
+    /// - Parameter since: Since when it has waited; `nil`: it has just come.
     private mutating func settle(
         _ record: Report.Record,
         from sender: ReportSender,
-        rounds: Int,
+        since: UInt64?,
         _ round: ReportRound,
         _ processes: inout [ProcessIdentity: ProcessAccount]
     ) {
-        let isLast = rounds >= Self.patience || self.waiting.count >= Self.waitingLimit
+        let isOver = since.map { self.ticks - $0 >= Self.patience } ?? false
+        let isLast = isOver || !self.waiting.hasRoom(for: sender)
         guard case .waits(let reason) = self.settle(record, from: sender, isLast: isLast, round, &processes) else {
             return
         }
         if isLast {
             self.counters[keyPath: reason] += 1
+            if !isOver { self.counters.unwaited += 1 }
         } else {
-            if rounds == 0 { self.counters.early += 1 }
-            self.waiting.append(Waiting(record: record, sender: sender.identity, rounds: rounds))
-            if let exchange = record.exchange {
-                self.waitingExchanges.insert(.init(process: sender.identity, exchange: exchange))
-            }
+            if since == nil { self.counters.early += 1 }
+            self.waiting.append(record, of: sender, since: since ?? self.ticks)
         }
     }
 
@@ -163,11 +156,7 @@ struct ReportAccounts {
         _ processes: inout [ProcessIdentity: ProcessAccount]
     ) -> Verdict {
         guard let group = sender.group, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
-        if !isLast, !self.waitingExchanges.isEmpty, let exchange = record.exchange,
-            self.waitingExchanges.contains(.init(process: sender.identity, exchange: exchange))
-        {
-            return .waits(\.late)
-        }
+        if !isLast, self.waiting.has(exchangeOf: record, sender) { return .waits(\.late) }
         switch record {
         case .request(let message):
             return self.settle(message, isRequest: true, from: sender, group, round, &processes)
@@ -182,7 +171,8 @@ struct ReportAccounts {
             let payload = socket.payload
             let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
             if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-            let growth = self.claims[socket.serial, default: SocketClaims()].claim(connection, of: payload)
+            let none = SocketClaims(holder: sender.identity, user: sender.user)
+            let growth = self.claims[socket.serial, default: none].claim(connection, of: payload)
             processes.changeInPlace(sender.identity) { $0.explain(growth.total) }
             return .settled
         }
@@ -217,8 +207,7 @@ struct ReportAccounts {
             if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
                 return .waits(\.impossible)
             }
-            let claim = self.claims[socket.serial, default: SocketClaims()]
-                .claim(message.interval, isSent: isSent, of: payload, wire: socket.wireBytes)
+            let claim = self.claim(message.interval, isSent: isSent, of: socket, by: sender)
             switch claim.verdict {
             case .accepted: break
             case .duplicate:
@@ -244,6 +233,29 @@ struct ReportAccounts {
         return .settled
     }
 
+    private mutating func claim(
+        _ interval: Report.Interval,
+        isSent: Bool,
+        of socket: ReportRound.Socket,
+        by sender: ReportSender
+    ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
+        var claims =
+            self.claims.removeValue(forKey: socket.serial) ?? SocketClaims(holder: sender.identity, user: sender.user)
+        let known = claims.rangeCount
+        let hasRoom = self.ranges.hasRoom(of: claims.holder, claims.user)
+        defer {
+            self.ranges.add(claims.rangeCount - known, of: claims.holder, claims.user)
+            self.claims[socket.serial] = claims
+        }
+        return claims.claim(
+            interval,
+            isSent: isSent,
+            of: socket.payload,
+            wire: socket.wireBytes,
+            limit: hasRoom ? Coverage.mostRanges : Coverage.fewestRanges
+        )
+    }
+
     private mutating func end(
         _ outcome: Report.Outcome,
         of sender: ReportSender,
@@ -264,10 +276,11 @@ struct ReportAccounts {
 
     /// Percentiles are taken once a tick, and what was waited for in vain is missing.
     mutating func tick() {
+        self.ticks += 1
         self.endpoints.summarize()
         var missing: UInt64 = 0
-        self.numbers.forEachInPlace { missing += $0.tick() }
-        self.counters.missingDatagrams += missing
+        self.numbers.forEachInPlace { missing &+= $0.tick() }
+        self.counters.missingDatagrams &+= missing
     }
 
     // MARK: Out
@@ -281,14 +294,4 @@ struct ReportAccounts {
     var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }
 
     var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
-}
-
-extension Report.Record {
-    fileprivate var exchange: UInt64? {
-        switch self {
-        case .request(let message), .response(let message): message.exchange
-        case .outcome(let outcome): outcome.exchange
-        case .connection: nil
-        }
-    }
 }

@@ -3,6 +3,7 @@ import TrafficModel
 /// Who sent a datagram.
 struct ReportSender {
     var identity: ProcessIdentity
+    var user: UInt32 = .max
     var name = ""
     /// Its name is known for good.
     var isResolved = false
@@ -26,7 +27,7 @@ final class ReportRound {
             self.serial = account.observation.serial
             self.owners = Array(account.owners)
             self.payload = bytes.payload
-            self.wireBytes = (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
+            self.wireBytes = (bytes.wireSent ?? 0) &+ (bytes.wireReceived ?? 0)
             self.preexisting = account.observation.preexisting
             self.connect = account.observation.connect
         }

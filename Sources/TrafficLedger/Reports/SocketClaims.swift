@@ -3,6 +3,9 @@ import TrafficReport
 
 /// What cooperating programs say of one socket's bytes.
 struct SocketClaims {
+    /// Whose allowance its ranges are of: the first process that claimed any.
+    let holder: ProcessIdentity
+    let user: UInt32
     private var sent = Coverage()
     private var received = Coverage()
     /// Beside messages, the last word.
@@ -11,6 +14,12 @@ struct SocketClaims {
     private(set) var explained = PayloadBytes()
     /// Of the socket's wire bytes, what messages were given, and for how much payload.
     private var wireGiven: (bytes: UInt64, payload: UInt64) = (0, 0)
+
+    init(holder: ProcessIdentity, user: UInt32) {
+        (self.holder, self.user) = (holder, user)
+    }
+
+    var rangeCount: Int { self.sent.rangeCount + self.received.rangeCount }
 
     /// What of the socket's wire bytes goes with so much payload: of those that no message was given, in proportion. So the parts never
     /// come to more than the whole, and a handshake's bytes are not counted into every message that follows.
@@ -29,14 +38,16 @@ struct SocketClaims {
     /// - Parameters:
     ///   - payload: All that the socket has moved.
     ///   - wire: All that its packets came to.
+    ///   - limit: As ``Coverage/claim(_:limit:)`` has it.
     /// - Returns: How much more is explained than before, and what of the wire bytes goes with it.
     mutating func claim(
         _ interval: Report.Interval,
         isSent: Bool,
         of payload: PayloadBytes,
-        wire: UInt64
+        wire: UInt64,
+        limit: Int
     ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
-        let verdict = isSent ? self.sent.claim(interval) : self.received.claim(interval)
+        let verdict = isSent ? self.sent.claim(interval, limit: limit) : self.received.claim(interval, limit: limit)
         guard verdict == .accepted else { return (verdict, PayloadBytes(), 0) }
         let bytes = PayloadBytes(sent: isSent ? interval.bytes : 0, received: isSent ? 0 : interval.bytes)
         let growth = self.explain(bytes, of: payload)
