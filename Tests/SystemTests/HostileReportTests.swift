@@ -1,0 +1,157 @@
+import Foundation
+import GroundTruth
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// An honest server reports while another user's processes send as many records as they can.
+    @Suite(.needsBPF, .needs("python3"))
+    struct HostileReportTests {
+        /// With both ends of each fewer than the ledger lists of closed sockets, should all close in one round of a slow machine.
+        private static let connections = 1_500
+        private static let exchangesOfConnection = 10
+
+        /// What every sender of these tests needs: a record, and a socket that makes the process known to the kernel.
+        private static let prelude = """
+            import collections, os, socket, struct, sys, time
+            def record(kind, fixed, names):
+                length = 8 + len(fixed) + len(names)
+                return struct.pack("<HHI", kind, len(fixed), length + -length % 8) + fixed + names + bytes(-length % 8)
+            def message(kind, exchange, cookie, start, length, names):
+                now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                return record(kind, struct.pack("<QQQ QQQ QQ QQQQQ III HH BBBBB 3x", exchange, 0, cookie,
+                    start, start + length, length, now, now, length - 60, length - 60, 2**64 - 1, 0, 0, 20, 40, 0,
+                    200 if kind == 2 else 0, 0, 2, 11, 1, 2, 0), names)
+            def names(host, route):
+                return b"".join(struct.pack("<H", len(text)) + text for text in (b"GET", host, route))
+            def datagram(number, records):
+                return b"TRFC" + struct.pack("<BBHIIQ", 1, 24, len(records), number, 0, 0) + b"".join(records)
+            path = sys.argv[1]
+            reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+            """
+
+        /// Reports as the library does: what waits for a tenth of a second or fills a datagram is sent without waiting, and what finds no
+        /// room is kept for the next time.
+        private static let honest = """
+            connections, exchanges = int(sys.argv[2]), int(sys.argv[3])
+            listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+            child = os.fork()
+            if child == 0:
+                for _ in range(connections):
+                    with socket.create_connection(listener.getsockname()) as client:
+                        for _ in range(exchanges):
+                            client.sendall(bytes(100))
+                            left = 200
+                            while left: left -= len(client.recv(left))
+                        client.shutdown(socket.SHUT_WR)
+                        client.recv(1)
+                os._exit(0)
+            reports.setblocking(False)
+            call = names(b"honest.example", b"/items/{id}")
+            waiting, gathered, number, exchange, due = collections.deque(), [], 0, 0, time.monotonic() + 0.1
+            def flush():
+                global gathered, number, due
+                due = time.monotonic() + 0.1
+                if gathered: waiting.append(datagram(number, gathered))
+                number, gathered = number + (1 if gathered else 0), []
+                assert len(waiting) <= 32
+                while waiting:
+                    try: reports.sendto(waiting[0], path)
+                    except BlockingIOError: return
+                    waiting.popleft()
+            for connection in range(connections):
+                server, _ = listener.accept()
+                server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                cookie = struct.unpack("<Q", server.getsockopt(socket.SOL_SOCKET, 57, 8))[0]
+                for index in range(exchanges):
+                    left = 100
+                    while left: left -= len(server.recv(left))
+                    server.sendall(bytes(200))
+                    exchange += 1
+                    gathered.append(message(1, exchange, cookie, index * 100, 100, call))
+                    gathered.append(message(2, exchange, cookie, index * 200, 200, call))
+                    gathered.append(record(3, struct.pack("<QQQQ IIIIII BBH 12x", exchange, 0, 0, 1000000, *[2**32 - 1] * 6, 2, 1, 200), call))
+                    if len(gathered) >= 240 or time.monotonic() > due: flush()
+                server.recv(1)
+                if connection == 0:
+                    flush()
+                    print("ready", flush=True)
+                    sys.stdin.readline()
+                server.close()
+            while gathered or waiting:
+                flush()
+                time.sleep(0.1)
+            os.waitpid(child, 0)
+            print(exchange, flush=True)
+            sys.stdin.read()
+            """
+
+        /// Claims on sockets that there are not, as fast as they are taken, as user nobody.
+        private static let flooder = """
+            os.setgid(65534)
+            os.setuid(65534)
+            own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            own.bind(("127.0.0.1", 0))
+            own.sendto(b"x", own.getsockname())
+            own.recv(1)
+            made = []
+            for first in range(200):
+                records = [message(2, 1 + first * 240 + index, 2**60 + index, index * 100, 100,
+                    names(b"h%d" % first, b"/%d" % (first * 240 + index))) for index in range(240)]
+                made.append(datagram(first, records))
+            print("ready", flush=True)
+            sys.stdin.readline()
+            sent, end = 0, time.monotonic() + 60
+            while time.monotonic() < end:
+                for datagram in made: reports.sendto(datagram, path)
+                sent += len(made)
+                print(sent, flush=True)
+            """
+
+        private func start(_ script: String, _ daemon: Daemon, _ arguments: [String] = []) throws -> Program {
+            try Program(
+                try #require(Machine.path(of: "python3")),
+                ["-c", Self.prelude + script, daemon.directories.reportSocket.path] + arguments
+            )
+        }
+
+        @Test("two flooders of another user cost an honest server no byte, and are counted themselves")
+        func flood() async throws {
+            try await withDaemon { daemon in
+                let flooders = try (0..<2).map { _ in try self.start(Self.flooder, daemon) }
+                for flooder in flooders {
+                    #expect(try await flooder.line() == Data("ready".utf8), "\(flooder.errorText)")
+                }
+                let honest = try self.start(
+                    Self.honest,
+                    daemon,
+                    ["\(Self.connections)", "\(Self.exchangesOfConnection)"]
+                )
+                #expect(try await honest.line() == Data("ready".utf8), "\(honest.errorText)")
+                // A process's first records wait for its name, which on a slow machine takes two rounds of the flood.
+                for _ in 0..<100 where try await daemon.snapshot().endpoints?.isEmpty != false {}
+                for flooder in flooders { try flooder.writeLine() }
+                try honest.writeLine()
+                let exchanges = UInt64(Self.connections * Self.exchangesOfConnection)
+                #expect(try await honest.line() == Data("\(exchanges)".utf8), "\(honest.errorText)")
+                // What was sent before this is settled in the next two rounds.
+                var snapshot = try await daemon.snapshot()
+                snapshot = try await daemon.snapshot()
+                for flooder in flooders { flooder.signal(SIGKILL) }
+
+                let process = try #require(snapshot.processes?.first { $0.identity.pid == honest.pid })
+                #expect(process.bytes.payload.total == exchanges * 300)
+                #expect(process.unattributed == 0 && process.explained == exchanges * 300)
+                let endpoint = try #require(snapshot.endpoints?.first { $0.host == "honest.example" })
+                #expect(endpoint.requests == exchanges && endpoint.responses == exchanges)
+                #expect(endpoint.outcomes == [.ok: exchanges] && endpoint.quality == .exact)
+                #expect(snapshot.capture.reports.joined == 2 * exchanges)
+                // What the flooders exceed is counted: claims that were not waited for, and datagrams.
+                let reports = snapshot.capture.reports
+                #expect(reports.late > 0 && reports.unwaited > 0 && reports.droppedDatagrams > 0)
+                #expect(reports.impossible == 0 && reports.foreign == 0 && reports.overlapping == 0)
+            }
+        }
+    }
+}
