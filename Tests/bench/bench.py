@@ -104,13 +104,14 @@ class Bench:
             wait_for_port(port)
             yield f"http://127.0.0.1:{port}/page"
 
-    def rung(self) -> str:
+    def capture(self) -> str:
+        """How it counts here."""
         with self.daemon() as (_process, directory):
             export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
             capture = json.loads(subprocess.check_output(export))["capture"]
         if capture["rung"] == "poll":
             sys.exit(f"nothing to measure: {capture['reason']}")
-        return capture["rung"]
+        return f"rung `{capture['rung']}`"
 
     def packets(self) -> None:
         packets.measure(self)
@@ -221,8 +222,10 @@ class Bench:
                 self.row("  memory for each socket", f"{grown:,.0f} bytes", "resident, of the daemon")
 
     def median_ms(self, command: list[str]) -> float:
+        """Of a request that comes alone: right after another one it would wait for its sweep, of which there are ten a second."""
         times = []
         for _ in range(self.runs):
+            time.sleep(0.5)
             start = time.monotonic()
             run(*command)
             times.append((time.monotonic() - start) * 1000)
@@ -278,12 +281,22 @@ class Bench:
     def library(self) -> None:
         library.measure(self)
 
-    def report(self, rung: str) -> None:
-        widths = [max(len(row[column]) for row in self.rows) for column in range(3)]
-        processors = os.cpu_count()
-        print(f"trafficd on Linux {os.uname().release}, rung {rung}, {processors} processors, medians of {self.runs}")
+    def report(self, capture: str, commit: str) -> None:
+        """As Markdown, with all that the figures depend on in the head: for a README, which has no figures of two runs."""
+        quick = ", quick" if self.quick else ""
+        print(
+            f"One run of `scripts/bench` on {time.strftime('%Y-%m-%d')} at commit {commit}: Linux {os.uname().release}, {capture}, "
+            f"{processor()}, medians of {self.runs}{quick}."
+        )
+        print("\n| | trafficd | beside it |\n|---|---|---|")
         for row in self.rows:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+            print("| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |")
+
+
+def processor() -> str:
+    """How many, and which."""
+    names = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return f"{os.cpu_count()} processors ({names[0]})" if names else f"{os.cpu_count()} processors"
 
 
 def run(*command: str) -> None:
@@ -317,16 +330,17 @@ def main() -> None:
     figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library")
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
     parser.add_argument("--only", choices=figures, action="append", help="only this figure; may be repeated")
     arguments = parser.parse_args()
     bench = Bench(arguments.programs, arguments.quick)
     try:
-        rung = bench.rung()
+        capture = bench.capture()
         for figure in arguments.only or figures:
             print(f"measuring {figure.replace('_', ' ')}", file=sys.stderr, flush=True)
             getattr(bench, figure)()
-        bench.report(rung)
+        bench.report(capture, arguments.commit)
     finally:
         shutil.rmtree(bench.work, ignore_errors=True)
 
