@@ -59,11 +59,7 @@ extension Snapshot {
         }
         result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
         result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
-        result.totals = processes.reduce(into: Totals()) { totals, process in
-            totals.bytes += process.bytes
-            totals.rates.sent += process.rates.sent
-            totals.rates.received += process.rates.received
-        }
+        result.totals = Totals(of: processes)
         return result
     }
 }

@@ -1,7 +1,8 @@
 /// Which processes and sockets to show: `process:nginx port:443 rx>1M -user:root`.
 ///
-/// Terms are separated by blanks and all of them must hold. `-` or `!` before a term turns it round; quotes keep blanks and take
-/// the meaning from every other character. The keys are those of ``FilterKey``.
+/// Terms are separated by blanks and all of them must hold. Of several values with commas between them, `user:a,b`, one has to hold. `-` or
+/// `!` before a term turns it round; quotes keep blanks and take the meaning from every other character. The keys are those of
+/// ``FilterKey``. A text has at most 4,096 bytes and 64 values.
 ///
 /// - `process:` part of the name or the path of the executable; `unit:`, `container:`, `cgroup:` part of the value
 /// - `pid:`, `user:` (name or uid), `proto:`, `state:`, `scope:`, `class:`, `role:` exactly
@@ -22,14 +23,29 @@ public struct Filter: Sendable, Hashable {
     }
 
     struct Term: Sendable, Hashable {
-        var condition: Condition
+        /// Of one key, so that all are about the same side. One of them has to hold.
+        var alternatives: [Condition]
         var isNegated: Bool
+
+        /// - Parameter check: `nil` for a condition that is not to be judged: the term holds, turned round or not.
+        func holds(_ check: (Condition) -> Bool?) -> Bool {
+            for alternative in self.alternatives {
+                guard let isMet = check(alternative) else { return true }
+                if isMet { return !self.isNegated }
+            }
+            return self.isNegated
+        }
     }
+
+    /// A request to the daemon must not cost more than its answer: UTF-8 bytes of the text, and values in it.
+    static let longestText = 4096
+    static let mostValues = 64
 
     let terms: [Term]
 
     /// - Throws: ``FilterError`` with the place of the first thing that is wrong. An empty text is a filter that everything passes.
     public init(_ text: String) throws(FilterError) {
+        guard text.utf8.count <= Self.longestText else { throw FilterError(reason: .tooLong, offset: 0) }
         var parser = FilterParser(text)
         self.terms = try parser.parse()
     }
@@ -40,18 +56,20 @@ public struct Filter: Sendable, Hashable {
     /// Whether a term asks for a property that sockets alone have, so that processes can't be judged without them.
     public var needsSockets: Bool {
         self.terms.contains {
-            if case .socket = $0.condition { true } else { false }
+            if case .socket = $0.alternatives.first { true } else { false }
         }
     }
 
     /// Whether a process passes, as far as that can be told without its sockets: terms about sockets are ignored.
     public func matches(_ process: ProcessUsage) -> Bool {
         self.terms.allSatisfy { term in
-            switch term.condition {
-            case .process(let condition): condition.matches(process) != term.isNegated
-            case .amount(let condition): condition.matches(process.bytes, process.rates) != term.isNegated
-            case .word(let condition): condition.matches(process) != term.isNegated
-            case .socket: true
+            term.holds {
+                switch $0 {
+                case .process(let condition): condition.matches(process)
+                case .amount(let condition): condition.matches(process.bytes, process.rates)
+                case .word(let condition): condition.matches(process)
+                case .socket: nil
+                }
             }
         }
     }
@@ -62,10 +80,12 @@ public struct Filter: Sendable, Hashable {
     ///   asks for something of its process.
     public func matches(_ socket: SocketUsage, owners: [ProcessUsage]) -> Bool {
         let holds = self.terms.allSatisfy { term in
-            switch term.condition {
-            case .socket(let condition): condition.matches(socket) != term.isNegated
-            case .amount(let condition): condition.matches(socket.bytes, socket.rates) != term.isNegated
-            case .process, .word: true
+            term.holds {
+                switch $0 {
+                case .socket(let condition): condition.matches(socket)
+                case .amount(let condition): condition.matches(socket.bytes, socket.rates)
+                case .process, .word: nil
+                }
             }
         }
         guard holds else { return false }
@@ -76,13 +96,13 @@ public struct Filter: Sendable, Hashable {
     /// The terms about the process, of one owner of a socket: `process:a user:b` is one process that is both.
     private func matchesOwner(_ owner: ProcessUsage?, of socket: SocketUsage) -> Bool {
         self.terms.allSatisfy { term in
-            switch term.condition {
-            case .process(let condition):
-                (owner.map(condition.matches) ?? false) != term.isNegated
-            case .word(let condition):
-                ((owner.map(condition.matches) ?? false) || condition.matchesRemote(of: socket)) != term.isNegated
-            case .socket, .amount:
-                true
+            term.holds {
+                switch $0 {
+                case .process(let condition): owner.map(condition.matches) ?? false
+                case .word(let condition):
+                    (owner.map(condition.matches) ?? false) || condition.matchesRemote(of: socket)
+                case .socket, .amount: nil
+                }
             }
         }
     }
@@ -91,12 +111,13 @@ public struct Filter: Sendable, Hashable {
     /// does not matter.
     func matches(_ process: ProcessUsage, through socket: SocketUsage) -> Bool {
         self.terms.allSatisfy { term in
-            switch term.condition {
-            case .process(let condition): condition.matches(process) != term.isNegated
-            case .socket(let condition): condition.matches(socket) != term.isNegated
-            case .amount(let condition): condition.matches(process.bytes, process.rates) != term.isNegated
-            case .word(let condition):
-                (condition.matches(process) || condition.matchesRemote(of: socket)) != term.isNegated
+            term.holds {
+                switch $0 {
+                case .process(let condition): condition.matches(process)
+                case .socket(let condition): condition.matches(socket)
+                case .amount(let condition): condition.matches(process.bytes, process.rates)
+                case .word(let condition): condition.matches(process) || condition.matchesRemote(of: socket)
+                }
             }
         }
     }
@@ -105,11 +126,13 @@ public struct Filter: Sendable, Hashable {
     /// anything else does not hold.
     func matches(_ exited: ExitedUsage) -> Bool {
         self.terms.allSatisfy { term in
-            switch term.condition {
-            case .process(let condition): condition.matches(exited) != term.isNegated
-            case .socket: term.isNegated
-            case .amount(let condition): condition.matches(exited.bytes, nil) != term.isNegated
-            case .word(let condition): condition.matches(exited) != term.isNegated
+            term.holds {
+                switch $0 {
+                case .process(let condition): condition.matches(exited)
+                case .socket: false
+                case .amount(let condition): condition.matches(exited.bytes, nil)
+                case .word(let condition): condition.matches(exited)
+                }
             }
         }
     }
@@ -117,7 +140,8 @@ public struct Filter: Sendable, Hashable {
 
 extension Snapshot {
     /// The rows that pass. A process passes if it matches and, where terms ask for sockets, owns a socket that matches them; a
-    /// socket passes with its owners, an API with a process of its service, an exchange with its process. Interfaces and totals stay as they are: they are the host's, not the filter's.
+    /// socket passes with its owners, an API with a process of its service, an exchange with its process. Interfaces stay as they are: they
+    /// are the host's, not the filter's. Totals are of the rows of processes that pass, each with all its bytes.
     ///
     /// Where the snapshot has no sockets, terms about sockets are ignored.
     public func filtered(by filter: Filter) -> Snapshot {
@@ -149,6 +173,7 @@ extension Snapshot {
         let (groups, identities) = (Set(passing.map { ProcessGroup($0.details) }), Set(passing.map(\.identity)))
         result.endpoints = self.endpoints?.filter { groups.contains($0.process) }
         result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
+        result.totals = Totals(of: passing, result.exited ?? [])
         return result
     }
 }

@@ -10,6 +10,26 @@ public struct FilterError: Error, Sendable, Hashable {
         /// `rx:1M` or `port>80`.
         case wrongOperator(String, key: FilterKey, expected: String)
         case unterminatedQuote
+        case joiningWord(String, JoiningWord)
+        /// More than 4,096 bytes of UTF-8.
+        case tooLong
+        /// More than 64 values.
+        case tooManyValues
+    }
+
+    /// What other languages join terms with, and this one does without.
+    public enum JoiningWord: Sendable, Hashable {
+        case and, or, not
+
+        /// - Parameter word: In any case.
+        init?(_ word: String) {
+            switch word.lowercased() {
+            case "and", "&&": self = .and
+            case "or", "||": self = .or
+            case "not": self = .not
+            default: return nil
+            }
+        }
     }
 
     public var reason: Reason
@@ -43,6 +63,18 @@ extension FilterError: CustomStringConvertible {
             return "'\(key.rawValue)' \(place) takes \(expected), not '\(written)'"
         case .unterminatedQuote:
             return "the quote that begins \(place) has no end"
+        case .joiningWord(let word, let joining):
+            let advice =
+                switch joining {
+                case .and: "all terms must hold as it is, so leave it out"
+                case .or: "for one of several values put commas between them: user:a,b"
+                case .not: "put - before the term: -user:a"
+                }
+            return "'\(word)' \(place) joins no terms: \(advice) (quoted, it is a word to search for)"
+        case .tooLong:
+            return "a filter has at most \(Filter.longestText) bytes"
+        case .tooManyValues:
+            return "a filter has at most \(Filter.mostValues) values; the next one is \(place)"
         }
     }
 }

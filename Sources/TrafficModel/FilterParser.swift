@@ -9,9 +9,14 @@ struct FilterParser {
 
     mutating func parse() throws(FilterError) -> [Filter.Term] {
         var terms: [Filter.Term] = []
+        var values = 0
         self.skipBlanks()
         while self.position < self.characters.count {
-            terms.append(try self.term())
+            let start = self.position
+            let term = try self.term()
+            values += term.alternatives.count
+            guard values <= Filter.mostValues else { throw FilterError(reason: .tooManyValues, offset: start) }
+            terms.append(term)
             self.skipBlanks()
         }
         return terms
@@ -25,19 +30,19 @@ struct FilterParser {
         let start = self.position
         let isNegated = self.characters[start] == "-" || self.characters[start] == "!"
         if isNegated { self.position += 1 }
-        let condition = try self.condition()
-        guard let condition else {
+        let alternatives = try self.alternatives()
+        guard !alternatives.isEmpty else {
             throw FilterError(reason: .missingValue(after: String(self.characters[start])), offset: start)
         }
-        return Filter.Term(condition: condition, isNegated: isNegated)
+        return Filter.Term(alternatives: alternatives, isNegated: isNegated)
     }
 
-    /// - Returns: `nil` where there is nothing.
-    private mutating func condition() throws(FilterError) -> Filter.Condition? {
+    /// - Returns: Empty where there is nothing.
+    private mutating func alternatives() throws(FilterError) -> [Filter.Condition] {
         let start = self.position
         guard let (name, sign) = self.keyAndOperator() else {
-            let word = try self.value()
-            return word.isEmpty ? nil : .word(Filter.WordCondition(word))
+            try self.refuseJoiningWord()
+            return try self.values(after: "", from: start).map { .word(Filter.WordCondition($0.text)) }
         }
         guard let key = FilterKey(rawValue: name.lowercased()) else {
             throw FilterError(
@@ -45,18 +50,60 @@ struct FilterParser {
                 offset: start
             )
         }
-        let valueStart = self.position
-        let value = try self.value()
-        guard !value.isEmpty else { throw FilterError(reason: .missingValue(after: name + sign), offset: start) }
-        do throws(FilterKey.Mismatch) {
-            return try key.condition(sign: sign, value: value)
-        } catch {
-            switch error {
-            case .sign(let expected):
-                throw FilterError(reason: .wrongOperator(sign, key: key, expected: expected), offset: start)
-            case .value(let expected):
-                throw FilterError(reason: .invalidValue(value, key: key, expected: expected), offset: valueStart)
+        let values = try self.values(after: name + sign, from: start)
+        guard !values.isEmpty else { throw FilterError(reason: .missingValue(after: name + sign), offset: start) }
+        guard values.count == 1 || key.takesLists else {
+            let written = String(self.characters[values[0].offset..<self.position])
+            let reason = FilterError.Reason.invalidValue(written, key: key, expected: "one number, not several")
+            throw FilterError(reason: reason, offset: values[0].offset)
+        }
+        var conditions: [Filter.Condition] = []
+        for value in values {
+            do throws(FilterKey.Mismatch) {
+                conditions.append(try key.condition(sign: sign, value: value.text))
+            } catch {
+                switch error {
+                case .sign(let expected):
+                    throw FilterError(reason: .wrongOperator(sign, key: key, expected: expected), offset: start)
+                case .value(let expected):
+                    let reason = FilterError.Reason.invalidValue(value.text, key: key, expected: expected)
+                    throw FilterError(reason: reason, offset: value.offset)
+                }
             }
+        }
+        return conditions
+    }
+
+    /// `a OR b` would look for something called `or` as well, and show nothing.
+    private func refuseJoiningWord() throws(FilterError) {
+        let word = String(self.characters[self.position...].prefix { !$0.isWhitespace })
+        guard let joining = FilterError.JoiningWord(word) else { return }
+        throw FilterError(reason: .joiningWord(word, joining), offset: self.position)
+    }
+
+    /// The values up to the next blank, with commas between them.
+    ///
+    /// - Parameters:
+    ///   - key: What stands before them.
+    ///   - start: Where that begins.
+    private mutating func values(
+        after key: String,
+        from start: Int
+    ) throws(FilterError) -> [(text: String, offset: Int)] {
+        var values: [(text: String, offset: Int)] = []
+        let first = self.position
+        while true {
+            let offset = self.position
+            let value = try self.value()
+            let isLast = self.position >= self.characters.count || self.characters[self.position] != ","
+            if value.isEmpty {
+                if values.isEmpty && isLast { return [] }
+                let written = values.isEmpty ? "" : String(self.characters[first..<offset])
+                throw FilterError(reason: .missingValue(after: key + written), offset: start)
+            }
+            values.append((value, offset))
+            if isLast { return values }
+            self.position += 1
         }
     }
 
@@ -76,7 +123,7 @@ struct FilterParser {
         return (String(name), sign)
     }
 
-    /// Up to the next blank outside quotes. Within quotes a backslash takes the meaning from the character after it.
+    /// Up to the next blank or comma outside quotes. Within quotes a backslash takes the meaning from the character after it.
     private mutating func value() throws(FilterError) -> String {
         var value = ""
         var quote: Int?
@@ -87,7 +134,7 @@ struct FilterParser {
             } else if quote != nil, character == "\\", self.position + 1 < self.characters.count {
                 self.position += 1
                 value.append(self.characters[self.position])
-            } else if quote == nil, character.isWhitespace {
+            } else if quote == nil, character.isWhitespace || character == "," {
                 break
             } else {
                 value.append(character)
@@ -147,6 +194,9 @@ extension FilterKey {
         case .received, .sent, .total, .receivedRate, .sentRate, .rate: throw .sign(expected: "a comparison")
         }
     }
+
+    /// Amounts do not: whatever is more than the one is more than the other, or not.
+    fileprivate var takesLists: Bool { self.quantity == nil }
 
     private var quantity: Filter.AmountCondition.Quantity? {
         switch self {

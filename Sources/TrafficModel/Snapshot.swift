@@ -168,7 +168,7 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
     }
 }
 
-/// The sum over all processes, running and exited, since ``Snapshot/countingSince``.
+/// The sum over all processes, running and exited, since ``Snapshot/countingSince``; where a reader sees only some, over these.
 public struct Totals: Sendable, Decodable, Hashable {
     public var bytes: ByteCounts
     public var rates: PayloadRates
@@ -188,6 +188,18 @@ public struct Totals: Sendable, Decodable, Hashable {
         self.rates = rates
         self.byScope = byScope
         self.byClass = byClass
+    }
+
+    /// Of some processes. ``byScope`` and ``byClass`` are left empty and out: of sockets that are gone it is not known any more whose they
+    /// were.
+    package init(of processes: [ProcessUsage], _ exited: [ExitedUsage] = []) {
+        self.init()
+        for process in processes {
+            self.bytes += process.bytes
+            self.rates.sent += process.rates.sent
+            self.rates.received += process.rates.received
+        }
+        for usage in exited { self.bytes += usage.bytes }
     }
 
     package enum CodingKeys: String, CodingKey {

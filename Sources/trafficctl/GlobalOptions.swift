@@ -23,7 +23,10 @@ struct ConnectionOptions: ParsableArguments {
 /// Which rows.
 struct FilterOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Only what matches all terms, such as 'process:nginx port:443 rx>1M'.", valueName: "terms")
+        help: ArgumentHelp(
+            "Only what matches all terms, such as 'process:nginx port:80,443 rx>1M'; -term excludes.",
+            valueName: "terms"
+        )
     )
     var filter: String?
 

@@ -132,7 +132,19 @@ struct RouteTests {
         let seen = try await self.snapshot("/v1/snapshot?\(query)")
         #expect(seen.processes == [Fixture.nobody])
         #expect(seen.sockets?.map(\.cookie.rawValue) == [2])
-        #expect(seen.totals == Fixture.snapshot().totals)
+        #expect(seen.totals.bytes == Fixture.nobody.bytes)
+    }
+
+    @Test("A filter that is too long is refused with its limit, whoever asks")
+    func longFilters() async throws {
+        let words = (0...64).map { "p\($0)" }.joined(separator: "+")
+        for (filter, limit) in [(String(repeating: "x", count: 4097), "4096"), (words, "64")] {
+            for path in ["/v1/snapshot", "/v1/stream", "/v1/exchanges"] {
+                let response = try await self.get("\(path)?filter=\(filter)", as: .user(1))
+                #expect(String(buffer: response.body).contains(limit))
+                try self.expectProblem(response, .badRequest, parameter: "filter")
+            }
+        }
     }
 
     @Test("A filter on a socket decides about processes though they are sent without sockets")

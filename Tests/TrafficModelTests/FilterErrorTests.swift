@@ -63,11 +63,55 @@ struct FilterErrorTests {
         #expect(other.description.contains("'quic' at character 7 is not what 'proto' takes: one of tcp, udp,"))
     }
 
+    @Test(
+        "A word that elsewhere joins terms is refused, with what does so here; quoted it is a word",
+        arguments: [
+            ("user:a OR user:b", 7, "user:a,b"), ("a or b", 2, "user:a,b"), ("a || b", 2, "user:a,b"),
+            ("user:a AND user:b", 7, "leave it out"), ("a && b", 2, "leave it out"), ("not user:a", 0, "-user:a"),
+            ("-or", 1, "user:a,b"),
+        ]
+    )
+    func joiningWords(text: String, offset: Int, advice: String) throws {
+        let error = try #require(throws: FilterError.self) { try Filter(text) }
+        #expect(error.offset == offset)
+        #expect(error.description.contains(advice), "\(error)")
+        let quoted = text.split(separator: " ").map { $0.contains(":") ? "\($0)" : "\"\($0)\"" }
+        #expect(throws: Never.self) { try Filter(quoted.joined(separator: " ")) }
+    }
+
+    @Test("A list has a value at each place, and each of its faults stands where it is")
+    func lists() throws {
+        #expect(throws: FilterError(reason: .missingValue(after: "port:80,"), offset: 2)) { try Filter("a port:80,") }
+        #expect(throws: FilterError(reason: .missingValue(after: "user:"), offset: 0)) { try Filter("user:,a") }
+        let error = try #require(throws: FilterError.self) { try Filter("proto:tcp,quic") }
+        #expect(error.description.contains("'quic' at character 11 is not what 'proto' takes"))
+        #expect(throws: FilterError.self) { try Filter("rx>1,2") }
+    }
+
+    @Test("A filter has an end: so many characters, so many values, and the limit is named")
+    func limits() throws {
+        let long = String(repeating: "x", count: 4096)
+        #expect(throws: Never.self) { try Filter(long) }
+        let tooLong = try #require(throws: FilterError.self) { try Filter(long + "x") }
+        #expect(tooLong.description.contains("4096"))
+        // The limit is of memory: some characters take more of it.
+        #expect(throws: FilterError.self) { try Filter(String(repeating: "ü", count: 2049)) }
+        let many = (0..<64).map { "p\($0)" }
+        for separator in [" ", ","] {
+            #expect(throws: Never.self) { try Filter(many.joined(separator: separator)) }
+            let tooMany = try #require(throws: FilterError.self) {
+                try Filter((many + ["x"]).joined(separator: separator))
+            }
+            #expect(tooMany.description.contains("64"))
+        }
+    }
+
     @Test("Random text is a filter or a FilterError, never a trap")
     func random() {
         var generator = SplitMix(state: 7)
         let pieces = [
-            "process", "port", "rx", ":", ">", "=", "<", "-", "!", "\"", "\\", " ", "1M", "10.0.0.0/8", "ü", "\0", "👩‍👩‍👧",
+            "process", "port", "rx", ":", ",", "or", ">", "=", "<", "-", "!", "\"", "\\", " ", "1M", "10.0.0.0/8", "ü",
+            "\0", "👩‍👩‍👧",
         ]
         for _ in 0..<20_000 {
             let text = (0..<Int.random(in: 0...8, using: &generator)).map { _ in

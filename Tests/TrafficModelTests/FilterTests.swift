@@ -165,6 +165,32 @@ struct FilterTests {
         #expect(try Filter("  process:\"Nginx worker\"\t pid:101 ").matches(Self.nginx))
     }
 
+    @Test(
+        "Of several values with commas between them one has to hold",
+        arguments: [
+            ("user:root,www-data", true), ("user:root,postgres", false), ("process:curl,nginx", true),
+            ("pid:1,101", true), ("port:80,443", true), ("port:80,8000-8100", false), ("proto:udp,tcp", true),
+            ("remote:172.16.0.0/12,10.0.0.0/8", true), ("remote:172.16.0.0/12,192.168.", false), ("sshd,work", true),
+            ("scope:internet,loopback", false), ("process:\"curl,nginx\"", false), ("sshd,10.1", true),
+            ("user:\"root\",\"www-data\"", true),
+        ]
+    )
+    func lists(text: String, matches: Bool) throws {
+        #expect(try Filter(text).matches(Self.https, owners: [Self.nginx]) == matches)
+        #expect(try Filter("-" + text).matches(Self.https, owners: [Self.nginx]) == !matches)
+        let keeps = Self.snapshot.filtered(by: try Filter(text)).processes?.contains(Self.nginx)
+        #expect(keeps == matches)
+    }
+
+    @Test("A quoted comma is part of the value")
+    func quotedComma() throws {
+        var process = Self.curl
+        process.details.name = "a,b"
+        #expect(try Filter("process:\"a,b\"").matches(process))
+        #expect(try Filter("\"a,b\"").matches(process))
+        #expect(try Filter("process:x,\"a,b\"").matches(process))
+    }
+
     @Test("All terms must hold, of the same owner")
     func conjunction() throws {
         #expect(try Filter("process:nginx port:443 rx>100k").matches(Self.https, owners: [Self.nginx, Self.curl]))
@@ -194,7 +220,21 @@ struct FilterTests {
         #expect(filtered.processes?.map(\.identity.pid) == pids)
         #expect(filtered.sockets?.map(\.cookie.rawValue) == cookies)
         #expect(filtered.exited?.count == exited)
-        #expect(filtered.totals == Self.snapshot.totals)
+    }
+
+    @Test("Totals are of what passes: its processes, whole, and what is left of exited ones")
+    func totals() throws {
+        let bytes = Self.nginx.bytes
+        #expect(Self.snapshot.filtered(by: try Filter("")).totals == Self.snapshot.totals)
+        let nginx = Self.snapshot.filtered(by: try Filter("nginx")).totals
+        #expect(nginx.bytes.payload == bytes.payload + bytes.payload)
+        #expect(nginx.rates == Self.nginx.rates)
+        // A socket makes its process pass with all that it moved.
+        #expect(Self.snapshot.filtered(by: try Filter("port:443")).totals.bytes.payload == bytes.payload)
+        let none = Self.snapshot.filtered(by: try Filter("nobody")).totals
+        #expect(none.bytes.payload == PayloadBytes() && none.rates == PayloadRates())
+        // Of sockets that are gone nobody knows any more whose bytes went how far.
+        #expect(nginx.byScope.isEmpty && nginx.byClass == nil)
     }
 
     @Test("Without sockets, terms about them are ignored, and a process without any passes none of them")

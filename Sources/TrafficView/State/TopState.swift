@@ -170,6 +170,8 @@ public struct TopState: Sendable {
         // Without its sockets a snapshot can't answer such a filter; the next one brings them.
         let canFilter = self.filter.map { !$0.needsSockets || snapshot.covers(.all) } ?? false
         self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
+        // A row's share is of all that moves, whatever else is shown.
+        self.shown?.totals = snapshot.totals
         if let shown { self.rows = self.builder.rows(of: shown) }
         self.locateCursor()
         // At the top one watches who comes up there: the list does not run after a row that sinks. Further down one watches

@@ -6,7 +6,7 @@ struct Export: AsyncParsableCommand {
         abstract: "Everything that is known now, as JSON, NDJSON or CSV.",
         discussion: """
             The bytes come from the daemon unchanged. With --output the file appears under its name when it is complete;
-            where that fails, a file of that name stays as it was.
+            where that fails, a file of that name stays as it was. With --filter the totals are of the processes that pass.
 
             EXAMPLES
               trafficctl export | jq '.processes[] | {name, payload_sent_bytes}'

@@ -5,11 +5,12 @@ struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "One snapshot per interval as a line of JSON (NDJSON), until stopped.",
         discussion: """
-            Each line is a whole snapshot, written out as soon as it is there.
+            Each line is a whole snapshot, written out as soon as it is there. With --filter it has the rows that pass, and its totals
+            are theirs: the bytes of the processes that pass, each with all its sockets.
 
             EXAMPLES
               trafficctl watch --interval 10 | jq -c '.totals.rates'
-              trafficctl watch --filter unit:nginx.service --count 3
+              trafficctl watch --filter unit:nginx.service --count 3 | jq .totals
             """
     )
 
