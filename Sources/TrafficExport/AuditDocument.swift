@@ -5,6 +5,7 @@ extension AuditReport {
     public func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
+            writer.number(CodingKeys.schemaVersion, self.schemaVersion)
             writer.time(CodingKeys.takenAt, self.takenAt)
             writer.time(CodingKeys.countingSince, self.countingSince)
             writer.word(CodingKeys.rung, self.rung)

@@ -86,6 +86,7 @@ extension DoctorReport {
     public func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
+            writer.number(CodingKeys.schemaVersion, self.schemaVersion)
             writer.nested(CodingKeys.capture, self.capture)
             writer.nested(CodingKeys.daemon, self.daemon)
             writer.nested(CodingKeys.host, self.host)

@@ -114,6 +114,7 @@ extension ExchangeUsage: Row {
         sink.words(CodingKeys.phases, self.phases)
         sink.optional(CodingKeys.request, self.request, blank: MessageBytes())
         sink.optional(CodingKeys.response, self.response, blank: MessageBytes())
+        sink.number(CodingKeys.socketCookie, self.cookie?.rawValue)
         sink.number(CodingKeys.cookie, self.cookie?.rawValue)
         sink.word(CodingKeys.quality, self.quality)
     }

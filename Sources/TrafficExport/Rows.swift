@@ -4,8 +4,17 @@ import TrafficModel
 
 extension ProcessIdentity: Row {
     func write(to sink: inout some FieldSink) {
+        self.writeNumbers(to: &sink)
+        self.writeName(to: &sink)
+    }
+
+    func writeNumbers(to sink: inout some FieldSink) {
         sink.number(CodingKeys.pid, self.pid)
         sink.number(CodingKeys.startBoottimeNanoseconds, self.startBoottimeNanoseconds)
+    }
+
+    func writeName(to sink: inout some FieldSink) {
+        sink.text(NameKeys.name, self.name)
     }
 }
 
@@ -50,7 +59,7 @@ extension ProcessDetails: Row {
 
 extension ProcessUsage: Row {
     func write(to sink: inout some FieldSink) {
-        self.identity.write(to: &sink)
+        self.identity.writeNumbers(to: &sink)
         self.details.write(to: &sink)
         sink.word(CodingKeys.state, self.state)
         sink.time(CodingKeys.exitedAt, self.exitedAt)
@@ -59,6 +68,8 @@ extension ProcessUsage: Row {
         sink.nested(CodingKeys.rates, self.rates)
         sink.number(CodingKeys.explained, self.explained)
         sink.number(CodingKeys.unattributed, self.unattributed)
+        // Last, as the newest column of CSV.
+        self.identity.writeName(to: &sink)
     }
 }
 

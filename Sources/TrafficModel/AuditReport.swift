@@ -86,6 +86,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         }
     }
 
+    public var schemaVersion = Snapshot.currentSchemaVersion
     public var takenAt: Timestamp
     public var countingSince: Timestamp
     public var rung: CaptureRung
@@ -115,6 +116,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
     }
 
     package enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
         case takenAt = "taken_at"
         case countingSince = "counting_since"
         case rung, sections, disputes
@@ -150,7 +152,7 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
         case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
         case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
         case .onlyForAll:
-            "only root and the group trafficd may audit the host or an interface; ask for a process of yours"
+            "only root (and the group trafficd, where there is one) may audit the host or an interface; ask for a process of yours"
         }
     }
 }

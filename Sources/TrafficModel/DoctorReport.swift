@@ -44,6 +44,7 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
         }
     }
 
+    public var schemaVersion = Snapshot.currentSchemaVersion
     public var capture: CaptureStatus
     public var daemon: DaemonDescription
     public var host: HostDescription
@@ -66,6 +67,7 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
     }
 
     package enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
         case capture, daemon, host, checks, cost
     }
 

@@ -85,7 +85,11 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
         case startedAt = "started_at"
         case duration = "duration_us"
         case phases = "phases_us"
-        case request, response, cookie, quality
+        case request, response
+        case socketCookie = "socket_cookie"
+        /// The same, as it was called first; read no more, and written until version 2, because fields are only added to a version.
+        case cookie
+        case quality
     }
 
     public init(from decoder: any Decoder) throws {
@@ -108,7 +112,7 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
             phases: try container.words(forKey: .phases),
             request: try container.decodeIfPresent(MessageBytes.self, forKey: .request),
             response: try container.decodeIfPresent(MessageBytes.self, forKey: .response),
-            cookie: try container.decodeIfPresent(SocketCookie.self, forKey: .cookie),
+            cookie: try container.decodeIfPresent(SocketCookie.self, forKey: .socketCookie),
             quality: try container.decode(JoinQuality.self, forKey: .quality)
         )
     }

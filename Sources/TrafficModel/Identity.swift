@@ -12,9 +12,17 @@ public struct ProcessIdentity: Hashable, Sendable, Codable {
         self.startBoottimeNanoseconds = startBoottimeNanoseconds
     }
 
+    /// `PID-START`: a text, because readers whose numbers have 53 bits (JavaScript, jq) round the start 104 days after boot.
+    public var name: String { "\(self.pid)-\(self.startBoottimeNanoseconds)" }
+
     package enum CodingKeys: String, CodingKey {
         case pid
         case startBoottimeNanoseconds = "start_boottime_ns"
+    }
+
+    /// Written beside the fields; whoever reads these two knows it.
+    package enum NameKeys: String, CodingKey {
+        case name = "process_id"
     }
 
     /// Work that the kernel does for no process: its own consumers of a socket, in softirq.

@@ -15,7 +15,8 @@ struct CSVTests {
                 taken_at,host_name,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
                 container_id,cgroup,network_namespace,state,exited_at,sockets_open,payload_sent_bytes,\
                 payload_received_bytes,pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,\
-                rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second,explained_bytes,unattributed_bytes\r\n
+                rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second,explained_bytes,unattributed_bytes,\
+                process_id\r\n
                 """
         )
     }

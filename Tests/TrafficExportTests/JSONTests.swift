@@ -45,7 +45,7 @@ struct JSONTests {
         let row = try #require((document["processes"] as? [[String: Any]])?.first)
         #expect(
             Set(row.keys) == [
-                "pid", "start_boottime_ns", "name", "uid", "state", "sockets_open", "payload_sent_bytes",
+                "pid", "start_boottime_ns", "process_id", "name", "uid", "state", "sockets_open", "payload_sent_bytes",
                 "payload_received_bytes", "pending_sent_bytes", "rates", "explained_bytes", "unattributed_bytes",
             ]
         )

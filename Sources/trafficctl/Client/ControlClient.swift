@@ -159,34 +159,29 @@ struct ControlClient: Sendable {
 extension Snapshot {
     /// - Throws: `Failure.unknownSchema` or `Failure.unreadableAnswer`.
     init(json: ByteBuffer) throws(Failure) {
-        struct Version: Decodable {
-            var schema_version: Int
-        }
-        let data = Data(json.readableBytesView)
-        do {
-            self = try JSONDecoder().decode(Snapshot.self, from: data)
-        } catch {
-            // Another version may well be the reason that it does not decode.
-            if let version = try? JSONDecoder().decode(Version.self, from: data).schema_version,
-                version != Snapshot.currentSchemaVersion
-            {
-                throw .unknownSchema(version: version)
-            }
-            throw .unreadableAnswer(reason: "\(error)")
-        }
-        guard self.schemaVersion == Snapshot.currentSchemaVersion else {
-            throw .unknownSchema(version: self.schemaVersion)
-        }
+        self = try json.decoded(as: Snapshot.self)
     }
 }
 
 extension ByteBuffer {
-    /// - Throws: ``Failure/unreadableAnswer(reason:)``.
-    func decoded<Report: Decodable>(as type: Report.Type) throws(Failure) -> Report {
+    /// - Throws: `Failure.unknownSchema` or `Failure.unreadableAnswer`.
+    func decoded<Document: Decodable>(as type: Document.Type) throws(Failure) -> Document {
+        let data = Data(self.readableBytesView)
+        let document = Result { try JSONDecoder().decode(type, from: data) }
+        // Another version may well be the reason that it does not decode.
+        if let version = try? JSONDecoder().decode(Version.self, from: data).schema_version,
+            version != Snapshot.currentSchemaVersion
+        {
+            throw .unknownSchema(version: version)
+        }
         do {
-            return try JSONDecoder().decode(type, from: Data(self.readableBytesView))
+            return try document.get()
         } catch {
             throw .unreadableAnswer(reason: "\(error)")
         }
     }
+}
+
+private struct Version: Decodable {
+    var schema_version: Int
 }
