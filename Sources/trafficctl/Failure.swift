@@ -10,7 +10,7 @@ enum Failure: Error, Equatable {
     /// The connection broke, or never got anywhere.
     case disconnected(reason: String)
     case unreadableAnswer(reason: String)
-    /// The daemon speaks another version of the snapshot's JSON.
+    /// The daemon speaks another version of its JSON.
     case unknownSchema(version: Int)
     /// - Parameter error: errno.
     case notWritten(path: String, error: Int32)
@@ -26,14 +26,22 @@ enum Failure: Error, Equatable {
     }
 }
 
+/// A failure of a command that says by 0 and 1 what it found, as `diff` does: it exits with 2.
+struct Trouble: Error {
+    static let exitCode: Int32 = 2
+
+    var failure: Failure
+}
+
 extension Failure: CustomStringConvertible {
     /// One line, with what to do about it.
     var description: String {
         switch self {
         case .notRunning(let path):
-            "trafficd is not running at \(path); start it with: sudo systemctl start trafficd, or: sudo trafficd run"
+            "trafficd is not running at \(path); start it with: sudo trafficd run"
         case .noPermission(let path):
-            "no permission for \(path); join the group 'trafficd' (sudo usermod -aG trafficd $USER, then log in again) or use sudo"
+            "no permission for \(path); use sudo, or once: sudo groupadd -f trafficd && sudo usermod -aG trafficd $USER, "
+                + "then start trafficd anew and log in again"
         case .refused(let status, let detail):
             detail.isEmpty ? "trafficd answered with HTTP status \(status)" : detail
         case .disconnected(let reason):
@@ -41,7 +49,7 @@ extension Failure: CustomStringConvertible {
         case .unreadableAnswer(let reason):
             "can't read the answer of trafficd: \(reason)"
         case .unknownSchema(let version):
-            "trafficd sends snapshots of schema version \(version), this trafficctl reads version 1: update the older of the two"
+            "trafficd answers in schema version \(version), this trafficctl reads version 1: update the older of the two"
         case .notWritten(let path, let error):
             "can't write \(path): \(unsafe String(cString: strerror(error)))"
         case .terminal(let error):

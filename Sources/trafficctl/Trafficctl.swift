@@ -23,7 +23,7 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl doctor                            how it counts here, and what it can't see
 
             EXIT CODES
-              0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission
+              0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission; audit: see its help
             """,
         version: TrafficVersion.current,
         subcommands: [
@@ -47,14 +47,20 @@ struct Trafficctl: AsyncParsableCommand {
                 try command.run()
             }
         } catch let failure as Failure {
-            let line = Typeface.ascii.printable("trafficctl: \(failure)") + "\n"
-            try? StandardStream.error.write(line)
-            Glibc.exit(failure.exitCode)
+            self.exit(failure, failure.exitCode)
+        } catch let trouble as Trouble {
+            self.exit(trouble.failure, Trouble.exitCode)
         } catch is OutputClosed {
             // head(1) has seen enough: no failure of anyone.
             Glibc.exit(0)
         } catch {
             self.exit(withError: error)
         }
+    }
+
+    private static func exit(_ failure: Failure, _ code: Int32) -> Never {
+        let line = Typeface.ascii.printable("trafficctl: \(failure)") + "\n"
+        try? StandardStream.error.write(line)
+        Glibc.exit(code)
     }
 }

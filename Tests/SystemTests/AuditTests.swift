@@ -48,7 +48,7 @@ extension SystemTests {
             }
         }
 
-        @Test("one interface, one process and one socket can be asked for, and what is not there exits with 1")
+        @Test("one interface, one process and one socket can be asked for, and what is not there exits with 2")
         func subjects() async throws {
             try await withDaemon { daemon in
                 let generator = try Generator(Machine.programs, scenario: "tcp")
@@ -71,7 +71,7 @@ extension SystemTests {
                     Machine.programs.client,
                     ["--runtime-directory", daemon.directories.runtime.path, "audit", "--interface", "nosuch0"]
                 )
-                #expect(absent.code == 1)
+                #expect(absent.code == 2)
                 #expect(absent.error.contains("no interface nosuch0") && absent.error.contains("lo"))
             }
         }

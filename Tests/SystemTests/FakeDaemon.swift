@@ -14,11 +14,13 @@ final class FakeDaemon: Sendable {
 
     private let state: Mutex<State>
     private let makeSnapshot: @Sendable () -> Snapshot
+    private let audit: AuditReport?
 
     /// - Parameters:
     ///   - directory: Gets a `control.sock`, in place of one that is there.
+    ///   - audit: `nil` where it serves none.
     ///   - snapshot: Called for every answer and every line of a stream.
-    init(directory: String, snapshot: @escaping @Sendable () -> Snapshot) throws {
+    init(directory: String, audit: AuditReport? = nil, snapshot: @escaping @Sendable () -> Snapshot) throws {
         let path = directory + "/control.sock"
         unlink(path)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
@@ -33,6 +35,7 @@ final class FakeDaemon: Sendable {
         guard status == 0, listen(listener, 16) == 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
         self.state = Mutex(State(listener: listener))
         self.makeSnapshot = snapshot
+        self.audit = audit
         Thread.detachNewThread { [self] in self.acceptConnections(listener) }
     }
 
@@ -79,6 +82,8 @@ final class FakeDaemon: Sendable {
         case "/v1/stream": self.stream(target, to: connection)
         case "/v1/snapshot", "/v1/processes", "/v1/sockets":
             self.answer("200 OK", "application/json", self.makeSnapshot().json() + [10], to: connection)
+        case "/v1/audit" where self.audit != nil:
+            self.answer("200 OK", "application/json", (self.audit?.json() ?? []) + [10], to: connection)
         default:
             let problem = #"{"title":"Not Found","status":404,"detail":"There is nothing at \#(target)."}"#
             self.answer("404 Not Found", "application/problem+json", Array(problem.utf8), to: connection)

@@ -193,7 +193,7 @@ struct TrafficctlTests {
                 #expect(
                     result.error
                         == "trafficctl: trafficd is not running at \(directory)/control.sock; "
-                        + "start it with: sudo systemctl start trafficd, or: sudo trafficd run\n"
+                        + "start it with: sudo trafficd run\n"
                 )
             }
             let once = try self.trafficctl("top", "--once", "--runtime-directory", directory)
@@ -212,8 +212,74 @@ struct TrafficctlTests {
             )
             if getuid() == 0 {
                 #expect(result.status == 77)
-                #expect(result.error.contains("join the group 'trafficd'"))
+                #expect(result.error.contains("use sudo"))
+                // It is made by nobody: what is advised has to work on a machine that lacks it.
+                #expect(result.error.contains("groupadd -f trafficd"))
             }
+        }
+    }
+
+    @Test("audit tells what is unexplained from what it could not ask, as diff does")
+    func auditExitCodes() async throws {
+        var report = AuditReport(
+            takenAt: Timestamp(nanosecondsSinceEpoch: 0),
+            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+            rung: .fexit
+        )
+        for (unexplained, code) in [(0, 0), (1, 1)] as [(UInt64, Int32)] {
+            report.unexplained = unexplained
+            try await Lab.withDirectory { [report] directory in
+                let daemon = try FakeDaemon(directory: directory, audit: report) { .sample() }
+                defer { daemon.stop() }
+                for format in ["json", "table"] {
+                    let options = ["audit", "--runtime-directory", directory, "--format", format]
+                    #expect(try CommandResult.of(Lab.binary("trafficctl"), options).status == code)
+                    // Also where nobody reads what it says.
+                    let script = "$ctl audit --runtime-directory $dir --format \(format) | true; echo ${PIPESTATUS[0]}"
+                    #expect(try self.shell(script, directory).output == "\(code)\n")
+                }
+                let full = try self.shell("$ctl audit --runtime-directory $dir > /dev/full", directory)
+                #expect(full.status == 2)
+            }
+        }
+        try await Lab.withDirectory { directory in
+            let missing = try self.trafficctl("audit", "--runtime-directory", directory)
+            #expect(missing.status == 2 && missing.error.contains("trafficd is not running"))
+        }
+        // It has no audit.
+        try await self.withDaemon { directory in
+            let result = try self.trafficctl("audit", "--runtime-directory", directory)
+            #expect(result.status == 2)
+        }
+        #expect(try self.trafficctl("audit", "--socket", "x").status == 64)
+    }
+
+    @Test("sockets shows the cookie that audit takes")
+    func cookies() async throws {
+        try await self.withDaemon { directory in
+            let table = try self.trafficctl("sockets", "--runtime-directory", directory)
+            let lines = table.output.split(separator: "\n").map {
+                $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
+            }
+            let column = try #require(lines.first?.firstIndex(of: "cookie"))
+            let sample = Set((Snapshot.sample().sockets ?? []).map { "\($0.cookie.rawValue)" })
+            #expect(Set(lines.dropFirst().map { $0[column] }) == sample)
+        }
+    }
+
+    @Test("a later daemon's audit is named as such")
+    func otherAuditSchema() async throws {
+        var report = AuditReport(
+            takenAt: Timestamp(nanosecondsSinceEpoch: 0),
+            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+            rung: .fexit
+        )
+        report.schemaVersion = 2
+        try await Lab.withDirectory { [report] directory in
+            let daemon = try FakeDaemon(directory: directory, audit: report) { .sample() }
+            defer { daemon.stop() }
+            let result = try self.trafficctl("audit", "--runtime-directory", directory)
+            #expect(result.status == 2 && result.error.contains("schema version 2"))
         }
     }
 

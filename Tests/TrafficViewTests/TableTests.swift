@@ -92,7 +92,7 @@ struct TableTests {
         try FrameTests.compare(frame.plainText, with: "table-sockets-classes-160")
         let lines = Table.sockets(snapshot).tabSeparated(typeface: Fixture.unicode).split(separator: "\n")
         #expect(lines.first?.contains("\tremote\tscope\tclass\tpid\t") == true)
-        #expect(lines.allSatisfy { $0.split(separator: "\t", omittingEmptySubsequences: false).count == 14 })
+        #expect(lines.allSatisfy { $0.split(separator: "\t", omittingEmptySubsequences: false).count == 15 })
     }
 
     @Test("sorting and cutting leave the rest of a snapshot alone")

@@ -52,14 +52,14 @@ extension Table {
         let classColumn = Column("CLASS", "class", cutTo: 6, rank: 1)
         return Table(
             columns: [
-                Column("PROTO", "protocol"), Column("STATE", "state", rank: 6), Column("LOCAL", "local", cutTo: 15),
+                Column("PROTO", "protocol"), Column("STATE", "state", rank: 7), Column("LOCAL", "local", cutTo: 15),
                 Column("REMOTE", "remote", cutTo: 15), Column("SCOPE", "scope", rank: 0),
             ] + (hasClasses ? [classColumn] : []) + [
                 Column("PID", "pid"), Column("PROCESS", "name", cutTo: 8),
                 Column("RTT", "smoothed_rtt_us", rank: 3), Column("RETX", "retransmitted_segments", rank: 2),
-                Column("SENT/s", "payload_sent_bytes_per_second", rank: 4),
-                Column("RECV/s", "payload_received_bytes_per_second", rank: 5),
-                Column("SENT", "sent_bytes"), Column("RECV", "received_bytes"),
+                Column("SENT/s", "payload_sent_bytes_per_second", rank: 5),
+                Column("RECV/s", "payload_received_bytes_per_second", rank: 6),
+                Column("SENT", "sent_bytes"), Column("RECV", "received_bytes"), Column("COOKIE", "cookie", rank: 4),
             ],
             rows: (snapshot.sockets ?? []).map { socket in
                 let owner = socket.owners.max { $0.payload.total < $1.payload.total }?.identity
@@ -74,6 +74,7 @@ extension Table {
                     socket.retransmittedSegments.map { .count(Int(clamping: $0)) } ?? .none,
                     .rate(socket.rates.sent), .rate(socket.rates.received),
                     .bytes(socket.bytes.payloadSoFar.sent), .bytes(socket.bytes.payloadSoFar.received),
+                    .count(Int(clamping: socket.cookie.rawValue)),
                 ]
             }
         )

@@ -12,7 +12,10 @@ struct Audit: AsyncParsableCommand {
             acknowledgements, packets of no socket, link headers. The last line is what is left over, and must be 0. A socket whose numbers
             disagree is listed with all of them.
 
-            All sockets of all network namespaces, and the interfaces of trafficd's own. Exits with 1 where a byte is unexplained.
+            All sockets of all network namespaces, and the interfaces of trafficd's own.
+
+            EXIT CODES
+              0 every byte is explained, 1 some are not, 2 it could not be asked, 64 wrong usage
 
             EXAMPLES
               sudo trafficctl audit
@@ -35,7 +38,10 @@ struct Audit: AsyncParsableCommand {
     var process: Int32?
 
     @Option(
-        help: ArgumentHelp("Only this socket, by its cookie as `trafficctl sockets` shows it.", valueName: "cookie")
+        help: ArgumentHelp(
+            "Only this socket, by its cookie: the last column of `trafficctl sockets`, on a wide terminal or in a pipe.",
+            valueName: "cookie"
+        )
     )
     var socket: UInt64?
 
@@ -53,6 +59,17 @@ struct Audit: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let report: AuditReport
+        do {
+            report = try await self.printReport()
+        } catch let failure as Failure {
+            // 1 says that a byte is unexplained, and nobody has looked.
+            throw Trouble(failure: failure)
+        }
+        if report.unexplained > 0 { throw ExitCode.failure }
+    }
+
+    private func printReport() async throws -> AuditReport {
         let answer = try await self.connection.client.get(
             "/v1/audit",
             [
@@ -62,13 +79,17 @@ struct Audit: AsyncParsableCommand {
         )
         let report = try answer.decoded(as: AuditReport.self)
         let output = StandardStream.output
-        switch self.format {
-        case .json:
-            try output.write(answer)
-        case .table:
-            let view = AuditView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
-            try output.write(view.frame(of: report), inColor: self.color.isWanted)
+        do {
+            switch self.format {
+            case .json:
+                try output.write(answer)
+            case .table:
+                let view = AuditView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
+                try output.write(view.frame(of: report), inColor: self.color.isWanted)
+            }
+        } catch is OutputClosed {
+            // Nobody reads on; the exit code still tells.
         }
-        if report.unexplained > 0 { throw ExitCode.failure }
+        return report
     }
 }

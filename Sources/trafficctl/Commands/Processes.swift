@@ -25,8 +25,11 @@ struct Sockets: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "A row per socket, with its ends, its bytes and its owner.",
         discussion: """
+            COOKIE is the kernel's name of a socket (SO_COOKIE), which `trafficctl audit --socket` takes. A narrow terminal leaves
+            columns out; in a pipe every one is there.
+
             EXAMPLES
-              trafficctl sockets --filter 'port:443 rx>1M'
+              trafficctl sockets --filter 'port:80,443 rx>1M'
               trafficctl sockets --filter 'scope:internet -class:own'
               trafficctl sockets --sort received --limit 20
             """
