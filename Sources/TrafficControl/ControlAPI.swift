@@ -26,8 +26,8 @@ package enum ControlAPI {
         case credentials(AccessRule)
         /// Not at all.
         ///
-        /// - Parameter onLoopback: The listener is for this host alone.
-        case network(onLoopback: Bool)
+        /// - Parameter names: What clients may call this host beside its addresses and `localhost`.
+        case network(names: Set<String>)
         /// Everyone is this one; for tests.
         case fixed(Viewer)
     }
@@ -39,7 +39,7 @@ package enum ControlAPI {
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
         router.middlewares.add(ProblemMiddleware())
-        if case .network(onLoopback: true) = access { router.middlewares.add(LoopbackHostMiddleware()) }
+        if case .network(let names) = access { router.middlewares.add(HostMiddleware(names: names)) }
         router.middlewares.add(ViewerMiddleware(access: access))
 
         router.get("/healthz") { request, _ in
@@ -196,32 +196,5 @@ private struct ViewerMiddleware: RouterMiddleware {
             context.viewer = rule.viewer(for: peer)
         }
         return try await next(request, context)
-    }
-}
-
-/// On a loopback listener, refuses requests that were sent to a name other than `localhost`.
-///
-/// A page in a browser on this host can have its own name resolve to 127.0.0.1 (DNS rebinding) and would be allowed to read the answers.
-struct LoopbackHostMiddleware: RouterMiddleware {
-    func handle(
-        _ request: Request,
-        context: ControlContext,
-        next: (Request, ControlContext) async throws -> Response
-    ) async throws -> Response {
-        guard Self.isThisHost(request.head.authority ?? "") else {
-            throw Problem(
-                status: .misdirectedRequest,
-                detail: "This listener is for this host alone: call it localhost or by its address."
-            )
-        }
-        return try await next(request, context)
-    }
-
-    /// - Parameter authority: `host:port`, `[address]:port` or either without a port (RFC 3986 section 3.2).
-    static func isThisHost(_ authority: String) -> Bool {
-        let host =
-            authority.first == "["
-            ? String(authority.dropFirst().prefix { $0 != "]" }) : authority.prefix { $0 != ":" }.lowercased()
-        return host == "localhost" || InternetAddress(host) != nil
     }
 }

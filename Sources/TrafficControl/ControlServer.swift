@@ -46,6 +46,7 @@ public struct ControlServer: Service {
     private let cost: any CostSource
     private let runtimeDirectory: RuntimeDirectory
     private let listen: TrafficModel.SocketAddress?
+    private let names: Set<String>
     private let limits: Limits
     private let logger: Logger
     private let onReady: @Sendable (Endpoints) async -> Void
@@ -53,12 +54,14 @@ public struct ControlServer: Service {
     /// - Parameters:
     ///   - runtimeDirectory: Taken for as long as this lives.
     ///   - listen: The TCP listener; port 0 lets the system choose. `nil` for none.
+    ///   - names: What clients of that listener may call this host beside its addresses and `localhost`.
     ///   - onReady: Called once, when all listeners accept: the daemon is ready.
     public init(
         source: any SnapshotSource,
         cost: any CostSource,
         runtimeDirectory: RuntimeDirectory,
         listen: TrafficModel.SocketAddress?,
+        names: Set<String> = [],
         limits: Limits = Limits(),
         logger: Logger,
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
@@ -67,6 +70,7 @@ public struct ControlServer: Service {
         self.cost = cost
         self.runtimeDirectory = runtimeDirectory
         self.listen = listen
+        self.names = names
         self.limits = limits
         self.logger = logger
         self.onReady = onReady
@@ -82,7 +86,7 @@ public struct ControlServer: Service {
         var services: [any Service] = []
         if let listen {
             let address = BindAddress.hostname(listen.address.description, port: Int(listen.port))
-            let access = ControlAPI.Access.network(onLoopback: listen.address.isLoopback)
+            let access = ControlAPI.Access.network(names: self.names)
             services.append(
                 self.listener(on: address, named: listen.description, access: access) { channel in
                     tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)

@@ -57,6 +57,15 @@ struct Problem: Error, HTTPResponseError {
             "What counting costs is measured for root and the socket's group, on control.sock alone: it slows the machine a little."
     )
 
+    static func otherHost(_ authority: String) -> Problem {
+        let name = authority.isEmpty ? "no host" : "'\(authority.prefix(100))'"
+        return Problem(
+            status: .misdirectedRequest,
+            detail:
+                "The request names \(name): call this host by its address or localhost, or start trafficd with --allow-host NAME."
+        )
+    }
+
     static func notFound(_ path: String) -> Problem {
         Problem(status: .notFound, detail: "There is nothing at \(path).")
     }

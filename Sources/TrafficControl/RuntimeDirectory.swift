@@ -66,7 +66,7 @@ public final class RuntimeDirectory: Sendable {
         }
         try Self.clear(self.controlSocketPath)
         try Self.clear(self.reportSocketPath)
-        if mkdir(self.privatePath, 0o700) != 0, errno != EEXIST { throw .last("mkdir", self.privatePath) }
+        try Self.makePrivate(self.privatePath)
         try Self.clear(self.bindingPath)
         try Self.clear(self.reportBindingPath)
     }
@@ -122,6 +122,22 @@ public final class RuntimeDirectory: Sendable {
             throw errno == EWOULDBLOCK ? .inUse(path: path) : .last("flock", file)
         }
         return lock
+    }
+
+    /// Makes a directory that this user alone can enter. One that is there already, a dead daemon's, has to be such a one.
+    private static func makePrivate(_ path: String) throws(RuntimeDirectoryError) {
+        if mkdir(path, 0o700) == 0 { return }
+        guard errno == EEXIST else { throw .last("mkdir", path) }
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { throw .last("stat", path) }
+        // No link either: it could lead to where others are at home.
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw .notSafe(path: path, reason: "it is no directory") }
+        guard status.st_uid == geteuid() else {
+            throw .notSafe(path: path, reason: "it belongs to user \(status.st_uid)")
+        }
+        guard status.st_mode & (S_IRWXG | S_IRWXO) == 0 else {
+            throw .notSafe(path: path, reason: "others than its owner may enter it")
+        }
     }
 
     /// Removes a dead daemon's socket.

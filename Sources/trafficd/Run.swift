@@ -27,7 +27,7 @@ struct Run: AsyncParsableCommand {
             EXAMPLES
               sudo trafficd run
               sudo trafficd run --rung poll --log-level debug
-              sudo trafficd run --listen 127.0.0.1:9419
+              sudo trafficd run --listen 127.0.0.1:10419
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
     )
@@ -42,6 +42,14 @@ struct Run: AsyncParsableCommand {
         )
     )
     var listen = ListenOption.off
+
+    @Option(
+        help: ArgumentHelp(
+            "A name that clients of --listen may call this host, beside its addresses and localhost; again for more names.",
+            valueName: "name"
+        )
+    )
+    var allowHost: [String] = []
 
     @Option(help: "How to count: the best way that this kernel offers, or just this one.")
     var rung = RungOption.auto
@@ -176,6 +184,7 @@ struct Run: AsyncParsableCommand {
                 cost: cost,
                 runtimeDirectory: directory,
                 listen: self.listen.address,
+                names: Set(self.allowHost),
                 logger: logger,
                 onReady: { _ in notification.ready() }
             ),
@@ -213,7 +222,7 @@ struct ListenOption: ExpressibleByArgument {
         self.address = address
     }
 
-    /// `off`, `127.0.0.1:9419` or `[::1]:9419`.
+    /// `off`, `127.0.0.1:10419` or `[::1]:10419`.
     init?(argument: String) {
         if argument == "off" {
             self = .off

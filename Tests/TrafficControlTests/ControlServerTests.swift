@@ -113,6 +113,27 @@ struct ControlServerTests {
         }
     }
 
+    @Test("On every address a request has to name an address, localhost, or a name that was allowed")
+    func hosts() async throws {
+        let anyAddress = TrafficModel.SocketAddress(address: Fixture.address("0.0.0.0"), port: 0)
+        try await TestServer.with(listen: anyAddress) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            func status(host: String) async throws -> Substring {
+                let command = ["curl", "-s", "-w", "%{http_code}", "-H", "Host: \(host)"]
+                return try await Command.run(command + ["http://127.0.0.1:\(port)/v1/processes"]).text.suffix(3)
+            }
+            // An address can't be made to mean another one by whoever runs a name server.
+            for host in ["127.0.0.1:\(port)", "127.0.0.1", "localhost:\(port)", "192.0.2.1", "[2001:db8::1]:80"] {
+                #expect(try await status(host: host) == "200", "\(host)")
+            }
+            for host in [
+                "evil.example", "evil.example:\(port)", "1.evil.example", "[evil.example]", "127.0.0.1.nip.io",
+            ] {
+                #expect(try await status(host: host) == "421", "\(host)")
+            }
+        }
+    }
+
     @Test("A port in use is a clear error, and leaves no socket behind")
     func portInUse() async throws {
         let anyPort = TrafficModel.SocketAddress(address: Fixture.address("127.0.0.1"), port: 0)

@@ -289,13 +289,15 @@ struct RouteTests {
     }
 
     @Test(
-        "A loopback listener answers to localhost and to addresses alone",
+        "A TCP listener answers to addresses, to localhost and to the names that it was given",
         arguments: [
-            ("127.0.0.1:9419", true), ("127.0.0.1", true), ("[::1]:9419", true), ("[::1]", true), ("LOCALHOST:1", true),
-            ("evil.example:9419", false), ("localhost.evil.example", false), ("", false),
+            ("127.0.0.1:10419", true), ("127.0.0.1", true), ("[::1]:10419", true), ("[::1]", true),
+            ("LOCALHOST:1", true), ("192.0.2.1:80", true), ("server1.example", true), ("Server1.Example:10419", true),
+            ("evil.example:10419", false), ("localhost.evil.example", false), ("", false), ("[evil.example]", false),
+            ("server1.example.evil.example", false), ("127.0.0.1.evil.example", false),
         ]
     )
     func rebinding(authority: String, isAnswered: Bool) {
-        #expect(LoopbackHostMiddleware.isThisHost(authority) == isAnswered)
+        #expect(HostMiddleware(names: ["SERVER1.example"]).isThisHost(authority) == isAnswered)
     }
 }

@@ -103,6 +103,43 @@ struct RuntimeDirectoryTests {
         }
     }
 
+    @Test("A directory for half-made sockets that others can enter, or that is a link, is refused")
+    func unsafePrivateDirectory() throws {
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
+        let elsewhere = self.path + "-elsewhere"
+        try FileManager.default.createDirectory(atPath: elsewhere, withIntermediateDirectories: false)
+        defer {
+            try? FileManager.default.removeItem(atPath: self.path)
+            try? FileManager.default.removeItem(atPath: elsewhere)
+        }
+        let directory = self.path + "/.private"
+        func refusal() throws -> RuntimeDirectoryError {
+            try #require(throws: RuntimeDirectoryError.self) { try RuntimeDirectory(taking: self.path) }
+        }
+        chmod(elsewhere, 0o700)
+        try FileManager.default.createSymbolicLink(atPath: directory, withDestinationPath: elsewhere)
+        #expect(try refusal() == .notSafe(path: directory, reason: "it is no directory"))
+        unlink(directory)
+        try Data().write(to: URL(filePath: directory))
+        #expect(try refusal() == .notSafe(path: directory, reason: "it is no directory"))
+        unlink(directory)
+        for mode in [0o755, 0o710, 0o701] as [mode_t] {
+            mkdir(directory, 0o700)
+            chmod(directory, mode)
+            #expect(try refusal() == .notSafe(path: directory, reason: "others than its owner may enter it"))
+            rmdir(directory)
+        }
+        if geteuid() == 0 {
+            mkdir(directory, 0o700)
+            chown(directory, 65_534, 65_534)
+            #expect(try refusal() == .notSafe(path: directory, reason: "it belongs to user 65534"))
+            rmdir(directory)
+        }
+        // A dead daemon's own is taken over.
+        mkdir(directory, 0o700)
+        _ = try RuntimeDirectory(taking: self.path)
+    }
+
     @Test("A path that no socket can have is refused with its limit, and the lock is free again")
     func tooLong() throws {
         let long =
