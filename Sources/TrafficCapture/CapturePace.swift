@@ -9,16 +9,20 @@ public final class CapturePace {
         case drain, sweep
         /// Reports should be taken before the next sweep.
         case collect
+        /// Somebody waits for a sweep that begins now.
+        case look
         case stop
     }
 
-    /// Nanoseconds from the beginning of a round to that of a round for the reports' sake: ten a second, whatever is sent. A round of its
-    /// own also comes only after a rest half as long as the last one took, so that all of them take two thirds of a processor at most.
+    /// Nanoseconds from the beginning of a round to that of a round for the sake of reports or of requests: ten a second, whatever is sent
+    /// and asked. A round of its own also comes only after a rest half as long as the last one took, so that all of them take two thirds of
+    /// a processor at most.
     package static let restOfReports: UInt64 = 100_000_000
 
     private let epoll: FileHandle
     private let stopper: Stopper
     private let inbox: ReportInbox?
+    private let demand: SweepDemand?
     private let intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
@@ -27,6 +31,8 @@ public final class CapturePace {
     private var nextCollect: UInt64 = 0
     /// Reports wait for that.
     private var isCollectDue = false
+    /// Requests wait for that.
+    private var isLookDue = false
     /// Between two drains. What a flood of closing sockets can make the daemon do is bounded by this and by the ring.
     private static let drainSpacingNanoseconds: UInt64 = 20_000_000
     private var nextDrain: UInt64 = 0
@@ -37,12 +43,14 @@ public final class CapturePace {
         wakeDescriptor: Int32?,
         stopper: Stopper,
         inbox: ReportInbox? = nil,
+        demand: SweepDemand? = nil,
         interval: Duration
     ) throws(CaptureError) {
         try self.init(
             wakeDescriptor: wakeDescriptor,
             stopper: stopper,
             inbox: inbox,
+            demand: demand,
             interval: interval,
             clock: MonotonicClock.nanoseconds
         )
@@ -53,12 +61,14 @@ public final class CapturePace {
         wakeDescriptor: Int32?,
         stopper: Stopper,
         inbox: ReportInbox? = nil,
+        demand: SweepDemand? = nil,
         interval: Duration,
         clock: @escaping () -> UInt64
     ) throws(CaptureError) {
         self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
         self.stopper = stopper
         self.inbox = inbox
+        self.demand = demand
         self.intervalNanoseconds = interval.nanoseconds
         self.clock = clock
         self.nextSweep = clock() + self.intervalNanoseconds
@@ -68,6 +78,7 @@ public final class CapturePace {
             try self.watch(wakeDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue)
         }
         if let inbox { try self.watch(inbox.filledDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
+        if let demand { try self.watch(demand.descriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
     }
 
     private func watch(_ descriptor: Int32, events: UInt32) throws(CaptureError) {
@@ -90,7 +101,10 @@ public final class CapturePace {
                 self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
                 return self.beginRound(.sweep, at: now)
             }
-            if self.isCollectDue, now >= self.nextCollect { return self.beginRound(.collect, at: now) }
+            let isExtraDue = self.isCollectDue || self.isLookDue
+            if isExtraDue, now >= self.nextCollect {
+                return self.beginRound(self.isLookDue ? .look : .collect, at: now)
+            }
             self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
             if self.isDrainDue && now >= self.nextDrain {
                 self.isDrainDue = false
@@ -98,21 +112,31 @@ public final class CapturePace {
                 return .drain
             }
             var next = self.nextSweep
-            if self.isCollectDue { next = min(next, self.nextCollect) }
+            if isExtraDue { next = min(next, self.nextCollect) }
             if self.isDrainDue { next = min(next, self.nextDrain) }
             let milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
             if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
             let descriptors = events.prefix(Int(count)).map(\.data.fd)
             if descriptors.contains(self.stopper.descriptor) { return .stop }
-            if descriptors.contains(where: { $0 == self.inbox?.filledDescriptor }) { self.isCollectDue = true }
-            if descriptors.contains(where: { $0 != self.inbox?.filledDescriptor }) { self.isDrainDue = true }
+            self.note(descriptors)
+        }
+    }
+
+    private func note(_ descriptors: [Int32]) {
+        for descriptor in descriptors {
+            switch descriptor {
+            case self.inbox?.filledDescriptor: self.isCollectDue = true
+            case self.demand?.descriptor: self.isLookDue = true
+            default: self.isDrainDue = true
+            }
         }
     }
 
     private func beginRound(_ step: Step, at now: UInt64) -> Step {
-        // Every round takes the reports that are there.
+        // Every round takes the reports that are there, and every request that came before it is answered from it.
         (self.roundBeganAt, self.isCollectDue) = (now, false)
+        if step != .collect { self.isLookDue = false }
         return step
     }
 
@@ -120,6 +144,21 @@ public final class CapturePace {
         guard let began = self.roundBeganAt.take() else { return }
         let duration = now - min(now, began)
         self.nextCollect = began + max(Self.restOfReports, 3 * min(duration, self.intervalNanoseconds) / 2)
+    }
+}
+
+/// Asks a ``CapturePace`` for a sweep soon, from any thread. Those who ask meanwhile share it.
+public final class SweepDemand: Sendable {
+    private let event: FileHandle
+
+    public init() throws(CaptureError) {
+        self.event = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
+    }
+
+    var descriptor: Int32 { self.event.descriptor }
+
+    public func ask() {
+        _ = eventfd_write(self.event.descriptor, 1)
     }
 }
 

@@ -28,4 +28,9 @@ public enum HostFacts {
     public static func tick() -> CaptureEvent {
         .tick(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
     }
+
+    /// The end of a round between two ticks.
+    public static func look() -> CaptureEvent {
+        .look(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
+    }
 }

@@ -59,7 +59,7 @@ package enum ControlAPI {
                     viewer: context.viewer
                 )
                 let format = try parameters.word("format", fallback: ExportFormat.json)
-                guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+                guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
                 return Response.document(
                     query.apply(to: snapshot).encoded(as: format, table: view.table),
                     mediaType: format.mediaType
@@ -87,7 +87,7 @@ package enum ControlAPI {
             let filter = try parameters.filter()
             let format = try parameters.word("format", fallback: ExchangeFormat.json)
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
             let report = ExchangeReport(snapshot.visible(to: context.viewer).filtered(by: filter))
             return switch format {
             case .json: Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
@@ -98,7 +98,7 @@ package enum ControlAPI {
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
             do throws(AuditError) {
                 let report = try AuditReport(of: subject, in: snapshot, for: context.viewer)
                 return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)

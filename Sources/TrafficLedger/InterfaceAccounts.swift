@@ -33,11 +33,15 @@ struct InterfaceAccounts {
     }
 
     mutating func absorb(_ usages: [InterfaceUsage]) {
+        let before = Dictionary(self.current.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         self.current = usages
         let present = Set(usages.compactMap(Key.init))
         self.audits = self.audits.filter { present.contains($0.key) }
         for index in usages.indices {
             let usage = usages[index]
+            // Until the next tick.
+            self.current[index].sentBytesPerSecond = before[usage.name]?.sentBytesPerSecond
+            self.current[index].receivedBytesPerSecond = before[usage.name]?.receivedBytesPerSecond
             guard self.seesPackets, let key = Key(usage) else { continue }
             let none = InterfacePackets(networkNamespace: key.networkNamespace, index: key.index)
             let seen = self.packets[key]?.packets ?? none
@@ -76,6 +80,8 @@ struct InterfaceAccounts {
     mutating func tick(seconds: Double) {
         for index in self.current.indices {
             let now = self.current[index]
+            self.current[index].sentBytesPerSecond = nil
+            self.current[index].receivedBytesPerSecond = nil
             // A counter that fell is a new interface of the same name: no rate until the next tick.
             guard seconds > 0, let before = self.atLastTick[now.name], before.sentBytes <= now.sentBytes,
                 before.receivedBytes <= now.receivedBytes

@@ -56,6 +56,8 @@ public struct Ledger: Sendable {
     private var totalMeter = RateMeter()
     private var destinations: DestinationTotals
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
+    /// Since that tick.
+    private var lastLook: (wall: Timestamp, boottime: UInt64)?
     private var closedSockets: ClosedSockets
     private var presumedClosed = PresumedClosedSockets()
     private var countersBackwards: UInt64 = 0
@@ -115,6 +117,8 @@ public struct Ledger: Sendable {
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
+        case .look(let wall, let boottime):
+            self.look(wall: wall, boottime: boottime)
         }
     }
 
@@ -241,14 +245,13 @@ public struct Ledger: Sendable {
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
-        for (serial, ends, destination) in self.destinations.settle() {
-            self.sockets[serial]?.settle(ends, at: destination)
-        }
+        self.settleDestinations()
         // A clock that did not move on gives no rate: the next tick covers both stretches.
-        if let last = self.lastTick, boottime == last.boottime { return }
+        if let last = self.lastTick?.boottime, boottime == last { return }
         // It does not go back: one of the two readings was wrong, and nobody knows how long this stretch was.
         let seconds = self.lastTick.map { boottime > $0.boottime ? Double(boottime - $0.boottime) / 1e9 : 0 } ?? 0
         self.lastTick = (wall, boottime)
+        self.lastLook = nil
         self.forgetClosedSockets(boottime: boottime)
         self.surveyOpenSockets()
         self.sockets.forEachInPlace { $0.tick(seconds: seconds) }
@@ -258,6 +261,22 @@ public struct Ledger: Sendable {
         self.reports.tick()
         self.inquiries.tick(boottime: boottime, processes: self.processes.values)
         self.foldExitedProcesses(boottime: boottime)
+    }
+
+    /// Everything of a moment between ticks but what takes two of them, or ages by them.
+    private mutating func look(wall: Timestamp, boottime: UInt64) {
+        self.settleDestinations()
+        // Whatever is said of it is of the last tick, or later.
+        guard let last = self.lastTick, boottime > last.boottime else { return }
+        self.lastLook = (wall, boottime)
+        self.surveyOpenSockets()
+        self.reports.summarize()
+    }
+
+    private mutating func settleDestinations() {
+        for (serial, ends, destination) in self.destinations.settle() {
+            self.sockets[serial]?.settle(ends, at: destination)
+        }
     }
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
@@ -334,14 +353,14 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Everything as of the last tick.
+    /// Everything as of the last tick or look; rates are of the tick.
     public func snapshot(
         countingSince: Timestamp,
         host: HostDescription,
         daemon: DaemonDescription,
         capture: CaptureStatus
     ) -> Snapshot {
-        let (wall, boottime) = self.lastTick ?? (countingSince, 0)
+        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
         let bootedAt = self.bootedAt
         var capture = capture
         capture.loss = self.loss

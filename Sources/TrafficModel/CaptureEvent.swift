@@ -29,6 +29,9 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case reports([ReceivedReport], dropped: UInt64)
     /// Ends a round of observations: rates are taken and what is old is folded away.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)
+    /// Ends a round between two ticks, for somebody who asked: rates stay those of the last tick, since over a few milliseconds they would be
+    /// noise.
+    case look(at: Timestamp, boottimeNanoseconds: UInt64)
 
     /// A census goes on by position, and passes over a socket when another one goes meanwhile. Not this often in a row.
     public static let censusesUntilGone = 3

@@ -1,5 +1,6 @@
 import Logging
 import TrafficCapture
+import TrafficControl
 import TrafficLedger
 import TrafficModel
 
@@ -11,7 +12,8 @@ final class Accountant {
     private let host = HostFacts.description()
     private let daemon: DaemonDescription
     private let logger: Logger
-    private let publish: (Snapshot) -> Void
+    private let doctor: Doctor
+    private let box: SnapshotBox
     private var ledger: Ledger
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
@@ -27,15 +29,17 @@ final class Accountant {
         ledger: Ledger,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
-        logger: Logger,
-        publish: @escaping (Snapshot) -> Void
+        doctor: Doctor,
+        box: SnapshotBox,
+        logger: Logger
     ) {
         self.source = source
         self.resolver = resolver
         self.inbox = inbox
         self.daemon = daemon
         self.logger = logger
-        self.publish = publish
+        self.doctor = doctor
+        self.box = box
         self.ledger = ledger
         self.recorder = recorder
     }
@@ -43,11 +47,12 @@ final class Accountant {
     /// Counts until `stopper` stops it. A last round of counting comes before the return.
     ///
     /// - Throws: ``CaptureError`` where nothing counts any more: no part of the capture could be read, several rounds in a row.
-    func run(interval: Duration, stopper: Stopper) throws(CaptureError) {
+    func run(interval: Duration, stopper: Stopper, demand: SweepDemand) throws(CaptureError) {
         let pace = try CapturePace(
             wakeDescriptor: self.source.wakeDescriptor,
             stopper: stopper,
             inbox: self.inbox,
+            demand: demand,
             interval: interval
         )
         var step = CapturePace.Step.sweep
@@ -57,6 +62,8 @@ final class Accountant {
                 try self.source.drain { self.absorb($0) }
             case .collect:
                 try self.collect()
+            case .look:
+                try self.sweep(at: HostFacts.look, isTick: false)
             case .sweep:
                 try self.sweep()
             case .stop:
@@ -67,13 +74,18 @@ final class Accountant {
         }
     }
 
-    private func sweep() throws(CaptureError) {
-        // Before the sweep: a snapshot holds every byte from before the time it bears.
-        let tick = HostFacts.tick()
+    /// - Parameter isTick: Of the interval; else for the sake of requests that wait.
+    private func sweep(
+        at time: () -> CaptureEvent = HostFacts.tick,
+        isTick: Bool = true
+    ) throws(CaptureError) {
+        // Before the sweep: a snapshot holds every byte from before the time it bears, and from before the requests that it answers.
+        let requests = self.box.beginSweep()
+        let end = time()
         try self.collect()
         // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
         self.refreshAddresses()
-        self.absorb(tick)
+        self.absorb(end)
         var status = self.source.status
         let unwatched = self.resolver.unwatched
         if unwatched > 0 {
@@ -81,14 +93,14 @@ final class Accountant {
                 "at present when \(unwatched) processes end, at once: no descriptors left to watch them"
             )
         }
-        self.publish(
-            self.ledger.snapshot(
-                countingSince: self.daemon.startedAt,
-                host: self.host,
-                daemon: self.daemon,
-                capture: status
-            )
+        let snapshot = self.ledger.snapshot(
+            countingSince: self.daemon.startedAt,
+            host: self.host,
+            daemon: self.daemon,
+            capture: status
         )
+        self.box.publish(checks: self.doctor.checks(loss: snapshot.capture.loss))
+        self.box.publish(snapshot, answering: requests, isTick: isTick)
     }
 
     /// A round of observations, and what was reported before it.

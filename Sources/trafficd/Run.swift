@@ -144,7 +144,8 @@ struct Run: AsyncParsableCommand {
 
         let doctor = Doctor(selection: selection)
         let cost = CostMeter(try selection.source.programMeter())
-        let box = SnapshotBox()
+        let demand = try SweepDemand()
+        let box = SnapshotBox { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
@@ -159,11 +160,10 @@ struct Run: AsyncParsableCommand {
             ),
             daemon: HostFacts.daemon(version: TrafficVersion.current),
             recorder: recorder,
+            doctor: doctor,
+            box: box,
             logger: logger
-        ) { snapshot in
-            box.publish(checks: doctor.checks(loss: snapshot.capture.loss))
-            box.publish(snapshot)
-        }
+        )
         // From here on the accountant belongs to its thread alone.
         let handover = Mutex<Accountant?>(accountant)
         let interval = Duration.seconds(self.interval)
@@ -175,7 +175,7 @@ struct Run: AsyncParsableCommand {
                 name: "accountant",
                 body: {
                     defer { box.finish() }
-                    try handover.withLock { $0.take() }?.run(interval: interval, stopper: stopper)
+                    try handover.withLock { $0.take() }?.run(interval: interval, stopper: stopper, demand: demand)
                 },
                 stop: { stopper.stop() }
             ),

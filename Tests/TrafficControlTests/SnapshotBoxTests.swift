@@ -50,4 +50,62 @@ struct SnapshotBoxTests {
         #expect(seen == 2)
         #expect(box.readers == 0)
     }
+
+    @Test("A request waits for a sweep that began after it, and not for one that was under way")
+    func fresh() async {
+        let (asked, ask) = AsyncStream.makeStream(of: Void.self)
+        // Longer than any test: only a sweep ends the wait.
+        let box = SnapshotBox(patience: .seconds(3600)) { ask.yield() }
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        let underWay = box.beginSweep()
+        async let answer = box.fresh()
+        for await _ in asked { break }
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2), answering: underWay)
+        #expect(box.waiting == 1)
+        let next = box.beginSweep()
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: next, isTick: false)
+        #expect(await answer?.takenBoottimeNanoseconds == 3)
+        #expect(box.waiting == 0)
+    }
+
+    @Test("Requests that wait share one sweep, and streams do not see it")
+    func shared() async {
+        let box = SnapshotBox(patience: .seconds(3600)) {}
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        var stream = box.updates().makeAsyncIterator()
+        #expect(await stream.next()?.takenBoottimeNanoseconds == 1)
+        let answers = await withTaskGroup(of: UInt64?.self) { group in
+            for _ in 0..<100 { group.addTask { await box.fresh()?.takenBoottimeNanoseconds } }
+            while box.waiting < 100 { await Task.yield() }
+            box.publish(
+                Fixture.snapshot(takenBoottimeNanoseconds: 2),
+                answering: box.beginSweep(),
+                isTick: false
+            )
+            return await group.reduce(into: [UInt64?]()) { $0.append($1) }
+        }
+        #expect(answers == [UInt64?](repeating: 2, count: 100))
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: box.beginSweep())
+        #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
+    }
+
+    @Test("Where no sweep comes the newest snapshot is the answer, and nothing goes on waiting")
+    func impatient() async {
+        let box = SnapshotBox(patience: .milliseconds(1)) {}
+        #expect(await box.fresh() == nil, "before the first there is nothing to wait with")
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        #expect(await box.fresh()?.takenBoottimeNanoseconds == 1)
+        #expect(box.waiting == 0)
+        let patient = SnapshotBox(patience: .seconds(3600)) {}
+        patient.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        let cancelled = Task { await patient.fresh() }
+        while patient.waiting == 0 { await Task.yield() }
+        cancelled.cancel()
+        #expect(await cancelled.value?.takenBoottimeNanoseconds == 1)
+        async let last = patient.fresh()
+        while patient.waiting == 0 { await Task.yield() }
+        patient.finish()
+        #expect(await last != nil)
+        #expect(await patient.fresh() != nil, "nothing more will come")
+    }
 }

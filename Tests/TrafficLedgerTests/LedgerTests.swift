@@ -65,6 +65,16 @@ struct LedgerFixture {
         for event in events { self.ledger.absorb(event) }
     }
 
+    mutating func look(afterMilliseconds step: UInt64) {
+        let milliseconds = Int64(1_700_000_000_000 + self.seconds * 1_000 + step)
+        self.ledger.absorb(
+            .look(
+                at: Timestamp(nanosecondsSinceEpoch: milliseconds * 1_000_000),
+                boottimeNanoseconds: self.seconds * 1_000_000_000 + step * 1_000_000
+            )
+        )
+    }
+
     mutating func tick(after step: Int64 = 1) {
         self.seconds = self.seconds.advanced(by: Int(step))
         self.ledger.absorb(
@@ -104,6 +114,46 @@ struct LedgerTests {
     typealias F = LedgerFixture
     let one = F.process(1)
     let two = F.process(2)
+
+    @Test("a look between ticks has the bytes of its moment and the rates of the tick, which look at no other moments")
+    func looks() throws {
+        var fixture = LedgerFixture()
+        let app = LedgerFixture.process(1)
+        func usage(_ bytes: UInt64) -> CaptureEvent { LedgerFixture.socket(7, [LedgerFixture.owner(app, sent: bytes)]) }
+        func interfaces(_ bytes: UInt64) -> CaptureEvent {
+            .interfaces([InterfaceUsage(name: "lo", sentBytes: bytes, receivedBytes: 0)])
+        }
+        fixture.absorb(usage(0), interfaces(0))
+        fixture.tick()
+        fixture.absorb(usage(1_000), interfaces(1_000))
+        fixture.tick()
+        let before = fixture.snapshot
+        fixture.absorb(usage(1_500), interfaces(1_500))
+        fixture.look(afterMilliseconds: 20)
+        let look = fixture.snapshot
+        #expect(look.takenBoottimeNanoseconds == before.takenBoottimeNanoseconds + 20_000_000)
+        #expect(look.takenAt > before.takenAt)
+        for rates in [look.totals.rates, look.processes?.first?.rates, look.sockets?.first?.rates] {
+            #expect(rates == PayloadRates(sent: 1_000, received: 0))
+        }
+        #expect(look.interfaces?.first?.sentBytesPerSecond == 1_000)
+        #expect(look.totals.bytes.payload.sent == 1_500 && look.interfaces?.first?.sentBytes == 1_500)
+        #expect(look.processes?.first?.bytes.payload.sent == 1_500 && look.processes?.first?.socketsOpen == 1)
+        // From tick to tick, over the look.
+        fixture.absorb(usage(3_000), interfaces(3_000))
+        fixture.tick()
+        let after = fixture.snapshot
+        #expect(after.takenBoottimeNanoseconds == before.takenBoottimeNanoseconds + 1_000_000_000)
+        for rates in [after.totals.rates, after.processes?.first?.rates, after.sockets?.first?.rates] {
+            #expect(rates == PayloadRates(sent: 2_000, received: 0))
+        }
+        #expect(after.interfaces?.first?.sentBytesPerSecond == 2_000)
+        // A socket that is new at a look has no rate yet.
+        fixture.absorb(LedgerFixture.socket(8, [LedgerFixture.owner(LedgerFixture.process(2), sent: 9)]))
+        fixture.look(afterMilliseconds: 20)
+        #expect(fixture.snapshot.processes?.last?.rates == PayloadRates())
+        #expect(fixture.snapshot.processes?.last?.bytes.payload.sent == 9)
+    }
 
     @Test("what a counter grew by is credited once to process, socket, scope and total")
     func credit() {

@@ -275,9 +275,11 @@ struct ReportAccounts {
     }
 
     /// Percentiles are taken once a tick, and what was waited for in vain is missing.
+    mutating func summarize() { self.endpoints.summarize() }
+
     mutating func tick() {
         self.ticks += 1
-        self.endpoints.summarize()
+        self.summarize()
         var missing: UInt64 = 0
         self.numbers.forEachInPlace { missing &+= $0.tick() }
         self.counters.missingDatagrams &+= missing
