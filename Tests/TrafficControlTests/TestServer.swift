@@ -69,19 +69,20 @@ struct TestServer: Sendable {
 
     func curl(_ path: String, options: [String] = [], as privileges: [String] = []) async throws -> Command.Result {
         try await Command.run(
-            privileges + ["curl", "-s", "--max-time", "10", "--unix-socket", self.endpoints.socketPath] + options
+            privileges + ["curl", "-s", "--max-time", "600", "--unix-socket", self.endpoints.socketPath] + options
                 + ["http://trafficd" + path]
         )
     }
 
     /// Of an answer that goes on, which curl is not let wait for.
-    func firstLine(of path: String, as privileges: [String] = []) async throws -> Command.Result {
+    func lines(of path: String, count: Int = 1, as privileges: [String] = []) async throws -> Command.Result {
         // SIGTERM is blocked here, as in the test process.
         let script = #"""
-            IFS= read -r line < <(exec curl -sN --max-time 60 --unix-socket "$0" "http://trafficd$1")
-            kill -KILL $! && printf %s "$line"
+            exec 3< <(exec curl -sN --max-time 600 --unix-socket "$0" "http://trafficd$1")
+            for ((left = $2; left > 0; left--)); do IFS= read -r line <&3 && printf '%s\n' "$line"; done
+            kill -KILL $!
             """#
-        return try await Command.run(privileges + ["bash", "-c", script, self.endpoints.socketPath, path])
+        return try await Command.run(privileges + ["bash", "-c", script, self.endpoints.socketPath, path, "\(count)"])
     }
 
     /// A client that sends a request and reads nothing.
@@ -113,9 +114,9 @@ struct TestServer: Sendable {
         return inodes.count { held.contains("socket:[\($0)]") }
     }
 
-    /// Waits for at most ten seconds.
+    /// Waits for at most ten minutes: how long is not what is tested.
     static func eventually(_ condition: () throws -> Bool) async throws -> Bool {
-        for _ in 0..<500 {
+        for _ in 0..<30_000 {
             if try condition() { return true }
             try await Task.sleep(for: .milliseconds(20))
         }
