@@ -288,9 +288,11 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		return 0;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
 	is_told = is_being_told(socket) || was_seen(socket);
-	if (!is_told && moved_nothing(socket))
-		return 0;
 	COUNT_LOSS(closed_sockets, 1);
+	if (!is_told && moved_nothing(socket)) {
+		COUNT_LOSS(closed_empty, 1);
+		return 0;
+	}
 	part = part_of(socket);
 	record = reserve_record(part);
 	if (record) {

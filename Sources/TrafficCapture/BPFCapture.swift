@@ -216,18 +216,18 @@ public final class BPFCapture: CaptureSource {
         self.telling.report_all = isCensus ? 1 : 0
         try self.tell()
         var serials: Set<UInt64> = []
-        var records = RecordSplitter()
         let sweep = Result { () throws(CaptureError) in
-            try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
-                records.split(piece) { record in
-                    self.decode(record) { event in
-                        if case .socket(let socket) = event {
-                            if isCensus { serials.insert(socket.serial) }
-                            self.frameSockets.sweep(socket)
-                        }
-                        emit(event)
+            for _ in 1...Self.mostWalks {
+                let ended = try self.endedSockets()
+                let bytes = try self.walkSockets { event in
+                    if case .socket(let socket) = event {
+                        if isCensus { serials.insert(socket.serial) }
+                        self.frameSockets.sweep(socket)
                     }
+                    emit(event)
                 }
+                if bytes < Self.wholeWalk { return }
+                if try self.endedSockets() == ended { return }
             }
         }
         if isCensus {
@@ -240,6 +240,32 @@ public final class BPFCapture: CaptureSource {
         self.censusesDue -= 1
         self.missedAtLastCensus = missed
         return serials
+    }
+
+    /// A walk goes on by position after each piece of output, and passes over a socket where another one ends meanwhile. So a walk that gave
+    /// more than a piece is taken again where sockets ended: it finds what the first one passed over, and what changed since. Where a
+    /// flood of ends goes on, the next sweep makes up for what is still missing.
+    private static let mostWalks = 4
+    /// Bytes. A piece is 32 KiB in the kernel (`BPF_ITER`'s seq_file), less what the next record would have taken.
+    private static let wholeWalk = 16 << 10
+
+    /// - Returns: Bytes of output.
+    private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
+        var bytes = 0
+        var records = RecordSplitter()
+        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
+            bytes += piece.byteCount
+            records.split(piece) { record in self.decode(record, emit) }
+        }
+        return bytes
+    }
+
+    private func kernelLoss() throws(CaptureError) -> [traffic_loss] {
+        try self.loss.perCPUValues(as: traffic_loss.self)
+    }
+
+    private func endedSockets() throws(CaptureError) -> UInt64 {
+        try self.kernelLoss().reduce(0) { $0 &+ $1.closed_sockets }
     }
 
     private func tell() throws(CaptureError) {
@@ -335,7 +361,7 @@ public final class BPFCapture: CaptureSource {
         var goneLost: UInt64 = 0
         var (begun, ended): (UInt64, UInt64) = (0, 0)
         var namesUntold: UInt64 = 0
-        for cpu in try self.loss.perCPUValues(as: traffic_loss.self) {
+        for cpu in try self.kernelLoss() {
             namesUntold +|= cpu.names_untold
             loss.missedRuns +|= cpu.returns_missed
             loss.ringFull +|= cpu.closed_deferred
@@ -344,7 +370,7 @@ public final class BPFCapture: CaptureSource {
             loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
             goneLost &+= cpu.gone_lost
             begun &+= cpu.closed_sockets
-            ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded
+            ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded &+ cpu.closed_empty
         }
         self.closing = begun &- ended
         // Of these nobody says that they closed: they are missing in a census.

@@ -54,6 +54,8 @@ struct Doctor: Sendable {
             )
         }
         let late = loss.ringFull > 0 ? "; \(loss.ringFull) records came late because the ring was full" : ""
-        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)")
+        let folded = loss.socketsFolded +| loss.callsFolded
+        let inRows = folded > 0 ? "; \(folded) sockets and calls are counted for their process or user alone" : ""
+        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)\(inRows)")
     }
 }

@@ -54,17 +54,19 @@ public final class Flood {
     /// - Parameters:
     ///   - kind: `trafficgen flood` lists them.
     ///   - seconds: At least so long, and until ``stop()``.
+    ///   - held: How many sockets each process of the kind `held` has open at a time.
     public init(
         _ kind: String,
         processes: Int = 2,
         seconds: Int,
+        held: Int = 15_000,
         programs: Programs,
         daemon: Daemon
     ) async throws {
         self.daemon = daemon
         self.before = Self.counted(in: try await daemon.snapshot())
         self.residentBefore = Self.resident(daemon.program.pid)
-        let arguments = ["flood", kind, String(seconds)]
+        let arguments = ["flood", kind, String(seconds), String(held)]
         self.programs = try (0..<processes).map { _ in try Program(programs.generator, arguments) }
         let (pid, socket, generator) = (daemon.program.pid, daemon.directories.controlSocket.path, programs.generator)
         self.watching = Self.watching(pid, generator, socket)

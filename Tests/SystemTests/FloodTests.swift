@@ -14,7 +14,8 @@ extension SystemTests {
         )
         func beside(_ kind: String) async throws {
             try await withDaemon(arguments: ["--keep-exited", "86400"]) { daemon in
-                let flood = try await Flood(kind, seconds: 2, programs: Machine.programs, daemon: daemon)
+                // A debug build takes a second for ten thousand records.
+                let flood = try await Flood(kind, seconds: 2, held: 1_500, programs: Machine.programs, daemon: daemon)
                 for scenario in ["tcp-requests", "udp"] {
                     let check = try await AccuracyCheck.run(
                         scenario,

@@ -1,5 +1,5 @@
 /*
- * `trafficgen flood KIND SECONDS`: an unprivileged user who uses up what he can, as fast as he can, for so many seconds and until
+ * `trafficgen flood KIND SECONDS [SOCKETS]`: an unprivileged user who uses up what he can, as fast as he can, for so many seconds and until
  * there is something on standard input. Prints what his own calls returned, as one JSON object.
  */
 #include "generator.h"
@@ -16,7 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534, HELD_SOCKETS = 15000 };
+enum { NOBODY = 65534, MOST_HELD = 15000 };
+
+static unsigned int held_limit = MOST_HELD;
 
 static struct {
 	unsigned long sockets, processes;
@@ -118,13 +120,13 @@ static void one_connection(void)
 	done.sockets += 2;
 }
 
-/* As many as a process may have, for so long that each is seen; then all end at once. */
+/* Many, for so long that each is seen; then all end at once. */
 static void held_sockets(void)
 {
-	static int held[HELD_SOCKETS];
+	static int held[MOST_HELD];
 	unsigned int count = 0;
 
-	while (count < HELD_SOCKETS && (held[count] = open_datagram_socket()) >= 0)
+	while (count < held_limit && (held[count] = open_datagram_socket()) >= 0)
 		send_byte(held[count++]);
 	usleep(500000);
 	while (count)
@@ -160,14 +162,16 @@ int flood(int argc, char **argv)
 	const struct kind *kind = NULL;
 	uint64_t end_ns;
 
-	for (unsigned int i = 0; argc == 3 && i < COUNT_OF(kinds); i++) {
+	for (unsigned int i = 0; argc >= 3 && i < COUNT_OF(kinds); i++) {
 		if (!strcmp(kinds[i].name, argv[1]))
 			kind = &kinds[i];
 	}
 	if (!kind) {
-		fprintf(stderr, "usage: trafficgen flood empty|byte|process|tcp|held SECONDS\n");
+		fprintf(stderr, "usage: trafficgen flood empty|byte|process|tcp|held SECONDS [SOCKETS]\n");
 		return 64;
 	}
+	if (argc > 3 && strtoul(argv[3], NULL, 10) < MOST_HELD)
+		held_limit = strtoul(argv[3], NULL, 10);
 	become_nobody();
 	open_sink();
 	end_ns = now_ns() + strtoul(argv[2], NULL, 10) * 1000000000ULL;

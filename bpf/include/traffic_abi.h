@@ -244,13 +244,14 @@ struct traffic_told {
 };
 
 /*
- * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_folded, and every byte that a hook saw is in
- * an owner, in a socket's unowned bytes, in a row, or here. Sockets that moved nothing and that user space never saw are in none.
+ * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_folded + closed_empty, and every byte that a hook saw
+ * is in an owner, in a socket's unowned bytes, in a row, or here.
  */
 struct traffic_loss {
 	__u64 closed_sockets;
 	__u64 closed_submitted;
 	__u64 closed_deferred; /* the ring had no room: waits in the `deferred` map for the next sweep, nothing lost */
+	__u64 closed_empty; /* moved nothing, and user space has not seen it: nothing to tell */
 	__u64 closed_folded; /* added to rows, nothing lost but the socket's own totals */
 	__u64 gone_lost; /* of those, sockets that user space has seen and for whose serial the `gone` queue had no room */
 	__u64 calls_folded; /* calls whose bytes a row has, because their socket or their process found no room */
