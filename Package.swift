@@ -202,7 +202,9 @@ let package = Package(
             name: "trafficfetch",
             dependencies: ["TrafficKit", "TrafficKitURLSession"],
             path: "Tests/trafficfetch",
-            swiftSettings: strict
+            swiftSettings: strict,
+            // Foundation's networking stands on libcurl, which `--static-swift-stdlib` leaves to the program to link.
+            linkerSettings: [.linkedLibrary("curl")]
         ),
         // Servers of ours and witnesses of others, for the tests of TrafficKit's integrations.
         .target(

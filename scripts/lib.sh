@@ -57,7 +57,7 @@ without_services() {
 }
 
 # What a build needs beside the toolchain.
-build_packages=(libbpf-dev libelf-dev libncurses-dev)
+build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev)
 
 need_swift() {
     command -v swift >/dev/null && return
@@ -76,7 +76,7 @@ build() {
 # How programs are built that are to be installed or measured: optimised, with Swift's libraries inside. They run where no
 # toolchain is, and keep resident only what they use of those libraries.
 # shellcheck disable=SC2034 # for the scripts that source this file
-release=(--configuration release --static-swift-stdlib)
+release=(-c release --static-swift-stdlib)
 
 # Where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
