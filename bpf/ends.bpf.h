@@ -3,9 +3,9 @@
  * What user space is told of a socket, and the socket's end.
  *
  * A closing socket leaves a record in the ring. Each user may fill a part of the ring between two drains, so that nobody's sockets
- * have to wait for another's. Where there is no room:
- * - a socket that user space has seen, or that more than two processes used, leaves its record in the map `deferred`;
- * - what any other moved is added to its processes' rows (rows.bpf.h). That takes no room that could run out.
+ * have to wait for another's. Where there is no room the record goes to the map `deferred`, of which each user may fill a part between two
+ * sweeps: while user space is busy elsewhere, as many sockets as it would list can still be told one by one. Beyond that, what the socket
+ * moved is added to its processes' rows (rows.bpf.h). That takes no room that could run out.
  * A socket that moved nothing and that nobody has seen leaves nothing.
  *
  * What user space has seen of a socket must not be added to a row, so each record that is written is noted in the socket (`seen`).
@@ -16,8 +16,11 @@
 #ifndef ENDS_BPF_H
 #define ENDS_BPF_H
 
-/* Parts of the ring, and of `deferred`: one user may fill one. */
-enum { PARTS_OF_USERS = 4, USERS_TOLD_APART = 1024 };
+/*
+ * Parts of the ring, and of `deferred`: one user may fill one. Of sockets that user space has not seen he may defer fewer: about as many as
+ * the daemon lists for a user.
+ */
+enum { PARTS_OF_USERS = 4, PARTS_OF_UNSEEN = 16, USERS_TOLD_APART = 1024 };
 
 /* How much of its part a user has filled. Users whose ids are equal modulo USERS_TOLD_APART have one part together. */
 struct user_part {
@@ -261,12 +264,13 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	return folded;
 }
 
-static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part)
+static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told)
 {
+	u32 limit = DEFERRED_LIMIT / (is_told ? PARTS_OF_USERS : PARTS_OF_UNSEEN);
 	u64 serial = socket->serial;
 
 	/* As many sockets of more than two processes as there can be have room in any case. */
-	if (!(socket->flags & TRAFFIC_SOCKET_SHARED) && (!part || part->deferred >= DEFERRED_LIMIT / PARTS_OF_USERS))
+	if (!(socket->flags & TRAFFIC_SOCKET_SHARED) && (!part || part->deferred >= limit))
 		return false;
 	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
 		return false;
@@ -301,7 +305,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if ((is_told || socket->flags & TRAFFIC_SOCKET_SHARED) && defer(socket, part))
+	if (defer(socket, part, is_told))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);

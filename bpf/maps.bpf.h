@@ -42,7 +42,7 @@ struct {
 	__uint(max_entries, 2 << 20);
 } closed SEC(".maps");
 
-/* Where a closed socket that user space has seen waits for the next sweep when the ring is full. */
+/* Where closed sockets wait for the next sweep when the ring has no room for them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);

@@ -39,7 +39,7 @@ struct LiveCaptureTests {
 
     @Test("with a full ring the bytes of closed sockets are their process's, and none is lost")
     func fullRing() throws {
-        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096)
+        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64)
         var ledger = Ledger()
         var cookies: Set<UInt64> = []
         for count in 1...200 {
