@@ -25,7 +25,7 @@ extension TopState {
         let loss = capture.loss
         let losses: [(String, UInt64, String)] = [
             ("ring full", loss.ringFull, "records came late, none lost"),
-            ("in rows", loss.socketsFolded +| loss.callsFolded, "sockets and calls are counted for their process alone"),
+            ("in rows", loss.socketsFolded +| loss.callsFolded, "sockets and calls count for their process alone"),
             ("map full", loss.mapFull, "records, owners or sockets found no room"),
             ("malformed", loss.recordsMalformed, "records could not be read"),
             ("reports", loss.reportsDropped +| loss.reportsRejected, "reports dropped or rejected"),
@@ -38,7 +38,8 @@ extension TopState {
             ("failed", loss.readsFailed, "times something could not be read, and was later"),
         ]
         for (label, count, meaning) in losses {
-            let role: Style.Role = count == 0 ? .dim : ["ring full", "in rows", "failed"].contains(label) ? .warning : .error
+            let isHarmless = ["ring full", "in rows", "failed"].contains(label)
+            let role: Style.Role = count == 0 ? .dim : isHarmless ? .warning : .error
             lines.append(PageLine(label: label, text: "\(TimeText.grouped(count)) \(meaning)", role: role))
         }
         lines += [.blank, .heading("Totals")]
