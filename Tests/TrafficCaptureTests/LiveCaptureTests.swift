@@ -105,9 +105,12 @@ struct LiveCaptureTests {
         try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
         let ends = try pair.cookies.map { try #require(seen[$0]) }
         #expect(ends.map(\.preexisting) == [true, true])
-        #expect(ends[0].owners.map(\.payload) == [PayloadBytes(sent: 321)])
-        #expect(ends[1].owners.map(\.payload) == [PayloadBytes(received: 321)])
-        #expect(ends[0].owners.first?.identity.pid == getpid())
+        // A test beside this one may just have forked: until its child runs its own program it holds these sockets too, and whoever
+        // holds a socket at the start is an owner of it.
+        let used = ends.map { $0.owners.filter { $0.payload != PayloadBytes() } }
+        #expect(used[0].map(\.payload) == [PayloadBytes(sent: 321)])
+        #expect(used[1].map(\.payload) == [PayloadBytes(received: 321)])
+        #expect(used.joined().allSatisfy { $0.identity.pid == getpid() })
     }
 
     @Test("unread bytes at the start are received after it")
