@@ -137,6 +137,23 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 	};
 }
 
+/*
+ * An owner's slot may have been claimed while the record was copied: its bytes are there, and not yet whose they are. Left out here, they
+ * come with the next record, or user space would have to pass over them and they would count as seen.
+ */
+static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
+{
+#pragma unroll
+	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
+		struct traffic_owner *owner = &record->owners[i];
+
+		if (owner->start_boottime_ns && (owner->tgid || owner->flags & TRAFFIC_OWNER_KERNEL_THREAD))
+			continue;
+		owner->start_boottime_ns = 0;
+		owner->sent_bytes = owner->received_bytes = 0;
+	}
+}
+
 /* Between begin_telling() and end_telling(). */
 static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record)
 {
@@ -172,6 +189,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 	if (record) {
 		__builtin_memcpy(record, socket, sizeof(*record));
 		record->stream_sent = 0; /* of the last sweep: the counters went on */
+		hide_unfinished_owners(record);
 		note_seen(socket, record);
 		bpf_ringbuf_submit(record, ring_flags());
 	}
@@ -264,13 +282,13 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	return folded;
 }
 
-static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told)
+/* `must`: whatever his limit is. */
+static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool must)
 {
 	u32 limit = DEFERRED_LIMIT / (is_told ? PARTS_OF_USERS : PARTS_OF_UNSEEN);
 	u64 serial = socket->serial;
 
-	/* As many sockets of more than two processes as there can be have room in any case. */
-	if (!(socket->flags & TRAFFIC_SOCKET_SHARED) && (!part || part->deferred >= limit))
+	if (!must && (!part || part->deferred >= limit))
 		return false;
 	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
 		return false;
@@ -286,12 +304,18 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	struct traffic_socket *record;
 	u64 serial = socket->serial;
 	struct user_part *part;
-	bool is_told;
+	bool is_told_now, is_told, must;
 
 	if (!serial || socket->closed_boottime_ns)
 		return 0;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
-	is_told = is_being_told(socket) || was_seen(socket);
+	is_told_now = is_being_told(socket);
+	is_told = is_told_now || was_seen(socket);
+	/*
+	 * What user space sees of it at this moment can't be subtracted from a row: there is one such socket to a processor. And as many sockets of
+	 * more than two processes as there can be have room in any case.
+	 */
+	must = is_told_now || socket->flags & TRAFFIC_SOCKET_SHARED;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);
@@ -305,7 +329,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, part, is_told))
+	if (defer(socket, part, is_told, must))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);

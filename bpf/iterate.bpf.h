@@ -63,6 +63,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + READ(tcp, bytes_sent) ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
+	hide_unfinished_owners(copy);
 	mark = activity(copy);
 	if ((mark != socket->swept_mark || told.report_all) && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
 		note_seen(socket, copy);
@@ -110,6 +111,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	if (tcp && (sk->sk_lock.owned || copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
+	hide_unfinished_owners(copy);
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
 	if (!socket->closed_boottime_ns && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
 		note_seen(socket, copy);
