@@ -194,6 +194,7 @@ public final class BPFCapture: CaptureSource {
                 self.telling.generation = generation
                 try self.tell()
             },
+            drain: { () throws(CaptureError) in try self.drain(emit) },
             emit
         )
         guard isClosing else { return }

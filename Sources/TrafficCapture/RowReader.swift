@@ -30,13 +30,16 @@ struct RowReader {
     ///   - folded: How many sockets and calls have been added to rows so far.
     ///   - isClosing: A program may be about to add to a row.
     ///   - raise: Tells the programs the new generation.
+    ///   - drain: Takes what the ring has. A record of an open socket may wait there that has closed since: it has to come before word of the end.
     mutating func take(
         folded: UInt64,
         isClosing: Bool,
         raise: (UInt32) throws(CaptureError) -> Void,
+        drain: () throws(CaptureError) -> Void,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
         let serials = self.gone.popAll(as: UInt64.self)
+        if !serials.isEmpty { try drain() }
         if self.isWaiting { try self.read(emit) }
         if folded > self.foldedBefore || isClosing {
             self.foldedBefore = folded
