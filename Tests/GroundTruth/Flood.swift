@@ -19,7 +19,7 @@ public final class Flood {
         public var truth: PayloadBytes
         /// By the daemon, in whatever rows.
         public var counted: PayloadBytes
-        /// The oldest snapshot that was handed out, in seconds.
+        /// How old a snapshot was at most, in seconds, when the last byte of it had come.
         public var oldestSnapshot: Double
         /// Bytes by which the daemon's resident memory was larger at most than before.
         public var residentGrowth: Int
@@ -80,10 +80,12 @@ public final class Flood {
         var worst = Worst()
         while !Task.isCancelled {
             let answer = try? await Program.run(generator, ["fetch", socket, "/v1/snapshot"])
+            // Before it is decoded: that takes longer than the answer did, and is no work of the daemon.
+            let answeredAt = self.boottime()
             if let answer, let snapshot = try? JSONDecoder().decode(Snapshot.self, from: answer.output) {
                 worst.oldestSnapshot = max(
                     worst.oldestSnapshot,
-                    self.boottime() - Double(snapshot.takenBoottimeNanoseconds) / 1e9
+                    answeredAt - Double(snapshot.takenBoottimeNanoseconds) / 1e9
                 )
             }
             worst.resident = max(worst.resident, self.resident(pid))
