@@ -87,8 +87,14 @@ extension SystemTests {
                 try await self.waitUntil(true, daemon)
                 // The clock runs from a moment after the switch.
                 try await Task.sleep(for: .milliseconds(200))
-                let sends = try await self.makeRequests(2000)
-                try #require(self.isMeasuring(daemon), "the machine is too slow for this test")
+                // As many as the machine makes in that time; those that are not done in it may count or not.
+                var sends: UInt64 = 0
+                while sends < 2_000 {
+                    let more = try await self.makeRequests(100)
+                    guard self.isMeasuring(daemon) else { break }
+                    sends += more
+                }
+                #expect(sends > 0)
                 let cost = try await self.cost(doctor)
                 #expect(!self.isMeasuring(daemon))
                 let after = try await self.runs(daemon)

@@ -134,7 +134,7 @@ struct LiveCaptureTests {
         let pair = try SocketPair()
         let capture = try BPFCapture(rung: self.rung)
         try pair.transfer(10)
-        usleep(100_000)  // the last acknowledgement
+        try pair.settle()
         let ours = pair.cookies
         let reported = { () throws -> Int in
             var count = 0

@@ -50,6 +50,16 @@ struct ReportInboxTests {
             return sent == bytes.count
         }
 
+        /// Waits until the inbox has read all that was sent from here.
+        func awaitReading() {
+            var unread: CInt = 1
+            for _ in 0..<3_000 where unread > 0 {
+                _ = ioctl(self.sender, UInt(TIOCOUTQ), &unread)
+                usleep(10_000)
+            }
+            usleep(300_000)  // read is not kept yet
+        }
+
         /// All that comes until `isEnough`, for ten seconds at most.
         func take(until isEnough: ([ReceivedReport], UInt64) -> Bool) -> (reports: [ReceivedReport], dropped: UInt64) {
             var (all, dropped) = ([ReceivedReport](), UInt64(0))
@@ -107,7 +117,7 @@ struct ReportInboxTests {
         var (reports, dropped) = ([ReceivedReport](), UInt64(0))
         // Nothing was taken before the last had come: what waits then is what there was room for.
         #expect(fixture.send(Array("last".utf8)))
-        usleep(300_000)
+        fixture.awaitReading()
         (reports, dropped) = fixture.inbox.take()
         // As many as a process has room for, to the last byte, and what is small after them.
         let room = ReportLimits.waitingBytes.process / (bytes.count + ReportLimits.overheadOfDatagram)
@@ -141,7 +151,7 @@ struct ReportInboxTests {
         let bytes = [UInt8](repeating: 1, count: 49_152)
         let size = bytes.count + ReportLimits.overheadOfDatagram
         for _ in 0..<100 { #expect(fixture.send(bytes)) }
-        usleep(300_000)
+        fixture.awaitReading()
         let (reports, dropped) = fixture.inbox.take()
         let others = Dictionary(grouping: reports.filter { $0.pid != getpid() }, by: \.pid)
         #expect(reports.count - others.values.reduce(0) { $0 + $1.count } == 100)

@@ -38,6 +38,15 @@ struct SocketPair: ~Copyable {
         try #require(received == count)
     }
 
+    /// Waits until all that the client sent is acknowledged: then neither socket sees another packet.
+    func settle() throws {
+        var unacknowledged: Int32 = 1
+        for _ in 0..<3_000 where unacknowledged > 0 {
+            try check("SIOCOUTQ") { ioctl(self.client.descriptor, UInt(TIOCOUTQ), &unacknowledged) }
+            usleep(10_000)
+        }
+    }
+
     var cookies: [UInt64] { [Self.cookie(self.client.descriptor), Self.cookie(self.server.descriptor)] }
 
     static func cookie(_ descriptor: Int32) -> UInt64 {
@@ -54,5 +63,16 @@ extension BPFCapture {
         var last: SocketObservation?
         try self.sweep { if case .socket(let socket) = $0, socket.cookie.rawValue == cookie { last = socket } }
         return last
+    }
+
+    /// Its final record. TCP ends a socket some time after close(2); this waits for it.
+    ///
+    /// - Returns: `nil` where none came within half a minute.
+    func lastWord(on cookie: UInt64) throws -> SocketObservation? {
+        for _ in 0..<3_000 {
+            if let last = try self.last(cookie), last.closedBoottimeNanoseconds != nil { return last }
+            usleep(10_000)
+        }
+        return nil
     }
 }

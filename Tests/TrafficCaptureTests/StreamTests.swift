@@ -1,8 +1,11 @@
 import Dispatch
 import Glibc
+import Synchronization
 import Testing
 import TrafficLedger
 import TrafficModel
+
+import class Foundation.Thread
 
 @testable import TrafficCapture
 
@@ -30,6 +33,22 @@ extension LiveCaptureTests {
             return read + Int(unread) + Int(unacknowledged)
         }
 
+        /// The same when both buffers are full and the writer's call sleeps.
+        static func takenAtRest(
+            by writer: borrowing FileHandle,
+            read: Int,
+            waitingAt reader: borrowing FileHandle
+        ) throws -> Int {
+            var taken = 0
+            for _ in 0..<600 {
+                let now = try self.taken(by: writer, read: read, waitingAt: reader)
+                if now > 0 && now == taken { break }
+                taken = now
+                usleep(50_000)
+            }
+            return taken
+        }
+
         @Test("a send that blocks is seen while it runs, and counted once when it returns")
         func pendingSend() async throws {
             let capture = try BPFCapture(rung: self.rung)
@@ -44,14 +63,7 @@ extension LiveCaptureTests {
             var buffer = [UInt8](repeating: 0, count: 5 << 20)
             let read = recv(pair.server.descriptor, &buffer, buffer.count, Int32(MSG_WAITALL))
             #expect(read == buffer.count)
-            // Until both buffers are full and the call sleeps.
-            var taken = 0
-            for _ in 0..<200 {
-                let now = try Self.taken(by: pair.client, read: read, waitingAt: pair.server)
-                if now == taken { break }
-                taken = now
-                usleep(50_000)
-            }
+            let taken = try Self.takenAtRest(by: pair.client, read: read, waitingAt: pair.server)
             let seen = try capture.last(pair.cookies[0])
             #expect(seen?.pendingSent == UInt64(taken))
             #expect(seen?.owners.map(\.payload.sent) == [0])
@@ -69,23 +81,32 @@ extension LiveCaptureTests {
         }
 
         @Test("a send that gave up half-way is counted when it returns, though nothing moves any more")
-        func sendTimeout() async throws {
+        func interruptedSend() async throws {
             let capture = try BPFCapture(rung: self.rung)
             let pair = try SocketPair()
             let client = pair.client.descriptor
-            var timeout = timeval(tv_sec: 1, tv_usec: 0)
-            let size = socklen_t(MemoryLayout<timeval>.size)
-            try check("setsockopt") { setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &timeout, size) }
             let count = 64 << 20
+            // Without SA_RESTART: the call returns what it has sent.
+            var action = sigaction()
+            action.__sigaction_handler.sa_handler = { _ in }
+            try check("sigaction") { sigaction(SIGUSR1, &action, nil) }
+            let sender = Mutex<pthread_t?>(nil)
             async let sent = withCheckedContinuation { continuation in
-                DispatchQueue.global().async {
+                Thread.detachNewThread {
+                    // It was made by one that lets nothing through.
+                    var signals = sigset_t()
+                    sigemptyset(&signals)
+                    sigaddset(&signals, SIGUSR1)
+                    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+                    sender.withLock { $0 = pthread_self() }
                     continuation.resume(returning: send(client, [UInt8](repeating: 1, count: count), count, 0))
                 }
             }
-            usleep(500_000)
+            let taken = try Self.takenAtRest(by: pair.client, read: 0, waitingAt: pair.server)
             let seen = try capture.last(pair.cookies[0])
+            pthread_kill(try #require(sender.withLock { $0 }), SIGUSR1)
             let result = await sent
-            #expect(result > 0 && result < count)
+            #expect(result == taken && result < count)
             #expect(seen?.pendingSent == UInt64(result))
             let final = try capture.last(pair.cookies[0])
             #expect(final?.pendingSent == 0)
@@ -118,9 +139,7 @@ extension LiveCaptureTests {
                 #expect(seen?.pendingSent == 0)
                 return cookie
             }()
-            usleep(100_000)
-            let final = try #require(try capture.last(cookie))
-            #expect(final.closedBoottimeNanoseconds != nil)
+            let final = try #require(try capture.lastWord(on: cookie))
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 10, received: 10)])
         }
 
@@ -134,9 +153,7 @@ extension LiveCaptureTests {
                 #expect(try capture.last(pair.cookies[0])?.pendingSent == 70_001)
                 return pair.cookies[0]
             }()
-            usleep(100_000)  // the last acknowledgement
-            let final = try #require(try capture.last(cookie))
-            #expect(final.closedBoottimeNanoseconds != nil)
+            let final = try #require(try capture.lastWord(on: cookie))
             #expect(final.pendingSent == 0)
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 70_001)])
             #expect(final.unowned == PayloadBytes())
@@ -155,9 +172,7 @@ extension LiveCaptureTests {
                 #expect(send(pair.client.descriptor, [UInt8](repeating: 1, count: unread), unread, 0) == unread)
                 return pair.cookies[1]
             }()
-            usleep(100_000)
-            let final = try #require(try capture.last(cookie))
-            #expect(final.closedBoottimeNanoseconds != nil)
+            let final = try #require(try capture.lastWord(on: cookie))
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
         }
 
@@ -209,9 +224,14 @@ extension LiveCaptureTests {
                 try pair.transfer(5)
                 return pair.cookies
             }()
-            usleep(100_000)
-            for _ in 1..<CaptureEvent.censusesUntilGone { _ = try sweep() }
-            let gone = try sweep().filter { cookies.contains($0.cookie.rawValue) }
+            let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
+            var gone: [SocketUsage] = []
+            // TCP ends them some time after close(2), and each has to be missing several times.
+            for _ in 0..<3_000 {
+                gone = ours(try sweep())
+                if gone.map(\.state) == [.closed, .closed] { break }
+                usleep(10_000)
+            }
             #expect(gone.map(\.state) == [.closed, .closed])
             #expect(gone.allSatisfy { $0.closedAt != nil })
             #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == (isSeenBefore ? 30 : 20))
