@@ -7,41 +7,6 @@ public import TrafficModel
 /// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
 /// to the process, the scope, the class and the total in one place, ``credit(_:of:)``, and nothing is ever subtracted.
 public struct Ledger: Sendable {
-    /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
-    public struct Retention: Sendable, Hashable {
-        public var exitedProcesses: Duration
-        public var exitedProcessLimit: Limit
-        public var closedSockets: Duration
-        public var closedSocketLimit: Limit
-        /// Of executables under ``Snapshot/exited``.
-        public var exitedGroupLimit: Limit
-
-        public init(
-            exitedProcesses: Duration = .seconds(300),
-            exitedProcessLimit: Limit = Limit(5_000, inAll: 10_000),
-            closedSockets: Duration = .seconds(5),
-            closedSocketLimit: Limit = Limit(4_096, inAll: 16_384),
-            exitedGroupLimit: Limit = Limit(500, inAll: 2_000)
-        ) {
-            self.exitedProcesses = exitedProcesses
-            self.exitedProcessLimit = exitedProcessLimit
-            self.closedSockets = closedSockets
-            self.closedSocketLimit = closedSocketLimit
-            self.exitedGroupLimit = exitedGroupLimit
-        }
-
-        /// How many there may be of one user's, and in all. Who has more loses his own detail, and no byte.
-        public struct Limit: Sendable, Hashable {
-            public var ofUser: Int
-            public var inAll: Int
-
-            public init(_ ofUser: Int, inAll: Int) {
-                self.ofUser = ofUser
-                self.inAll = inAll
-            }
-        }
-    }
-
     private let retention: Retention
     /// By serial.
     private var sockets: [UInt64: SocketAccount] = [:]
