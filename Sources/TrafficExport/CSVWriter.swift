@@ -109,6 +109,8 @@ extension CSVWriter: FieldSink {
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String) {
         self.cell(elements.map(label).joined(separator: " "))
     }
+
+    mutating func rows(_ key: some CodingKey, _ rows: [some Row]?) {}
 }
 
 /// Collects the column names of a row.
@@ -155,4 +157,6 @@ struct CSVHeader: FieldSink {
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String) {
         self.add(key)
     }
+
+    mutating func rows(_ key: some CodingKey, _ rows: [some Row]?) {}
 }

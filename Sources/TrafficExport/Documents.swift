@@ -43,7 +43,8 @@ extension Snapshot {
     }
 
     /// RFC 4180 with a header line and stable columns: `taken_at`, `host_name` and the fields of ``json()``, those of inner objects as
-    /// `local_address`. Lists share a cell, blanks between; owners of a socket are given by their pids.
+    /// `local_address`. Lists share a cell, blanks between; owners of a socket are given by their pids. A process's own APIs are in JSON
+    /// alone.
     ///
     /// A text that a spreadsheet would take for a formula gets a leading apostrophe.
     public func csv(_ table: Table) -> [UInt8] {

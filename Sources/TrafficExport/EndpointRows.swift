@@ -95,6 +95,20 @@ extension EndpointUsage: Row {
     }
 }
 
+extension ProcessEndpoint: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.word(CodingKeys.role, self.role)
+        sink.text(CodingKeys.host, self.host)
+        sink.text(CodingKeys.route, self.route)
+        sink.number(CodingKeys.requests, self.requests)
+        sink.number(CodingKeys.responses, self.responses)
+        sink.number(CodingKeys.failures, self.failures)
+        sink.number(CodingKeys.sent, self.sent)
+        sink.number(CodingKeys.received, self.received)
+        sink.word(CodingKeys.quality, self.quality)
+    }
+}
+
 extension ExchangeUsage: Row {
     func write(to sink: inout some FieldSink) {
         self.process.write(to: &sink)

@@ -33,6 +33,8 @@ protocol FieldSink {
     )
     /// Objects inside. One cell in CSV: each element's `label`, with blanks between.
     mutating func list<Element: Row>(_ key: some CodingKey, _ elements: [Element], label: (Element) -> String)
+    /// Objects inside, absent where they are unknown. In JSON alone: no cell takes a table.
+    mutating func rows(_ key: some CodingKey, _ rows: [some Row]?)
 }
 
 /// A value that is a row of fields.

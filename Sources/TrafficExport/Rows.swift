@@ -70,6 +70,7 @@ extension ProcessUsage: Row {
         sink.number(CodingKeys.unattributed, self.unattributed)
         // Last, as the newest column of CSV.
         self.identity.writeName(to: &sink)
+        sink.rows(CodingKeys.endpoints, self.endpoints)
     }
 }
 

@@ -66,6 +66,9 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
     public var rates: PayloadRates
     /// Of the payload, both ways, what the process's own reports say the purpose of.
     public var explained: UInt64
+    /// The APIs that the process itself reported, of a process that runs; they add up to all that it reported. `nil` of one that exited:
+    /// what it reported is in ``Snapshot/endpoints``, with that of the other processes of its service.
+    public var endpoints: [ProcessEndpoint]?
 
     public init(
         identity: ProcessIdentity,
@@ -75,7 +78,8 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         socketsOpen: Int = 0,
         bytes: ByteCounts = ByteCounts(),
         rates: PayloadRates = PayloadRates(),
-        explained: UInt64 = 0
+        explained: UInt64 = 0,
+        endpoints: [ProcessEndpoint]? = nil
     ) {
         self.identity = identity
         self.details = details
@@ -85,6 +89,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.bytes = bytes
         self.rates = rates
         self.explained = explained
+        self.endpoints = endpoints
     }
 
     /// The rest of the payload.
@@ -97,6 +102,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         case rates
         case explained = "explained_bytes"
         case unattributed = "unattributed_bytes"
+        case endpoints
     }
 
     public init(from decoder: any Decoder) throws {
@@ -109,6 +115,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.bytes = try ByteCounts(from: decoder)
         self.rates = try container.decode(PayloadRates.self, forKey: .rates)
         self.explained = try container.decode(UInt64.self, forKey: .explained)
+        self.endpoints = try container.decodeIfPresent([ProcessEndpoint].self, forKey: .endpoints)
     }
 }
 

@@ -40,6 +40,7 @@ struct JSONTests {
         process.details = ProcessDetails(name: "x", uid: 0)
         process.exitedAt = nil
         process.bytes = ByteCounts()
+        process.endpoints = nil
         snapshot.processes = [process]
         let document = try #require(try JSONSerialization.jsonObject(with: Data(snapshot.json())) as? [String: Any])
         let row = try #require((document["processes"] as? [[String: Any]])?.first)
@@ -50,6 +51,42 @@ struct JSONTests {
             ]
         )
         #expect(document["schema_version"] as? Int == 1)
+    }
+
+    @Test("A process's own APIs are in JSON, also those of one that reported none; CSV has no place for them")
+    func ownEndpoints() throws {
+        var random = RandomSnapshot(seed: 3)
+        var snapshot = random.snapshot()
+        let endpoint = ProcessEndpoint(
+            role: .server,
+            host: "h",
+            route: "/orders/{id}",
+            requests: 3,
+            responses: 2,
+            failures: 1,
+            sent: 900,
+            received: 70,
+            quality: .inferred
+        )
+        snapshot.processes = [[endpoint], [], nil].map { endpoints in
+            var process = random.process()
+            process.endpoints = endpoints
+            return process
+        }
+        for json in [snapshot.json(), Array(snapshot.ndjson().split(separator: 10)[0])] {
+            let text = String(decoding: json, as: UTF8.self)
+            #expect(
+                text.contains(
+                    #"""
+                    "endpoints":[{"role":"server","host":"h","route":"/orders/{id}","requests":3,"responses":2,"failures":1,\#
+                    "sent_message_bytes":900,"received_message_bytes":70,"quality":"inferred"}]
+                    """#
+                )
+            )
+        }
+        let read = try JSONDecoder().decode(Snapshot.self, from: Data(snapshot.json()))
+        #expect(read.processes?.map(\.endpoints) == [[endpoint], [], nil])
+        #expect(!String(decoding: snapshot.csv(.processes), as: UTF8.self).contains("/orders/{id}"))
     }
 
     @Test("Rates that JSON has no number for stay finite", arguments: [Double.nan, .infinity, -.infinity])

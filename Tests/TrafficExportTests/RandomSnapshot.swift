@@ -95,7 +95,22 @@ struct RandomSnapshot {
             socketsOpen: self.pick([0, 7]),
             bytes: self.bytes(),
             rates: self.rates(),
-            explained: self.count()
+            explained: self.count(),
+            endpoints: self.maybe { $0.list { $0.processEndpoint() } }
+        )
+    }
+
+    private mutating func processEndpoint() -> ProcessEndpoint {
+        ProcessEndpoint(
+            role: self.pick(EndpointRole.allCases),
+            host: self.text(),
+            route: self.text(),
+            requests: self.count(),
+            responses: self.count(),
+            failures: self.count(),
+            sent: self.count(),
+            received: self.count(),
+            quality: self.pick(JoinQuality.allCases)
         )
     }
 
