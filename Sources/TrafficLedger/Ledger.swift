@@ -68,6 +68,7 @@ public struct Ledger: Sendable {
             self.inquiries.doubtNames()
         case .exited(let process, let time):
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
+            self.reports.end(process: process)
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
         case .packets(let packets):
@@ -340,7 +341,11 @@ public struct Ledger: Sendable {
             host: host,
             daemon: daemon,
             capture: capture,
-            processes: self.processes.values.map(\.usage).sorted { $0.identity.pid < $1.identity.pid },
+            processes: self.processes.values.map { process in
+                var usage = process.usage
+                if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
+                return usage
+            }.sorted { $0.identity.pid < $1.identity.pid },
             exited: self.exited.usages,
             // The keys are sorted because moving whole rows about costs more.
             sockets: self.sockets.keys.sorted().compactMap {

@@ -34,6 +34,10 @@ package enum ReportLimits {
         package init() {}
     }
 
+    /// Rows of a process's own, as long as it runs. Beyond: they add up in its row `_other`, one in each role. A process that has that one gets
+    /// no further rows: each would lack what has been added up already.
+    package static let ownRows = Allowance(process: 1_000, user: 4_000, all: 20_000)
+
     /// Durations that a row keeps one by one, before it makes a histogram of them: of a few datagrams no row becomes large.
     package static let durationsAsTheyAre = 32
 

@@ -33,7 +33,7 @@ struct ReportLimitsTests {
     func shares() {
         for allowance in [
             ReportLimits.waitingBytes, ReportLimits.waitingRecords, ReportLimits.openExchanges,
-            ReportLimits.endedExchanges, ReportLimits.claimedRanges,
+            ReportLimits.endedExchanges, ReportLimits.claimedRanges, ReportLimits.ownRows,
         ] {
             #expect(allowance.process <= allowance.user && 2 * allowance.user < allowance.all)
         }

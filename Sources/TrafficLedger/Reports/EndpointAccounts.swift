@@ -84,6 +84,10 @@ struct EndpointAccounts {
         return Row(index: index, isShared: isFull || group.isShared)
     }
 
+    func name(of index: Int) -> EndpointName {
+        EndpointName(self.accounts[index].usage.role, self.accounts[index].usage.subject)
+    }
+
     /// The one place where messages and outcomes become part of a row's totals.
     mutating func change(_ row: Row, _ change: (inout EndpointAccount) -> Void) {
         change(&self.accounts[row.index])

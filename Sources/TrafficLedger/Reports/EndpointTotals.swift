@@ -1,16 +1,18 @@
 import TrafficModel
 import TrafficReport
 
-/// The same exchanges three times: by route, by host, and by what the responses are. Whichever is added up, it comes to the same.
+/// The same exchanges three times: by route, by host, and by what the responses are. Whichever is added up, it comes to the same. And of
+/// those by route, what is each process's own.
 struct EndpointTotals {
-    /// A service in each of them.
+    /// A service in each of them, and whose records they are where that process runs.
     struct Group {
         fileprivate var route: EndpointAccounts.Group
         fileprivate var host: EndpointAccounts.Group
         fileprivate var content: EndpointAccounts.Group
+        fileprivate var owner: OwnEndpoints.Owner?
     }
 
-    /// Whose records they are, in the words of the reports.
+    /// What records are about, in the words of the reports.
     struct Place {
         fileprivate let role: Report.Role
         fileprivate let name: Report.Name
@@ -20,14 +22,21 @@ struct EndpointTotals {
         }
     }
 
+    private struct Rows {
+        var route: EndpointAccounts.Row
+        var host: EndpointAccounts.Row
+        var own: OwnEndpoints.Place?
+    }
+
     /// Where the last record went: the next one is of the same exchange, as a rule.
     private struct Last {
         var group: Int
+        var owner: OwnEndpoints.Owner?
         var place: Place
-        var rows: (route: EndpointAccounts.Row, host: EndpointAccounts.Row)
+        var rows: Rows
 
         func isOf(_ group: Group, _ place: Place) -> Bool {
-            self.group == group.route.index && self.place.role == place.role
+            self.group == group.route.index && self.owner == group.owner && self.place.role == place.role
                 && self.place.name.isIdentical(to: place.name)
         }
     }
@@ -38,20 +47,32 @@ struct EndpointTotals {
     private var routes = EndpointAccounts()
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
+    private var own = OwnEndpoints()
     // To look a name up is most of the work of a record: once is enough.
     /// By the row of the route.
     private var hostRows: [EndpointAccounts.Row?] = []
     /// By group, role and class.
     private var contentRows: [EndpointAccounts.Row?] = []
 
-    mutating func group(_ group: ProcessGroup) -> Group {
-        Group(route: self.routes.group(group), host: self.hosts.group(group), content: self.contents.group(group))
+    /// - Parameter owner: `nil`: the process has ended.
+    mutating func group(_ group: ProcessGroup, of owner: OwnEndpoints.Owner? = nil) -> Group {
+        Group(
+            route: self.routes.group(group),
+            host: self.hosts.group(group),
+            content: self.contents.group(group),
+            owner: owner
+        )
+    }
+
+    /// Nothing is its own any more.
+    mutating func end(_ process: ProcessIdentity) {
+        if self.own.end(process) { self.last = nil }
     }
 
     /// - Parameter content: Where the message belongs, by its exchange's response.
     mutating func add(_ message: MessageShare, _ group: Group, _ place: Place, _ content: ContentPlace) {
         self.settle(content)
-        self.change(group, place, content.contentClass) { $0.add(message) }
+        self.change(group, place, content.contentClass, { $0.add(message) }, own: { $0.add(message) })
     }
 
     /// - Parameter bytes: Of the exchange's messages.
@@ -63,31 +84,34 @@ struct EndpointTotals {
         _ content: ContentPlace
     ) {
         self.settle(content)
-        self.change(group, place, content.contentClass) { $0.add(outcome, bytes: bytes) }
+        self.change(group, place, content.contentClass, { $0.add(outcome, bytes: bytes) }, own: { $0.add(outcome) })
     }
 
     private mutating func change(
         _ group: Group,
         _ place: Place,
         _ contentClass: ContentClass,
-        _ change: (inout EndpointAccount) -> Void
+        _ change: (inout EndpointAccount) -> Void,
+        own: (inout OwnEndpoints.Part) -> Void
     ) {
         let rows = self.rows(of: place, in: group)
         if rows.route.isShared { self.inOther += 1 }
         self.routes.change(rows.route, change)
         self.hosts.change(rows.host, change)
         self.contents.change(self.contentRow(of: contentClass, EndpointRole(place.role), in: group.content), change)
+        if let place = rows.own { self.own.change(place, own) }
     }
 
-    private mutating func rows(
-        of place: Place,
-        in group: Group
-    ) -> (route: EndpointAccounts.Row, host: EndpointAccounts.Row) {
+    private mutating func rows(of place: Place, in group: Group) -> Rows {
         if let last, last.isOf(group, place) { return last.rows }
         let name = EndpointName(place.role, place.name)
         let route = self.routes.row(of: name, in: group.route)
-        let rows = (route, self.hostRow(of: name, route, in: group.host))
-        self.last = Last(group: group.route.index, place: place, rows: rows)
+        let rows = Rows(
+            route: route,
+            host: self.hostRow(of: name, route, in: group.host),
+            own: group.owner.map { self.own.place(of: route.index, name.role, for: $0) }
+        )
+        self.last = Last(group: group.route.index, owner: group.owner, place: place, rows: rows)
         return rows
     }
 
@@ -130,6 +154,24 @@ struct EndpointTotals {
     }
 
     var byRoute: [EndpointUsage] { self.routes.usages }
+
+    /// A process that has executed another program was of two services: what has the same name comes together.
+    func own(of process: ProcessIdentity) -> [ProcessEndpoint] {
+        var usages: [EndpointName: ProcessEndpoint] = [:]
+        for part in self.own.parts(of: process) {
+            let name = self.name(of: part.whole)
+            guard case .route(let host, let route) = name.subject else { continue }
+            part.add(to: &usages[name, default: ProcessEndpoint(role: name.role, host: host, route: route)])
+        }
+        return usages.values.sorted { ($0.role.rawValue, $0.host, $0.route) < ($1.role.rawValue, $1.host, $1.route) }
+    }
+
+    private func name(of whole: OwnEndpoints.Whole) -> EndpointName {
+        switch whole {
+        case .row(let index): self.routes.name(of: index)
+        case .rest(let role): EndpointName(role, .route(host: EndpointUsage.other, route: EndpointUsage.other))
+        }
+    }
 
     var otherwise: [EndpointGrouping: [EndpointUsage]] {
         [.host: self.hosts.usages, .type: self.contents.usages.filter { !$0.isEmpty }]

@@ -74,7 +74,10 @@ struct ReportAccounts {
             user: process.details.uid,
             name: process.details.name,
             isResolved: process.isResolved,
-            group: self.endpoints.group(ProcessGroup(process.details))
+            group: self.endpoints.group(
+                ProcessGroup(process.details),
+                of: process.exitedAt == nil ? .init(process: identity, user: process.details.uid) : nil
+            )
         )
     }
 
@@ -116,7 +119,11 @@ struct ReportAccounts {
         self.ranges.add(-claims.rangeCount, of: claims.holder, claims.user)
     }
 
+    /// A process that exited has no APIs of its own any more. What it reported before is still to come, perhaps.
+    mutating func end(process: ProcessIdentity) { self.endpoints.end(process) }
+
     mutating func forget(process: ProcessIdentity) {
+        self.end(process: process)
         self.droppedBySender[process] = nil
         self.exchanges.forget(process: process)
         if var numbers = self.numbers.removeValue(forKey: process) {
@@ -292,6 +299,8 @@ struct ReportAccounts {
     func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
 
     var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
+
+    func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }
 
     var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }
 

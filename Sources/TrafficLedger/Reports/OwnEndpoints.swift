@@ -1,0 +1,115 @@
+import TrafficModel
+import TrafficReport
+
+/// What of the rows by route is each process's own, as long as it runs, within bounds for each process and user
+/// (``ReportLimits/ownRows``).
+///
+/// The parts of a process add up to all that it reported: what it may have no rows for is a part, too, one in each role.
+struct OwnEndpoints {
+    /// A process that runs.
+    struct Owner: Hashable {
+        var process: ProcessIdentity
+        var user: UInt32
+    }
+
+    /// Where a part is. Holds until a process ends.
+    struct Place {
+        fileprivate let index: Int
+    }
+
+    /// What a part is of.
+    enum Whole: Hashable {
+        /// Where the row is among those by route.
+        case row(Int)
+        case rest(EndpointRole)
+    }
+
+    struct Part {
+        let whole: Whole
+        private let role: EndpointRole
+        private var requests: UInt64 = 0
+        private var responses: UInt64 = 0
+        private var failures: UInt64 = 0
+        private var sent: UInt64 = 0
+        private var received: UInt64 = 0
+        private var quality = JoinQuality.exact
+
+        fileprivate init(of whole: Whole, _ role: EndpointRole) {
+            (self.whole, self.role) = (whole, role)
+        }
+
+        mutating func add(_ message: MessageShare) {
+            if message.isRequest { self.requests += 1 } else { self.responses += 1 }
+            if message.isRequest == (self.role == .client) {
+                self.sent &+= message.bytes.message
+            } else {
+                self.received &+= message.bytes.message
+            }
+            self.quality = max(self.quality, message.quality)
+        }
+
+        mutating func add(_ outcome: Report.Outcome) {
+            if ExchangeOutcome(outcome.ending).isFailure { self.failures += 1 }
+        }
+
+        func add(to usage: inout ProcessEndpoint) {
+            usage.requests += self.requests
+            usage.responses += self.responses
+            usage.failures += self.failures
+            usage.sent &+= self.sent
+            usage.received &+= self.received
+            usage.quality = max(usage.quality, self.quality)
+        }
+    }
+
+    private struct Process {
+        let user: UInt32
+        var places: [Whole: Place] = [:]
+    }
+
+    private var processes: [ProcessIdentity: Process] = [:]
+    private var parts: [Part] = []
+    /// Those of processes that have ended, for the next ones.
+    private var free: [Place] = []
+    private var budget: Budget<ProcessIdentity>
+
+    init(limit: Allowance = ReportLimits.ownRows) {
+        self.budget = Budget(limit)
+    }
+
+    /// The part of a row, a new one where there is none.
+    mutating func place(of row: Int, _ role: EndpointRole, for owner: Owner) -> Place {
+        if let place = self.place(of: .row(row), of: owner.process) { return place }
+        // Of a process that has a rest what is new is in that: a row of its own would lack what has been added up already.
+        if let place = self.place(of: .rest(role), of: owner.process) { return place }
+        let hasRoom = self.budget.take(of: owner.process, owner.user)
+        return self.add(Part(of: hasRoom ? .row(row) : .rest(role), role), of: owner)
+    }
+
+    private func place(of whole: Whole, of process: ProcessIdentity) -> Place? {
+        self.processes[process]?.places[whole]
+    }
+
+    private mutating func add(_ part: Part, of owner: Owner) -> Place {
+        let place = self.free.popLast() ?? Place(index: self.parts.count)
+        if place.index == self.parts.count { self.parts.append(part) } else { self.parts[place.index] = part }
+        self.processes[owner.process, default: Process(user: owner.user)].places[part.whole] = place
+        return place
+    }
+
+    mutating func change(_ place: Place, _ change: (inout Part) -> Void) {
+        change(&self.parts[place.index])
+    }
+
+    /// - Returns: Whether it had any part: no ``Place`` from before holds any more.
+    mutating func end(_ process: ProcessIdentity) -> Bool {
+        guard let gone = self.processes.removeValue(forKey: process) else { return false }
+        self.free += gone.places.values
+        self.budget.add(-self.budget.held(by: process), of: process, gone.user)
+        return true
+    }
+
+    func parts(of process: ProcessIdentity) -> [Part] {
+        self.processes[process]?.places.values.map { self.parts[$0.index] } ?? []
+    }
+}
