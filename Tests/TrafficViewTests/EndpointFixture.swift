@@ -39,6 +39,14 @@ extension Fixture {
             Self.endpoint(group, .client, "日本.example", "/\u{1b}[31m", requests: 1, sent: 100, quality: .inferred),
             Self.endpoint(ProcessGroup(name: "other"), .client, "not.shown", "/", requests: 1, sent: 1),
         ]
+        // Another process of the executable has the rest of the orders, and all of the images.
+        snapshot.processes?[index].endpoints = [
+            Self.own(.server, "shop.example", "/orders/{id}", requests: 345, sent: 1_000_000),
+            Self.own(.server, "shop.example", "/login", requests: 40, failures: 12, sent: 50_000),
+            Self.own(.client, "api.payments.example", "/v2/charges/{id}/captures", requests: 9, sent: 9_000),
+            Self.own(.client, "日本.example", "/\u{1b}[31m", requests: 1, sent: 100, quality: .inferred),
+            Self.own(.client, EndpointUsage.other, EndpointUsage.other, requests: 2, sent: 20),
+        ]
         snapshot.groupedEndpoints = [
             .host: [
                 Self.endpoint(group, .server, .host("shop.example"), requests: 12_462, failures: 12, sent: 940_050_000),
@@ -72,6 +80,28 @@ extension Fixture {
             failures: failures,
             sent: sent,
             p90: p90,
+            quality: quality
+        )
+    }
+
+    static func own(
+        _ role: EndpointRole,
+        _ host: String,
+        _ route: String,
+        requests: UInt64,
+        failures: UInt64 = 0,
+        sent: UInt64,
+        quality: JoinQuality = .exact
+    ) -> ProcessEndpoint {
+        ProcessEndpoint(
+            role: role,
+            host: host,
+            route: route,
+            requests: requests,
+            responses: requests,
+            failures: failures,
+            sent: sent,
+            received: requests * 120,
             quality: quality
         )
     }

@@ -28,52 +28,16 @@ extension TopState {
         case .socket(let index, _):
             guard let socket = snapshot.sockets?[index] else { return [] }
             return self.lines(of: socket, snapshot)
-        case .endpoint(let index):
-            guard let endpoints = snapshot.endpoints, endpoints.indices.contains(index) else { return [] }
-            return self.lines(of: endpoints[index])
-        case .pending, .none:
+        case .endpoint(let endpoint):
+            return self.lines(of: endpoint, row.id, snapshot)
+        case .pending, .none, .ofExecutable:
             return []
         case .rest(_, let kind):
             return [PageLine(label: nil, text: "Enter shows the other \(kind.rawValue)", role: .dim)]
         }
     }
 
-    private func lines(of endpoint: EndpointUsage) -> [PageLine] {
-        var lines = [
-            PageLine(
-                label: endpoint.role.rawValue,
-                text: self.clean(endpoint.name),
-                role: .title
-            )
-        ]
-        for (label, bytes) in [("sent", endpoint.sent), ("received", endpoint.received)] {
-            let parts = [
-                ("line", bytes.line), ("header", bytes.header), ("body", bytes.body), ("framing", bytes.framing),
-                ("TLS", bytes.tls),
-            ]
-            let text = parts.filter { $0.1 > 0 }.map { "\($0.0) \(self.units.amount($0.1))" }.joined(separator: ", ")
-            lines += self.wrapped(label, text.isEmpty ? "nothing" : text)
-        }
-        lines.append(
-            PageLine(label: "exchanges", text: "\(endpoint.requests) requests, \(endpoint.responses) responses")
-        )
-        let outcomes = endpoint.outcomes.map { "\($0.key.rawValue) \($0.value)" }.sorted().joined(separator: ", ")
-        if !outcomes.isEmpty { lines += self.wrapped("outcomes", outcomes) }
-        if let duration = endpoint.duration {
-            let times = [("p50", duration.p50), ("p90", duration.p90), ("p99", duration.p99), ("max", duration.max)]
-            lines += self.wrapped(
-                "time",
-                times.map { "\($0.0) \(TimeText.roundTrip(microseconds: $0.1))" }.joined(separator: ", ")
-            )
-        }
-        if endpoint.waste.total > 0 {
-            lines.append(PageLine(label: "wasted", text: self.units.amount(endpoint.waste.total)))
-        }
-        lines.append(PageLine(label: "quality", text: endpoint.quality.rawValue))
-        return lines
-    }
-
-    private func clean(_ text: String) -> String { self.typeface.printable(text, limit: 4000) }
+    func clean(_ text: String) -> String { self.typeface.printable(text, limit: 4000) }
 
     private func lines(of process: ProcessUsage, _ snapshot: Snapshot) -> [PageLine] {
         let details = process.details
@@ -183,7 +147,7 @@ extension TopState {
     }
 
     /// `1.23 MB (1,234,567)`: to read, and to compare.
-    private func exact(_ bytes: UInt64) -> String {
+    func exact(_ bytes: UInt64) -> String {
         bytes < 1000 ? self.units.text(bytes) : "\(self.units.text(bytes)) (\(TimeText.grouped(bytes)) B)"
     }
 

@@ -37,9 +37,11 @@ extension TopState {
         case .socket(let index, let owner):
             guard let sockets = snapshot.sockets, sockets.indices.contains(index) else { break }
             self.add(sockets[index], of: owner, row, snapshot, layout, to: &line)
-        case .endpoint(let index):
-            guard let endpoints = snapshot.endpoints, endpoints.indices.contains(index) else { break }
-            self.add(endpoints[index], row, snapshot, layout, to: &line)
+        case .endpoint(let endpoint):
+            self.add(endpoint, row, snapshot, layout, to: &line)
+        case .ofExecutable(let hasExited):
+            let reason = hasExited ? " exited: " : " "
+            line.add(self.branch(row) + reason + "APIs of all processes of its executable", .dim)
         case .rest(let hidden, let kind):
             let count = TimeText.grouped(UInt64(hidden))
             line.add(self.branch(row) + " \(count) more \(kind.rawValue), Enter shows them", .dim)
@@ -53,7 +55,7 @@ extension TopState {
         return line.row(selected: isSelected)
     }
 
-    private func branch(_ row: ListRow) -> String {
+    func branch(_ row: ListRow) -> String {
         String(repeating: "  ", count: row.depth) + (row.isLast ? self.typeface.lastBranch : self.typeface.branch)
     }
 
@@ -138,7 +140,7 @@ extension TopState {
     }
 
     /// - Parameter rates: `nil` where they are unknown.
-    private func addNumber(
+    func addNumber(
         _ cell: ColumnLayout.Cell,
         _ bytes: PayloadBytes,
         _ rates: PayloadRates?,
@@ -212,39 +214,5 @@ extension TopState {
     private static func percent(_ explained: UInt64, of payload: UInt64) -> String {
         guard explained > 0, payload > 0 else { return "" }
         return Units.fixed((Double(min(explained, payload)) / Double(payload) * 100).rounded(.down), decimals: 0) + "%"
-    }
-
-    // MARK: APIs
-
-    private func add(
-        _ endpoint: EndpointUsage,
-        _ row: ListRow,
-        _ snapshot: Snapshot,
-        _ layout: ColumnLayout,
-        to line: inout Line
-    ) {
-        line.add(self.branch(row) + " ", .dim)
-        let counts = "\(TimeText.count(Int(clamping: endpoint.requests))) req"
-        let end = layout.descriptionWidth
-        let room = end - line.columns - counts.utf8.count - 1
-        let arrow = endpoint.role == .client ? self.typeface.outgoing : self.typeface.incoming
-        let name = self.typeface.printable(endpoint.name, limit: 400)
-        line.add("\(arrow) ", .label)
-        line.add(self.typeface.fitted(name, to: max(0, room - 2)), .plain)
-        if room > 12 { line.add(" " + counts, endpoint.failures > 0 ? .warning : .label) }
-        line.pad(to: end)
-        for cell in layout.cells where !cell.column.isDescription {
-            line.add(" ")
-            switch cell.column {
-            case .sparkline:
-                let time = endpoint.duration.map { TimeText.shortRoundTrip(microseconds: $0.p90) } ?? ""
-                let text = time.isEmpty || time.utf8.count + 4 > cell.width ? time : "p90 " + time
-                line.add(text, .label, width: cell.width)
-            case .coverage: line.add(endpoint.quality == .exact ? "" : "~", .dim, width: cell.width, .right)
-            default:
-                let bytes = PayloadBytes(sent: endpoint.sent.message, received: endpoint.received.message)
-                self.addNumber(cell, bytes, nil, snapshot.totals.rates, isDim: false, to: &line)
-            }
-        }
     }
 }

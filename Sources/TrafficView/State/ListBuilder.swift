@@ -11,7 +11,7 @@ struct ListBuilder {
     var expanded: Set<RowID> = []
     /// Rows whose sockets are all shown.
     var unlimited: Set<RowID> = []
-    /// Whether open processes show their service's APIs and not their sockets.
+    /// Whether open processes show their APIs and not their sockets.
     var showsEndpoints = false
     /// Stands first, whatever the order.
     var pinned: RowID?
@@ -131,26 +131,15 @@ struct ListBuilder {
         to rows: inout [ListRow]
     ) {
         guard case .process(let identity) = process.id else { return }
-        guard self.showsEndpoints else {
-            return self.appendSockets(of: process.id, owner: identity, depth: depth, in: index, snapshot, to: &rows)
-        }
-        guard let endpoints = snapshot.endpoints, let member = process.members.first, let all = snapshot.processes
-        else {
-            rows.append(.init(id: .note(of: process.id), depth: depth, isLast: true, content: .pending(.APIs)))
-            return
-        }
-        let group = ProcessGroup(all[member].details)
-        let ordered = endpoints.indices.filter { endpoints[$0].process == group }
-            .sorted { self.order.precedes(endpoints[$0], endpoints[$1]) }
-        self.append(ordered, .APIs, of: process.id, depth: depth, to: &rows) { index in
-            let endpoint = endpoints[index]
-            let id = RowID.endpoint(endpoint.role, endpoint.subject, of: process.id)
-            return (id, .endpoint(index))
+        if self.showsEndpoints {
+            self.appendEndpoints(of: process, depth: depth, snapshot, to: &rows)
+        } else {
+            self.appendSockets(of: process.id, owner: identity, depth: depth, in: index, snapshot, to: &rows)
         }
     }
 
     /// The first of `indexes`, or all, and how many more there are.
-    private func append(
+    func append(
         _ indexes: [Int],
         _ kind: ListRow.RestKind,
         of parent: RowID,

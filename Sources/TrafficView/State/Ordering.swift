@@ -99,11 +99,16 @@ public struct RowOrder: Sendable, Hashable {
     }
 
     /// An API has messages' bytes and no rates; by anything else than received it stands by both ways.
-    func precedes(_ left: EndpointUsage, _ right: EndpointUsage) -> Bool {
+    func precedes(_ left: EndpointRow, _ right: EndpointRow) -> Bool {
+        if let less = less(self.amount(left), self.amount(right)) { return !less }
+        return (left.name, left.role.rawValue) < (right.name, right.role.rawValue)
+    }
+
+    private func amount(_ endpoint: EndpointRow) -> UInt64 {
         switch self.key {
-        case .sent, .sentRate: EndpointSortKey.sent.precedes(left, right)
-        case .received, .receivedRate: EndpointSortKey.received.precedes(left, right)
-        default: EndpointSortKey.total.precedes(left, right)
+        case .sent, .sentRate: endpoint.sent
+        case .received, .receivedRate: endpoint.received
+        default: endpoint.sent &+ endpoint.received
         }
     }
 

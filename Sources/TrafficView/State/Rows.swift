@@ -87,8 +87,9 @@ struct ListRow: Sendable {
         case usage(UsageRow)
         /// Index in the snapshot's list of sockets, and whose share of it the row is about.
         case socket(Int, of: ProcessIdentity?)
-        /// Index in the snapshot's list of APIs.
-        case endpoint(Int)
+        case endpoint(EndpointRow)
+        /// What follows is of all processes of the executable: what was this one's own is not known.
+        case ofExecutable(hasExited: Bool)
         case rest(hidden: Int, kind: RestKind)
         /// The snapshot has no list of them yet.
         case pending(RestKind)

@@ -45,9 +45,6 @@ extension EndpointUsage {
     fileprivate var alphabetic: (String, String, String, String, String) {
         (self.host ?? "", self.route ?? "", self.contentClass?.rawValue ?? "", self.process.name, self.role.rawValue)
     }
-
-    /// What it is about, in one word.
-    var name: String { (self.host ?? "") + (self.route ?? "") + (self.contentClass?.rawValue ?? "") }
 }
 
 extension Snapshot {
