@@ -101,7 +101,7 @@ public final class Daemon {
     /// - Returns: The exit code.
     public func stop(_ signal: Int32 = SIGTERM) async throws -> Int32 {
         self.program.signal(signal)
-        return try await self.program.exit(within: .seconds(20))
+        return try await self.program.exit()
     }
 }
 

@@ -92,7 +92,7 @@ final class WebServer {
     /// Ends it when its last response is out; the log is complete then.
     func stop() async throws {
         self.program.signal(SIGQUIT)
-        try await self.program.exit(within: .seconds(20))
+        try await self.program.exit()
     }
 
     func log() throws -> [LogEntry] {
