@@ -69,7 +69,11 @@ struct HTTP1HeadReader {
         if isCut, field.isFraming { self.head.isAmbiguous = true }
         if field.isWanted {
             let value = line.extracting(min(colon + 1, line.count)...)
-            self.take(value.extracting(value.trimmed), of: field)
+            let trimmed = value.trimmed
+            // To llhttp a tab behind a length or a coding is part of that (RFC 9112 section 5.1 calls it white space).
+            let hasTab = value.index(of: UInt8(ascii: "\t"), in: trimmed.upperBound..<value.count) < value.count
+            if hasTab, field.isFraming { self.head.isAmbiguous = true }
+            self.take(value.extracting(trimmed), of: field)
         }
         return field
     }

@@ -34,6 +34,7 @@ struct HTTP1AmbiguityTests {
         "Transfer-Encoding:" + String(repeating: " ", count: 9_000) + "chunked",
         "X: a\nTransfer-Encoding: chunked", "X: a\rTransfer-Encoding: chunked", "X: a\r\r\nTransfer-Encoding: chunked",
         "X: a\n\r\nTransfer-Encoding: chunked", "X: \0\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5\t", "Content-Length: 5 \t ", "Transfer-Encoding: chunked\t",
         "no colon", ": no name", "(name): x", "na me: x",
     ]
 
