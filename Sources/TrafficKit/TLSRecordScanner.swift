@@ -5,6 +5,8 @@ struct TLSRecordScanner {
     struct Record: Hashable {
         /// From TLS 1.3 on every encrypted record says that it is application data.
         static let applicationData: UInt8 = 23
+        static let changeCipherSpec: UInt8 = 20
+        static let handshake: UInt8 = 22
 
         let type: UInt8
         /// Where on the socket's stream it begins.

@@ -7,9 +7,10 @@ package import TrafficReport
 /// (handshake, tickets, alerts) they add up to every byte.
 ///
 /// From TLS 1.3 on all encrypted records look alike. How much plaintext each of several has follows from how much they have together: the
-/// ciphers of today add the same to every record (RFC 5116), and records without plaintext lie side by side. Where that does not fit (CBC
-/// ciphers of TLS 1.2, padding of TLS 1.3, and several records at once) the records count as one, and a message that begins or ends within
-/// them is ``Report/Quality/inferred``.
+/// ciphers of today add the same to every record (RFC 5116), so some of them have no plaintext where the others have all of it. Where no such
+/// choice fits (several records at once of CBC ciphers of TLS 1.2, or with the padding of TLS 1.3) or more than one does, the records count as
+/// one, and a message that begins or ends in them is ``Report/Quality/inferred``; also at an end of theirs, where an alert may hide, but not
+/// before TLS 1.3, where all records of data have plaintext.
 package struct TLSStream {
     /// A place between two bytes of the socket's stream.
     package struct Place: Hashable {
@@ -29,12 +30,13 @@ package struct TLSStream {
         /// Before it.
         let beside: UInt64
         var isExact = true
+        var areEndsExact = true
 
         func place(_ plain: UInt64) -> Place {
-            if plain == self.plain { return Place(position: self.from, beside: self.beside) }
             let end = self.from + self.bytes
-            let position = end - (self.plain + self.plainBytes - plain)
-            return Place(position: position, beside: self.beside, isExact: self.isExact || position == end)
+            let position = plain == self.plain ? self.from : end - (self.plain + self.plainBytes - plain)
+            let isEnd = position == self.from || position == end
+            return Place(position: position, beside: self.beside, isExact: self.isExact || isEnd && self.areEndsExact)
         }
     }
 
@@ -42,11 +44,17 @@ package struct TLSStream {
     /// ChaCha20-Poly1305 nothing (RFC 8446 section 5.2, RFC 5288 section 3, RFC 7905 section 2).
     private static let overheads: [UInt64] = [overhead13, 29, 21]
     private static let overhead13: UInt64 = 22
+    /// With any cipher: bytes.
+    private static let longestFinished: UInt64 = 112
 
     private var scanner: TLSRecordScanner
     /// Records whose plaintext is not known.
     private var records: [TLSRecordScanner.Record] = []
     private var overhead: UInt64?
+    private var hasChangedCipher = false
+    /// It is TLS 1.2, or older: a Finished came as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From TLS 1.3 on only a
+    /// second ClientHello may, which is longer (RFC 8446 section D.4).
+    private var isBefore13 = false
     /// Bytes of plaintext that have their place.
     private var plain: UInt64 = 0
     /// Further ones.
@@ -73,6 +81,12 @@ package struct TLSStream {
         var found: [TLSRecordScanner.Record] = []
         self.scanner.scan(bytes) { found.append($0) }
         self.records += found
+        guard !self.isBefore13 else { return }
+        for record in found {
+            if record.type == TLSRecordScanner.Record.changeCipherSpec { self.hasChangedCipher = true }
+            let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
+            if isFinished, self.hasChangedCipher { self.isBefore13 = true }
+        }
     }
 
     /// Plaintext of records that have passed or are about to.
@@ -93,73 +107,67 @@ package struct TLSStream {
                     self.beside += record.bytes
                     continue
                 }
-                let isEmpty = empty.contains(index) || record.bytes == overhead
+                let isEmpty = empty[index] || record.bytes == overhead
                 if isEmpty { self.beside += record.bytes } else { self.place(record.bytes - overhead, in: record) }
                 index += 1
             }
         } else {
-            let others = self.records.filter { $0.from < first.from || $0.from > last.from }
-            self.beside += others.reduce(0) { $0 + $1.bytes }
             let end = last.from + last.bytes
+            self.beside += self.records.reduce(0) { $1.from < first.from ? $0 + $1.bytes : $0 }
             let all = TLSRecordScanner.Record(type: first.type, from: first.from, bytes: end - first.from)
-            self.place(self.waiting, in: all, isExact: false)
+            let isAllData = all.bytes == records.reduce(0) { $0 + $1.bytes }
+            self.place(self.waiting, in: all, isExact: false, areEndsExact: self.isBefore13 && isAllData)
+            self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
         (self.records, self.waiting) = ([], 0)
     }
 
-    private mutating func place(_ count: UInt64, in record: TLSRecordScanner.Record, isExact: Bool = true) {
+    private mutating func place(
+        _ count: UInt64,
+        in record: TLSRecordScanner.Record,
+        isExact: Bool = true,
+        areEndsExact: Bool = true
+    ) {
         let segment = Segment(
             plain: self.plain,
             plainBytes: count,
             from: record.from,
             bytes: record.bytes,
             beside: self.beside,
-            isExact: isExact
+            isExact: isExact,
+            areEndsExact: areEndsExact
         )
         self.segments.append(segment)
         self.plain += count
     }
 
-    /// What each record adds, and which of them have no plaintext.
-    private mutating func fit(_ records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: Range<Int>)? {
+    /// What each record adds, and which of them have no plaintext, where all of it fits one way only.
+    private mutating func fit(_ records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
+        let none = [Bool](repeating: false, count: records.count)
         if records.count == 1 {
             let overhead = records[0].bytes - self.waiting
             if Self.overheads.contains(overhead) { self.overhead = overhead }
-            return (overhead, 0..<0)
+            return (overhead, none)
         }
-        let candidates = (self.overhead.map { [$0] } ?? []) + Self.overheads
-        let fitting = candidates.filter { overhead in records.allSatisfy { $0.bytes >= overhead } }
-        let all = records.reduce(0) { $0 + $1.bytes }
-        if let overhead = fitting.first(where: { all - $0 * UInt64(records.count) == self.waiting }) {
-            self.overhead = overhead
-            return (overhead, 0..<0)
-        }
-        for overhead in fitting {
+        var fitting: [(overhead: UInt64, empty: [Bool])] = []
+        for overhead in self.overhead.map({ [$0] }) ?? Self.overheads {
+            guard records.allSatisfy({ $0.bytes >= overhead }) else { continue }
             let plain = records.map { $0.bytes - overhead }
             let sum = plain.reduce(0, +)
-            guard sum > self.waiting, let empty = Self.run(of: sum - self.waiting, in: plain) else { continue }
-            // Before TLS 1.3 what has no plaintext says so: such records were on their way when the first byte was counted.
-            guard overhead == Self.overhead13 || self.plain == 0 && empty.lowerBound == 0 else { continue }
-            self.overhead = overhead
-            return (overhead, empty)
-        }
-        return nil
-    }
-
-    /// The neighbours that add up to this, where no others do: which of several have no plaintext nobody can tell.
-    private static func run(of sum: UInt64, in numbers: [UInt64]) -> Range<Int>? {
-        var (start, total, found) = (0, UInt64(0), nil as Range<Int>?)
-        for (index, number) in numbers.enumerated() {
-            total += number
-            while total > sum {
-                total -= numbers[start]
-                start += 1
+            guard sum >= self.waiting else { continue }
+            switch Addends(of: sum - self.waiting, in: plain) {
+            case .none: continue
+            case .several: return nil
+            case .only(let empty):
+                // Before TLS 1.3 what has no plaintext says so: such records were on their way when the first byte was counted.
+                let isEarly = self.plain == 0 && !empty.drop { $0 }.contains(true)
+                let is13 = overhead == Self.overhead13 && !self.isBefore13
+                if is13 || isEarly || empty == none { fitting.append((overhead, empty)) }
             }
-            guard total == sum else { continue }
-            guard found == nil else { return nil }
-            found = start..<index + 1
         }
-        return found
+        guard fitting.count == 1 else { return nil }
+        self.overhead = fitting[0].overhead
+        return fitting[0]
     }
 
     // MARK: Messages

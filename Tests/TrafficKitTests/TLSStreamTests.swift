@@ -86,21 +86,76 @@ struct TLSStreamTests {
         #expect(Self.interval(stream, 0, 300) == [597, 919, 322])
     }
 
-    @Test("one record is exact with any cipher; several of CBC count as one")
-    func blockCipher() {
+    /// Bytes of a handshake's record behind ChangeCipherSpec: a Finished of TLS 1.2, a second ClientHello of TLS 1.3, or none.
+    @Test("one record is exact with any cipher; several of CBC count as one", arguments: [85, 112, 113, 0])
+    func blockCipher(handshake: Int) {
         var stream = TLSStream()
         var flight = Flight()
+        flight.add(1, overhead: 5, type: 20)
+        if handshake > 0 { flight.add(handshake - 5, overhead: 5, type: 22) }
         flight.add(100, overhead: 69)
         Self.pass(flight, &stream)
-        #expect(Self.interval(stream, 0, 60) == [0, 129, 129])
+        let base = UInt64(6 + handshake)
+        #expect(Self.interval(stream, 0, 60) == [base, base + 129, 129])
         stream.forget(before: 100)
         flight = Flight()
         flight.add(10, overhead: 63)
         flight.add(20, overhead: 69)
         Self.pass(flight, &stream)
-        #expect(stream.interval(.init(from: 100, to: 130)).map { $0.isExact } == true)
-        #expect(Self.interval(stream, 100, 130) == [169, 331, 162])
+        // An alert of TLS 1.3, padded, would look no different.
+        let isBefore13 = (1...112).contains(handshake)
+        #expect(stream.interval(.init(from: 100, to: 130)).map { $0.isExact } == isBefore13)
+        #expect(Self.interval(stream, 100, 130) == [base + 169, base + 331, 162])
         #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
+    }
+
+    /// How many bytes each record's plaintext would have, and which are tickets and alerts.
+    static let untold: [(records: [Int], empty: [Int])] = [
+        ([2, 2], [1]), ([2, 2], [0]), ([233, 2, 2], [0, 2]), ([5, 2, 3, 1], [0]), ([30, 16, 14], [0]),
+    ]
+
+    @Test(
+        "where it can't be told which records are without plaintext, the ends of all are not exact",
+        arguments: Self.untold
+    )
+    func doubt(records: [Int], empty: [Int]) {
+        var stream = TLSStream()
+        var flight = Flight()
+        for (index, count) in records.enumerated() {
+            if empty.contains(index) { flight.addTicket(count) } else { flight.add(count) }
+        }
+        Self.pass(flight, &stream)
+        #expect(stream.interval(.init(from: 0, to: flight.plain))?.isExact == false)
+    }
+
+    @Test("records without plaintext on both sides of data are told, too")
+    func around() {
+        var stream = TLSStream()
+        var flight = Flight()
+        flight.addTicket(233)
+        flight.addTicket(234)
+        flight.add(100)
+        flight.addTicket(2)
+        Self.pass(flight, &stream)
+        #expect(Self.interval(stream, 0, 100) == [511, 633, 122])
+        #expect(stream.interval(.init(from: 0, to: 100))?.isExact == true)
+        #expect(stream.beside == 511 + 24)
+    }
+
+    @Test("what no record of data is lies where it lies, also beside records that count as one")
+    func besideSeveral() {
+        var stream = TLSStream(position: 1_000)
+        var flight = Flight()
+        flight.add(1, overhead: 5, type: 22)
+        flight.add(10, overhead: 63)
+        flight.add(20, overhead: 69)
+        flight.add(4, overhead: 5, type: 22)
+        Self.pass(flight, &stream)
+        #expect(stream.beside == 1_000 + 6 + 9)
+        flight = Flight()
+        flight.add(100, overhead: 69)
+        Self.pass(flight, &stream)
+        #expect(Self.interval(stream, 0, 130) == [1_006, 1_346, 162 + 169])
     }
 
     @Test("the rest of a record that began before is no plaintext, and what follows is in step again")
