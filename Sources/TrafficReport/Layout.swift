@@ -29,17 +29,28 @@ enum Layout {
         bytes.reserveCapacity(texts.reduce(0) { $0 + 2 + min($1.utf8.count, self.longestString) })
         for var text in texts {
             text.withUTF8 { text in
-                var count = text.count
-                if count > self.longestString {
-                    count = self.longestString
-                    while text[count] & 0xc0 == 0x80 { count -= 1 }
-                }
+                let count = self.room(for: text)
                 bytes.append(UInt8(truncatingIfNeeded: count))
                 bytes.append(UInt8(truncatingIfNeeded: count >> 8))
                 bytes.append(contentsOf: text[..<count])
             }
         }
         return bytes
+    }
+
+    /// - Parameter text: UTF-8.
+    /// - Returns: How many bytes of it a string has room for.
+    private static func room(for text: UnsafeBufferPointer<UInt8>) -> Int {
+        guard text.count > self.longestString else { return text.count }
+        var count = self.longestString
+        while text[count] & 0xc0 == 0x80 { count -= 1 }
+        return count
+    }
+
+    /// As ``encode(_:)`` writes it, so that it is the same when it has been written and read.
+    static func cut(_ text: consuming String) -> String {
+        guard text.utf8.count > self.longestString else { return text }
+        return text.withUTF8 { String(decoding: $0[..<self.room(for: $0)], as: UTF8.self) }
     }
 }
 
@@ -85,7 +96,7 @@ struct ByteReader {
         return Number(littleEndian: bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) })
     }
 
-    /// - Returns: `nil` where it does not fit. What is no UTF-8 is replaced.
+    /// - Returns: `nil` where it does not fit. What is no UTF-8 is replaced; where that makes it too long it is cut.
     mutating func string(_ bytes: Span<UInt8>) -> String? {
         guard self.offset + 2 <= bytes.count else { return nil }
         let count = Int(self.number(bytes) as UInt16)
@@ -94,6 +105,6 @@ struct ByteReader {
         characters.reserveCapacity(count)
         for index in self.offset..<self.offset + count { characters.append(bytes[index]) }
         self.offset += count
-        return String(decoding: characters, as: UTF8.self)
+        return Layout.cut(String(decoding: characters, as: UTF8.self))
     }
 }

@@ -64,6 +64,20 @@ struct ReportFormatTests {
         #expect(cut.host == message.host)
     }
 
+    /// What is no UTF-8 takes three bytes for one when it is replaced.
+    @Test("a string does not grow beyond its limit when it is read")
+    func replaced() throws {
+        var message = Report.Message(exchange: 1)
+        message.host = String(repeating: "h", count: 1_024)
+        var bytes = write([.request(message)])
+        let host = try #require(bytes.firstIndex(of: UInt8(ascii: "h")))
+        for index in host..<host + 1_024 { bytes[index] = 0xff }
+        let records = try read(bytes).records
+        guard case .request(let read) = records.first else { throw ReportError.notAReport }
+        #expect(read.host == String(repeating: "\u{fffd}", count: 341))
+        #expect(try TrafficReportTests.read(write(records)).records == records)
+    }
+
     @Test("a name that comes again is the one before, one that only begins like it is not")
     func names() throws {
         let routes = ["/a", "/a", "/ab", "/a", "", "", "/é", "/é"]
