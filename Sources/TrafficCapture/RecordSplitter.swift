@@ -1,8 +1,10 @@
 /// Cuts the output of an iterator into records, of which one may be split over two reads.
-struct RecordSplitter {
+package struct RecordSplitter {
     private var partial: [UInt8] = []
 
-    mutating func split(_ piece: RawSpan, _ body: (RawSpan) -> Void) {
+    package init() {}
+
+    package mutating func split(_ piece: RawSpan, _ body: (RawSpan) -> Void) {
         var offset = 0
         if !self.partial.isEmpty {
             offset = min(TrafficRecord.size - self.partial.count, piece.byteCount)

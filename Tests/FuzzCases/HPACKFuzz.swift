@@ -2,11 +2,13 @@ import NIOCore
 import NIOHPACK
 import TrafficKitNIO
 
-/// Header blocks of HTTP/2 against NIOHPACK, each of its fields on its own too: the same fields, their bytes, or none from there on.
+/// Header blocks of HTTP/2 as their writer meant them; damaged ones against NIOHPACK, each of their fields on its own too: the same fields, their
+/// bytes, or none from there on.
 public struct HPACKFuzz: FuzzSubject {
     public static let name = "hpack"
 
     private let connections = Traffic.headerBlocks()
+    private let words = HuffmanWords()
     private static let dictionary: [[UInt8]] = [
         [0x82], [0xbe], [0xbf], [0xff, 0x00], [0x20], [0x3f, 0x09], [0x3f, 0xe1, 0x1f], [0x40, 0x01, 0x61, 0x01, 0x62],
         [0x00, 0x01, 0x61, 0x00], [0x10, 0x00, 0x00], [0x44, 0x02, 0x2f, 0x61], [0x7f, 0xff, 0xff, 0xff, 0x7f], [0x80],
@@ -17,6 +19,12 @@ public struct HPACKFuzz: FuzzSubject {
 
     public func run(_ random: inout Seeded) throws -> String? {
         var blocks = random.pick(self.connections)
+        if random.isOne(in: 2) {
+            var writer = HPACKWriter(self.words)
+            let written = (0..<random.number(1..<12)).map { _ in writer.block(&random) }
+            blocks = written.map { $0.bytes }
+            if let text = Self.unread(written) { return "\(text): \(blocks.map(\.escaped))" }
+        }
         for index in blocks.indices where random.isOne(in: 4) {
             random.mutate(&blocks[index], Self.dictionary, changes: random.number(1..<4))
         }
@@ -24,7 +32,18 @@ public struct HPACKFuzz: FuzzSubject {
         return Self.compare(blocks).map { "\($0): \(blocks.map(\.escaped))" }
     }
 
-    static func compare(_ blocks: [[UInt8]]) -> String? {
+    /// - Returns: What is not as it was written.
+    private static func unread(_ written: [(bytes: [UInt8], fields: [HPACKWriter.Field])]) -> String? {
+        var decoder = HTTP2FieldDecoder()
+        for (number, block) in written.enumerated() {
+            var fields: [HPACKWriter.Field] = []
+            decoder.decode(block.bytes)?.forEach { fields.append(.init(name: $0, value: $1, bytes: $2)) }
+            guard fields == block.fields else { return "block \(number) has \(block.fields), read \(fields)" }
+        }
+        return nil
+    }
+
+    private static func compare(_ blocks: [[UInt8]]) -> String? {
         var ours = HTTP2FieldDecoder()
         var (theirs, single) = (Self.decoder(), Self.decoder())
         var hasFailed = false

@@ -1,7 +1,8 @@
 import TrafficKit
 import TrafficReport
 
-/// HTTP/1.x against llhttp, as NIO has it: the same messages with the same bodies, or opaque from there on.
+/// HTTP/1.x against llhttp, as NIO has it: the same messages, of the same bytes, at the same places, or opaque from there on. What nobody has
+/// damaged is read as its writer meant it, and nothing depends on the pieces in which bytes come.
 public struct HTTP1Fuzz: FuzzSubject {
     public static let name = "http1"
 
@@ -23,76 +24,87 @@ public struct HTTP1Fuzz: FuzzSubject {
     public init() {}
 
     public func run(_ random: inout Seeded) throws -> String? {
-        let isRequest = Bool.random(using: &random)
-        let exchanges = (0..<random.number(1..<4)).map { _ in random.pick(self.exchanges) }
-        var bytes = exchanges.flatMap { isRequest ? $0.request : $0.response }
-        random.mutate(&bytes, Self.dictionary, changes: random.pick([0, 1, 1, 2, 3, 5]))
-        let pieces = random.split(bytes)
-        let methods = exchanges.map(\.method) + repeatElement("GET", count: 30)
-        if let text = try Self.compare(pieces, isRequest ? .request : .response, methods) {
-            return "\(isRequest ? "request" : "response \(exchanges.map(\.method))"), \(text): \(bytes.escaped)"
+        let kind: HTTP1Scanner.Kind = Bool.random(using: &random) ? .request : .response
+        let changes = random.pick([0, 1, 1, 2, 3, 5])
+        var (bytes, methods): ([UInt8], [String])
+        var written: HTTP1Writer?
+        if random.isOne(in: 3) {
+            let isOverflowing = changes > 0 && random.isOne(in: 8)
+            let writer = HTTP1Writer(kind, count: random.number(1..<5), isOverflowing: isOverflowing, &random)
+            (bytes, methods, written) = (writer.bytes, writer.methods, writer)
+        } else {
+            let exchanges = (0..<random.number(1..<4)).map { _ in random.pick(self.exchanges) }
+            bytes = exchanges.flatMap { kind == .request ? $0.request : $0.response }
+            methods = exchanges.map(\.method)
         }
-        return nil
+        let count = methods.count
+        random.mutate(&bytes, Self.dictionary, changes: changes)
+        methods += repeatElement("GET", count: kind == .request ? 0 : Self.mostResponses(bytes))
+        let log = HTTP1Log.read([bytes[...]], kind, methods)
+        let text =
+            try Self.compare(log, bytes, kind, methods, &random)
+            ?? (changes > 0 ? nil : Self.unread(log, written?.lengths, count))
+        return text.map { "\(kind) \(methods.prefix(count)), \($0): \(bytes.escaped)" }
     }
 
-    /// - Parameter methods: That responses answer.
+    /// How often something begins like a response.
+    private static func mostResponses(_ bytes: [UInt8]) -> Int {
+        bytes.indices.dropLast(5).count { bytes[$0] == UInt8(ascii: "H") && bytes[$0 + 4] == UInt8(ascii: "/") }
+    }
+
+    /// - Returns: What is not as it was written.
+    private static func unread(_ log: HTTP1Log, _ lengths: [HTTP1Scanner.Lengths]?, _ count: Int) -> String? {
+        guard log.opaqueFrom == nil, log.complete.count == count else {
+            return
+                "\(log.complete.count) of \(count) whole messages, opaque from \(log.opaqueFrom.map(String.init) ?? "-")"
+        }
+        guard let lengths, lengths != log.complete.map(\.lengths) else { return nil }
+        return "written \(lengths), read \(log.complete.map(\.lengths))"
+    }
+
+    /// - Parameters:
+    ///   - log: Of all bytes at once.
+    ///   - methods: That responses answer.
     /// - Returns: What differs.
-    static func compare(
-        _ pieces: [ArraySlice<UInt8>],
+    private static func compare(
+        _ log: HTTP1Log,
+        _ bytes: [UInt8],
         _ kind: HTTP1Scanner.Kind,
-        _ methods: [String]
+        _ methods: [String],
+        _ random: inout Seeded
     ) throws -> String? {
-        var (scanner, ours) = (HTTP1Scanner(kind), Recorder(methods: methods))
+        if let gap = log.gap(in: bytes) { return gap }
+        let cuts = random.cuts(bytes.count)
+        let others = HTTP1Log.read(bytes.pieces(cuts), kind, methods)
+        guard others == log else { return "in pieces, ending at \(cuts): \(others), whole: \(log)" }
+        // Where llhttp is asked: before and behind the last byte of each message, and where heads can end.
+        var places = log.messages.flatMap { [Int($0.end) - 1, Int($0.end)] }
+        places += bytes.indices.dropFirst(3).filter { place in
+            bytes[place] == 10 && bytes[place - 1] == 13 && bytes[place - 2] == 10 && bytes[place - 3] == 13
+        }.map { $0 + 1 }
         let theirs = try LLHTTP(kind, methods)
-        for piece in pieces {
-            scanner.scan(Array(piece).span, &ours)
-            theirs.feed(piece)
-            if let text = Self.difference(ours, scanner.isOpaque, theirs) { return text }
-        }
-        let count = UInt64(pieces.reduce(0) { $0 + $1.count })
-        scanner.close(&ours)
+        for piece in bytes.pieces(places) { theirs.feed(piece) }
         theirs.close()
-        guard scanner.position == count, ours.bytes == ours.opaqueFrom ?? count else {
-            return "\(ours.bytes) of \(count) bytes are in messages or between them"
-        }
-        return Self.difference(ours, scanner.isOpaque, theirs)
+        return Self.difference(log, theirs, bytes)
     }
 
-    private static func difference(_ ours: Recorder, _ isOpaque: Bool, _ theirs: LLHTTP) -> String? {
-        let common = min(ours.bodies.count, theirs.bodies.count)
-        guard ours.bodies.prefix(common) == theirs.bodies.prefix(common) else {
-            return "bodies \(ours.bodies), llhttp \(theirs.bodies)"
+    private static func difference(_ log: HTTP1Log, _ theirs: LLHTTP, _ bytes: [UInt8]) -> String? {
+        let ours = log.complete
+        for (message, their) in zip(ours, theirs.messages) {
+            guard message.end == their.end, message.lengths.body == their.body else {
+                return "\(message.lengths.body) bytes of body to \(message.end), llhttp \(their.body) to \(their.end)"
+            }
+            let lengths = HTTP1Scanner.Lengths(their, at: message.start, in: bytes)
+            guard message.lengths == lengths else { return "\(message.lengths), by llhttp \(lengths)" }
+            let (request, head) = (message.request, message.heads.last ?? HTTP1Head())
+            guard request.method == their.method, head.status == their.status,
+                request.target == their.target || their.target.utf8.count > 8_000
+            else { return "\(request.method) \(request.target) \(head.status), by llhttp \(their)" }
         }
         // They go no further, which is no question of where messages end.
-        if theirs.state == .over, ours.bodies.count >= common { return nil }
-        if ours.bodies.count == theirs.bodies.count { return nil }
-        if isOpaque, ours.bodies.count < theirs.bodies.count { return nil }
-        return "\(ours.bodies.count) messages, llhttp \(theirs.bodies.count), \(theirs.state)"
-    }
-
-    /// What the scanner tells.
-    private struct Recorder: HTTP1Sink {
-        var methods: [String]
-        /// Of messages that are complete.
-        var bodies: [UInt64] = []
-        var bytes: UInt64 = 0
-        var opaqueFrom: UInt64?
-
-        init(methods: [String]) { self.methods = methods.reversed() }
-
-        mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64) { self.bytes += count }
-        mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) {}
-        mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {}
-        mutating func ended(
-            _ kind: HTTP1Scanner.Kind,
-            _ lengths: HTTP1Scanner.Lengths,
-            at position: UInt64,
-            isComplete: Bool
-        ) {
-            self.bytes += lengths.total
-            if isComplete { self.bodies.append(lengths.body) }
-        }
-        mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) { self.opaqueFrom = position }
-        mutating func takeMethod() -> String? { self.methods.popLast() }
+        if theirs.state == .over, ours.count >= theirs.messages.count { return nil }
+        if ours.count == theirs.messages.count { return nil }
+        if log.opaqueFrom != nil, ours.count < theirs.messages.count { return nil }
+        return "\(ours.count) messages, llhttp \(theirs.messages.count), \(theirs.state)"
     }
 }

@@ -3,7 +3,7 @@ import NIOEmbedded
 import NIOHTTP1
 import TrafficKit
 
-/// llhttp, in NIO's decoder: where messages end, and how much body they have.
+/// llhttp, in NIO's decoder: where messages end, how much body they have, and what their heads say.
 final class LLHTTP {
     enum State: Hashable {
         case open
@@ -13,12 +13,27 @@ final class LLHTTP {
         case over
     }
 
+    struct Message {
+        /// Bytes that had been fed when the head was there. An interim response is none.
+        var headEnd: UInt64 = 0
+        /// The same of all of it.
+        var end: UInt64 = 0
+        var body: UInt64 = 0
+        var trailers = 0
+        /// Of a request.
+        var method = ""
+        var target = ""
+        /// Of a response.
+        var status: UInt16 = 0
+    }
+
     private let channel = EmbeddedChannel()
     private let kind: HTTP1Scanner.Kind
     private(set) var state = State.open
-    /// Of messages that are complete.
-    private(set) var bodies: [UInt64] = []
-    private var body: UInt64 = 0
+    /// That are complete.
+    private(set) var messages: [Message] = []
+    private var message = Message()
+    private var fed: UInt64 = 0
     /// The head at hand is of a message behind which another protocol comes.
     private var isLast = false
 
@@ -39,6 +54,7 @@ final class LLHTTP {
     deinit { _ = try? self.channel.finish() }
 
     func feed(_ bytes: ArraySlice<UInt8>) {
+        self.fed += UInt64(bytes.count)
         guard self.state == .open else { return }
         self.take { try self.channel.writeInbound(ByteBuffer(bytes: bytes)) }
     }
@@ -75,22 +91,26 @@ final class LLHTTP {
                 head.headers.contains(name: "upgrade")
                 && head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
             self.isLast = isUpgrade || head.method == .CONNECT
-        case .body(let buffer): self.body += UInt64(buffer.readableBytes)
-        case .end: self.end()
+            self.message = Message(headEnd: self.fed, method: head.method.rawValue, target: head.uri)
+        case .body(let buffer): self.message.body += UInt64(buffer.readableBytes)
+        case .end(let trailers): self.end(trailers)
         }
     }
 
     private func take(_ part: HTTPClientResponsePart) {
         switch part {
-        case .head(let head): self.isLast = head.status.code == 101
-        case .body(let buffer): self.body += UInt64(buffer.readableBytes)
-        case .end: self.end()
+        case .head(let head):
+            self.isLast = head.status.code == 101
+            self.message = Message(headEnd: self.fed, status: UInt16(clamping: head.status.code))
+        case .body(let buffer): self.message.body += UInt64(buffer.readableBytes)
+        case .end(let trailers): self.end(trailers)
         }
     }
 
-    private func end() {
-        self.bodies.append(self.body)
-        self.body = 0
+    private func end(_ trailers: HTTPHeaders?) {
+        self.message.end = self.fed
+        self.message.trailers = trailers?.count ?? 0
+        self.messages.append(self.message)
         if self.isLast { self.state = .over }
     }
 }

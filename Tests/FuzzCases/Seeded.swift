@@ -22,17 +22,22 @@ extension Seeded {
 
     mutating func pick<Element>(_ elements: [Element]) -> Element { elements[self.number(0..<elements.count)] }
 
-    /// Pieces of it at places that fit nothing: few, many, or single bytes where there are not too many.
-    mutating func split(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
-        let longest = max(self.pick([1, 3, 20, 200, 2_000]), bytes.count / 100)
-        var pieces: [ArraySlice<UInt8>] = []
-        var start = 0
-        while start < bytes.count {
-            let end = min(bytes.count, start + self.number(1..<longest + 1))
-            pieces.append(bytes[start..<end])
-            start = end
+    /// Pieces of it at places that fit nothing.
+    mutating func split(_ bytes: [UInt8], most: Int = 100) -> [ArraySlice<UInt8>] {
+        bytes.pieces(self.cuts(bytes.count, most: most))
+    }
+
+    /// Places to cut so many bytes at: few, many, or at each where there are not too many.
+    ///
+    /// - Parameter most: Pieces, twice as many at most.
+    mutating func cuts(_ count: Int, most: Int = 100) -> [Int] {
+        let longest = max(self.pick([1, 3, 20, 200, 2_000]), count / most)
+        var (cuts, end) = ([Int](), 0)
+        while end < count {
+            end += self.number(1..<longest + 1)
+            cuts.append(min(count, end))
         }
-        return pieces
+        return cuts
     }
 
     /// Changes some of it: single bytes and bits, and what a dictionary has.
@@ -53,5 +58,17 @@ extension Seeded {
                 bytes.replaceSubrange(place..<min(bytes.count, place + word.count), with: word)
             }
         }
+    }
+}
+
+extension [UInt8] {
+    /// - Parameter cuts: In any order; the end is one.
+    func pieces(_ cuts: [Int]) -> [ArraySlice<UInt8>] {
+        var (pieces, start) = ([ArraySlice<UInt8>](), 0)
+        for end in (cuts + [self.count]).sorted() where end > start {
+            pieces.append(self[start..<end])
+            start = end
+        }
+        return pieces
     }
 }

@@ -26,80 +26,135 @@ public struct TLSFuzz: FuzzSubject {
         let from = random.number(0..<session.count)
         let records = Array(session[from..<min(session.count, from + random.number(1..<20))])
         var bytes: [UInt8] = []
+        var ends: [Int] = []
         for record in records {
             let length = record.bytes - 5
             bytes += [record.type, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)]
             bytes += repeatElement(0xa5, count: length)
+            ends.append(bytes.count)
         }
         let base = UInt64(random.number(0..<5_000))
         if random.isOne(in: 3) {
             random.mutate(&bytes, Self.dictionary, changes: random.number(1..<4))
             return Self.count(bytes, base, &random)
         }
-        return Self.place(records, bytes, base, &random).map { text in
+        // Nothing is in doubt where records come one by one, nor where the first one does and the others are like that one.
+        let isOneByOne = random.isOne(in: 4)
+        let first = Self.isSteady(records) ? zip(records, ends).first { $0.0.plain > 0 }?.1 : nil
+        let pieces = bytes.pieces(isOneByOne ? ends : random.cuts(bytes.count, most: 30) + (first.map { [$0] } ?? []))
+        return Self.place(records, pieces, base, isExact: isOneByOne || first != nil, &random).map { text in
             "\(text): \(records.map { "\($0.type):\($0.bytes):\($0.plain)" })"
         }
     }
 
-    /// Whatever passes, and whatever plaintext comes of it.
+    /// All records of data have plaintext, and a cipher of today adds the same to each.
+    private static func isSteady(_ records: [Record]) -> Bool {
+        let overheads = Set(records.filter { $0.type == 23 }.map { $0.plain > 0 ? $0.bytes - $0.plain : 0 })
+        return overheads.count == 1 && overheads.isSubset(of: [21, 22, 29])
+    }
+
+    /// Whatever passes, and whatever plaintext comes of it: no byte is claimed that has not passed, and none twice.
     private static func count(_ bytes: [UInt8], _ base: UInt64, _ random: inout Seeded) -> String? {
-        var (stream, plain, begun) = (TLSStream(position: base), UInt64(0), UInt64(0))
-        for piece in random.split(bytes) {
+        var (stream, claims) = (TLSStream(position: base), Claims(base))
+        var plain: UInt64 = 0
+        for piece in random.split(bytes, most: 30) {
             stream.passed(ciphertext: Array(piece).span)
             let count = UInt64(random.number(0..<piece.count + 1))
             stream.passed(plaintext: count)
             plain += count
             stream.settle()
-            if stream.isSettled, random.isOne(in: 2) {
-                _ = stream.interval(.init(from: begun, to: plain))
-                begun = plain
-                stream.forget(before: begun)
+            guard stream.isSettled, random.isOne(in: 2) else { continue }
+            if plain > claims.begun, stream.interval(.init(from: claims.begun, to: plain)) != nil,
+                let text = claims.take(to: plain, stream)
+            {
+                return text
             }
+            claims.begun = plain
+            stream.forget(before: plain)
         }
-        guard stream.position == base + UInt64(bytes.count), stream.beside <= stream.position else {
-            return "\(stream.position - base) of \(bytes.count) bytes, \(stream.beside) beside"
+        guard stream.position == base + UInt64(bytes.count), claims.bytes + stream.beside <= stream.position else {
+            return
+                "\(stream.position - base) of \(bytes.count) bytes, \(claims.bytes) of messages, \(stream.beside) beside"
         }
         return nil
     }
 
     private static func place(
         _ records: [Record],
-        _ bytes: [UInt8],
+        _ pieces: [ArraySlice<UInt8>],
         _ base: UInt64,
+        isExact: Bool,
         _ random: inout Seeded
     ) -> String? {
         let truth = Truth(records, base)
-        var (stream, passed, plain, begun) = (TLSStream(position: base), 0, UInt64(0), UInt64(0))
+        // The other one gets the same in smaller pieces.
+        var (stream, other) = (TLSStream(position: base), TLSStream(position: base))
+        var (claims, others) = (Claims(base, truth, isExact: isExact), Claims(base))
+        var (position, plain) = (base, UInt64(0))
         let longest = UInt64(random.pick([1, 50, 3_000, 40_000]))
-        for piece in random.split(bytes) {
+        for piece in pieces {
             stream.passed(ciphertext: Array(piece).span)
-            passed += piece.count
-            let read = truth.plain(before: base + UInt64(passed))
+            for part in random.split(Array(piece), most: 3) { other.passed(ciphertext: Array(part).span) }
+            position += UInt64(piece.count)
+            let read = truth.plain(before: position)
             stream.passed(plaintext: read - plain)
-            plain = read
+            other.passed(plaintext: read - plain)
             stream.settle()
-            guard stream.isSettled else { return "plaintext has no place behind \(passed) bytes" }
+            other.settle()
+            guard stream.isSettled, other.isSettled else { return "plaintext has no place before \(position)" }
             // Few of the messages of one byte: they are all alike.
-            for _ in 0..<8 where begun < plain {
-                let end = min(plain, begun + .random(in: 1...longest, using: &random))
-                guard let (interval, isExact) = stream.interval(.init(from: begun, to: end)) else {
-                    return "\(begun)..<\(end) has no place"
-                }
-                let wanted = truth.interval(begun, end)
-                if isExact, interval != wanted { return "\(begun)..<\(end) is at \(interval), not \(wanted)" }
-                begun = end
+            for number in 0..<9 where claims.begun < read {
+                let end = number == 8 ? read : min(read, claims.begun + .random(in: 1...longest, using: &random))
+                if let text = claims.take(to: end, stream) ?? others.take(to: end, other) { return text }
             }
-            stream.forget(before: begun)
-            begun = plain
-            stream.forget(before: begun)
+            guard claims.bytes == others.bytes, claims.last == others.last, stream.beside == other.beside else {
+                return "\(claims.bytes) bytes to \(claims.last), in smaller pieces \(others.bytes) to \(others.last)"
+            }
+            if read > plain, claims.bytes + stream.beside != truth.end(before: position) {
+                return "\(claims.bytes) of messages and \(stream.beside) beside before \(position)"
+            }
+            plain = read
+            stream.forget(before: plain)
+            other.forget(before: plain)
         }
-        guard stream.position == base + UInt64(bytes.count) else { return "position \(stream.position)" }
-        return nil
+        return stream.position == position && other.position == position ? nil : "position \(stream.position)"
+    }
+
+    /// Messages one behind the other, and what each has claimed of the stream.
+    private struct Claims {
+        private let truth: Truth?
+        /// All places have to be.
+        private let isExact: Bool
+        private(set) var last: UInt64
+        private(set) var bytes: UInt64 = 0
+        /// Of the message that has not ended, on the stream of plaintext.
+        var begun: UInt64 = 0
+
+        init(_ base: UInt64, _ truth: Truth? = nil, isExact: Bool = false) {
+            (self.last, self.truth, self.isExact) = (base, truth, isExact)
+        }
+
+        /// - Returns: What is wrong with the message up to there.
+        mutating func take(to end: UInt64, _ stream: TLSStream) -> String? {
+            guard let (interval, isExact) = stream.interval(.init(from: self.begun, to: end)) else {
+                return "\(self.begun)..<\(end) has no place"
+            }
+            defer { (self.begun, self.last) = (end, interval.to) }
+            self.bytes += interval.bytes
+            guard interval.from >= self.last, interval.to <= stream.position, interval.isPossible else {
+                return "\(self.begun)..<\(end) is at \(interval) behind \(self.last)"
+            }
+            guard let truth else { return nil }
+            let wanted = truth.interval(self.begun, end)
+            if isExact, interval != wanted { return "\(self.begun)..<\(end) is at \(interval), not \(wanted)" }
+            return isExact || !self.isExact ? nil : "\(self.begun)..<\(end) is not exact"
+        }
     }
 
     /// Where plaintext is, by the records themselves.
     private struct Truth {
         private var places: [(plain: UInt64, count: UInt64, from: UInt64, end: UInt64, beside: UInt64)] = []
+        private var ends: [UInt64] = []
 
         init(_ records: [Record], _ base: UInt64) {
             var (plain, from, beside) = (UInt64(0), base, UInt64(0))
@@ -108,12 +163,16 @@ public struct TLSFuzz: FuzzSubject {
                 if count > 0 { self.places.append((plain, count, from, from + bytes, beside)) } else { beside += bytes }
                 plain += count
                 from += bytes
+                self.ends.append(from)
             }
         }
 
         func plain(before position: UInt64) -> UInt64 {
             self.places.last { $0.end <= position }.map { $0.plain + $0.count } ?? 0
         }
+
+        /// The end of the last record that is complete by then.
+        func end(before position: UInt64) -> UInt64 { self.ends.last { $0 <= position } ?? 0 }
 
         func interval(_ from: UInt64, _ to: UInt64) -> Report.Interval {
             guard let first = self.places.first(where: { from < $0.plain + $0.count }),

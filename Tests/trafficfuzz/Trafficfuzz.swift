@@ -5,7 +5,7 @@ import FuzzCases
 struct Trafficfuzz: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trafficfuzz",
-        abstract: "Compares the parsers with those of others, on real traffic that is cut and damaged.",
+        abstract: "Compares the parsers with others, and with the writer: real and made-up traffic, cut and damaged.",
         discussion: "swift run -c release trafficfuzz http1 --count 10000000"
     )
 
