@@ -37,22 +37,29 @@ extension Span<UInt8> {
     /// The first control character but HTAB (RFC 9110 section 5.5).
     ///
     /// - Returns: The range's end, where there is none.
+    @inline(__always)
     func index(ofControlIn range: Range<Int>) -> Int {
         self.withUnsafeBytes { bytes in
             var index = range.lowerBound
-            // Eight bytes at a time: what is less than a space, or DEL, has its highest bit set below. So may bytes above such one.
             let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
-            while index + 8 <= range.upperBound {
+            let lastWord = range.upperBound - 8
+            while index <= lastWord {
                 let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                let deleted = word ^ (ones &* 0x7f)
-                let found = ((word &- (ones &* 0x20)) & ~word | (deleted &- ones) & ~deleted) & high
-                guard found != 0 else {
-                    index += 8
+                // Eight bytes at a time. What is less than a space sets its highest bit when that is taken away, DEL when 1 is added.
+                guard ((word &- ones &* 0x20) | (word &+ ones) | word) & high != 0 else {
+                    index &+= 8
                     continue
                 }
-                index += found.trailingZeroBitCount / 8
+                // Only of those bytes, or of others above them, and not of what is beyond ASCII.
+                let deleted = word ^ (ones &* 0x7f)
+                let found = ((word &- ones &* 0x20) & ~word | (deleted &- ones) & ~deleted) & high
+                guard found != 0 else {
+                    index &+= 8
+                    continue
+                }
+                index &+= found.trailingZeroBitCount / 8
                 guard bytes[index] == UInt8(ascii: "\t") else { return index }
-                index += 1
+                index &+= 1
             }
             while index < range.upperBound {
                 if bytes[index].isControl { return index }
@@ -63,29 +70,33 @@ extension Span<UInt8> {
     }
 
     /// A name of a field, for example (RFC 9110 section 5.6.2), or nothing.
-    var isToken: Bool { self.hasToken(first: self.count) }
+    var isToken: Bool { self.tokenEnd == self.count }
 
-    /// The same of its first bytes.
-    ///
-    /// - Parameter count: Not more than there are.
-    func hasToken(first count: Int) -> Bool {
+    /// Where the token ends that it begins with: at the first other byte, or its own end.
+    @inline(__always)
+    var tokenEnd: Int {
         self.withUnsafeBytes { bytes in
             var index = 0
-            // Nearly all are letters, digits and hyphens: eight bytes at a time, where there are that many, also beyond the token.
+            // Nearly all are letters, digits and hyphens: eight bytes at a time.
             let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
-            while index < count, index + 8 <= bytes.count {
+            let lastWord = bytes.count - 8
+            while index <= lastWord {
                 let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
                 // In each byte the highest bit, by sums that stay below the next byte.
                 let (text, lower) = (word & ~high, word & ~high | ones &* 0x20)
                 let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x7b))
                 let digits = (text &+ ones &* (0x80 - 0x30)) & ~(text &+ ones &* (0x80 - 0x3a))
-                let others = ~(letters | digits | ~((text ^ ones &* 0x2d) &+ ones &* 0x7f)) | word
-                let beyond = UInt64.max << UInt64(8 * (count - index))
-                guard others & high & ~beyond == 0 else { break }
-                index += 8
+                let others = (~(letters | digits | ~((text ^ ones &* 0x2d) &+ ones &* 0x7f)) | word) & high
+                guard others != 0 else {
+                    index &+= 8
+                    continue
+                }
+                index &+= others.trailingZeroBitCount / 8
+                guard bytes[index].isTokenCharacter else { return index }
+                index &+= 1
             }
-            while index < count, bytes[index].isTokenCharacter { index += 1 }
-            return index >= count
+            while index < bytes.count, bytes[index].isTokenCharacter { index &+= 1 }
+            return index
         }
     }
 

@@ -36,7 +36,7 @@ struct HTTP1HeadReader {
         switch kind {
         case .request:
             let fourth = line.index(notOf: space, in: third..<end)
-            guard first > 0, third > second, line.hasToken(first: first),
+            guard first > 0, third > second, line.tokenEnd == first,
                 let version = Report.HTTPVersion(http1: line.extracting(fourth..<end))
             else { return false }
             self.changes.method = Self.change(of: self.request.method, to: line.extracting(0..<first))
@@ -59,11 +59,11 @@ struct HTTP1HeadReader {
     ///   - isTrailer: It comes behind the body, and says nothing (RFC 9110 section 6.5).
     /// - Returns: `nil`: it is none.
     mutating func take(_ line: Span<UInt8>, isCut: Bool, isTrailer: Bool) -> HTTP1Field? {
-        let colon = line.index(of: UInt8(ascii: ":"), in: line.indices)
-        // A name has a character at least, and no white space behind it (RFC 9112 section 5.1).
-        guard colon > 0, colon < line.count || isCut else { return nil }
+        // A name is a token, with nothing before its colon (RFC 9112 section 5.1).
+        let colon = line.tokenEnd
+        guard colon > 0, colon < line.count ? line[colon] == UInt8(ascii: ":") : isCut else { return nil }
         let field = HTTP1Field(name: line.extracting(0..<colon))
-        guard field != .other else { return line.hasToken(first: colon) ? field : nil }
+        guard field != .other else { return field }
         if isTrailer { return field.isFraming ? nil : field }
         // What is not kept of a length may be a digit.
         if isCut, field.isFraming { self.head.isAmbiguous = true }

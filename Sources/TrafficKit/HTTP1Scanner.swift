@@ -106,8 +106,8 @@ package struct HTTP1Scanner {
         var index = 0
         while index < bytes.count {
             switch self.state {
-            case .idle, .fieldStart: self.beginLine(bytes, &index, &sink)
-            case .line, .field: self.scanLine(bytes, &index, &sink)
+            case .idle, .fieldStart, .line, .field:
+                if self.isInLine(bytes, &index, &sink) { self.scanLine(bytes, &index, &sink) }
             case .body(let left):
                 let count = min(UInt64(bytes.count - index), left)
                 self.lengths.body += count
@@ -174,32 +174,43 @@ package struct HTTP1Scanner {
 
     // MARK: Lines
 
-    /// The first byte of a line: of a message's first one, of its head or of its trailers.
-    private mutating func beginLine(
+    // What is done for each line is compiled into one loop (`@inline(__always)`): to call it would be a sixth of the work.
+
+    /// Begins a line, of a message, its head or its trailers, where none has begun.
+    ///
+    /// - Returns: Whether bytes of one come.
+    @inline(__always)
+    private mutating func isInLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
         _ sink: inout some HTTP1Sink
-    ) {
+    ) -> Bool {
         let byte = bytes[index]
-        guard case .idle = self.state else {
+        switch self.state {
+        case .idle:
+            if byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") {
+                self.position += 1
+                index += 1
+                // Behind an interim response it is in the middle of what answers.
+                if self.lengths.total > 0 { self.lengths.framing += 1 } else { sink.passed(self.kind, lineEnds: 1) }
+                return false
+            }
+            if self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
+            self.state = .line
+        case .fieldStart:
             // The empty line, too. One that begins with white space goes on with the field before (RFC 9112 section 5.2).
             self.state = .field
-            if byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") { return self.refuse(behind: 1, &index, &sink) }
-            return self.scanLine(bytes, &index, &sink)
+            if byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") {
+                self.refuse(behind: 1, &index, &sink)
+                return false
+            }
+        default: break
         }
-        if byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") {
-            self.position += 1
-            index += 1
-            // Behind an interim response it is in the middle of what answers.
-            if self.lengths.total > 0 { self.lengths.framing += 1 } else { sink.passed(self.kind, lineEnds: 1) }
-            return
-        }
-        if self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
-        self.state = .line
-        self.scanLine(bytes, &index, &sink)
+        return true
     }
 
     /// A line, as far as it is there.
+    @inline(__always)
     private mutating func scanLine(
         _ bytes: Span<UInt8>,
         _ index: inout Int,
@@ -259,6 +270,7 @@ package struct HTTP1Scanner {
     /// - Parameters:
     ///   - line: Without its end.
     ///   - isCut: There is more of it that nobody kept.
+    @inline(__always)
     private mutating func endLine(_ line: Span<UInt8>, isCut: Bool, _ sink: inout some HTTP1Sink) {
         let length = self.lineLength
         self.lineLength = 0
