@@ -80,7 +80,7 @@ struct OwnEndpoints {
     /// The part of a row, a new one where there is none.
     mutating func place(of row: Int, _ role: EndpointRole, for owner: Owner) -> Place {
         if let place = self.place(of: .row(row), of: owner.process) { return place }
-        // Of a process that has a rest what is new is in that: a row of its own would lack what has been added up already.
+        // A process with a rest gets no further rows: a new row would lack what the rest has of it already.
         if let place = self.place(of: .rest(role), of: owner.process) { return place }
         let hasRoom = self.budget.take(of: owner.process, owner.user)
         return self.add(Part(of: hasRoom ? .row(row) : .rest(role), role), of: owner)
