@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import GroundTruth
 import Glibc
 import Testing
 import TrafficLedger

@@ -1,12 +1,13 @@
 import Foundation
 
-/// The kernel's trace of some events that happen on threads of process 1, softirqs that interrupt them among them: no BPF program is asked.
-final class EventsOfProcessOne {
+/// The kernel's trace of some events that happen on threads of process 1, or in softirqs that interrupt those threads: one kernel that we know
+/// runs no BPF program for them (TrafficCapture's documentation).
+public final class EventsOfProcessOne {
     private let instance: String
 
     /// - Parameter events: Such as `net/netif_receive_skb`.
-    /// - Returns: `nil` where there is no tracefs.
-    init?(_ events: [String]) {
+    /// - Returns: `nil` without tracefs.
+    public init?(_ events: [String]) {
         self.instance = "/sys/kernel/tracing/instances/trafficd-\(UUID().uuidString)"
         guard mkdir(self.instance, 0o700) == 0 else { return nil }
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/1/task")) ?? []
@@ -15,7 +16,7 @@ final class EventsOfProcessOne {
     }
 
     /// - Returns: A line each.
-    func stop() -> [String] {
+    public func stop() -> [String] {
         self.write("0", to: "events/enable")
         let trace = (try? String(contentsOfFile: self.instance + "/trace", encoding: .utf8)) ?? ""
         rmdir(self.instance)
