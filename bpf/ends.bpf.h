@@ -20,7 +20,7 @@
  * Parts of the ring, and of `deferred`: one user may fill one. Of sockets that user space has not seen he may defer fewer: about as many as
  * the daemon lists for a user.
  */
-enum { PARTS_OF_USERS = 4, PARTS_OF_UNSEEN = 16, USERS_TOLD_APART = 1024 };
+enum { PARTS_OF_USERS = 4, PARTS_OF_UNSEEN = 32, USERS_TOLD_APART = 1024 };
 
 /* How much of its part a user has filled. Users whose ids are equal modulo USERS_TOLD_APART have one part together. */
 struct user_part {

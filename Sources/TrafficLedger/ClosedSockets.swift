@@ -1,6 +1,7 @@
 import DequeModule
 
-/// Which closed sockets are still listed, oldest first for each user: one who closes many costs nobody else a place.
+/// Which closed sockets are still listed, oldest first for each user: one who closes many costs nobody else a place, and no more memory than
+/// the limits say, however many that are between two sweeps.
 struct ClosedSockets {
     private struct Entry {
         var serial: UInt64
@@ -11,19 +12,32 @@ struct ClosedSockets {
     private let limit: Ledger.Retention.Limit
     private var order: [UInt32: Deque<Entry>] = [:]
     private var count = 0
+    /// Of sockets whose further owners come with the sweep: they are listed until then, whatever the limits are.
+    private var shared: [(uid: UInt32, entry: Entry)] = []
 
-    /// - Parameter limit: How many are listed. Where there are too many in all, who has most gives one up.
+    /// - Parameter limit: How many are listed. Where there are too many in all, those who have most give up theirs.
     init(limit: Ledger.Retention.Limit) {
         self.limit = limit
     }
 
-    mutating func append(_ serial: UInt64, of uid: UInt32, closedAt: UInt64) {
-        self.order[uid, default: []].append(Entry(serial: serial, closedAt: closedAt))
-        self.count += 1
+    /// - Parameter isShared: Its further owners are still to come.
+    /// - Returns: Sockets that are not to be listed any more.
+    mutating func append(_ serial: UInt64, of uid: UInt32, closedAt: UInt64, isShared: Bool) -> [UInt64] {
+        let entry = Entry(serial: serial, closedAt: closedAt)
+        guard !isShared else {
+            self.shared.append((uid, entry))
+            return []
+        }
+        self.list(entry, of: uid)
+        if self.order[uid, default: []].count > self.limit.ofUser { return [self.removeFirst(of: uid)] }
+        // Not for each one beyond the limit: this looks at all users.
+        return self.count > self.limit.inAll + self.limit.inAll / 4 ? self.takeSurplus() : []
     }
 
     /// Takes out those that closed before a moment, and those beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
+        for (uid, entry) in self.shared { self.list(entry, of: uid) }
+        self.shared.removeAll()
         var taken: [UInt64] = []
         for uid in Array(self.order.keys) {
             while let oldest = self.order[uid]?.first,
@@ -32,9 +46,29 @@ struct ClosedSockets {
                 taken.append(self.removeFirst(of: uid))
             }
         }
-        while self.count > self.limit.inAll, let most = self.order.max(by: { $0.value.count < $1.value.count })?.key {
-            taken.append(self.removeFirst(of: most))
+        if self.count > self.limit.inAll { taken += self.takeSurplus() }
+        return taken
+    }
+
+    private mutating func list(_ entry: Entry, of uid: UInt32) {
+        self.order[uid, default: []].append(entry)
+        self.count += 1
+    }
+
+    /// Leaves everybody the same number at most: the largest with which all have room, and one where there are more users than room.
+    private mutating func takeSurplus() -> [UInt64] {
+        var room = self.limit.inAll
+        var level = 0
+        for (index, count) in self.order.values.map(\.count).sorted().enumerated() {
+            level = room / (self.order.count - index)
+            guard count <= level else { break }
+            room -= count
         }
+        var taken: [UInt64] = []
+        for uid in Array(self.order.keys) {
+            while self.order[uid, default: []].count > max(level, 1) { taken.append(self.removeFirst(of: uid)) }
+        }
+        for uid in Array(self.order.keys) where self.count > self.limit.inAll { taken.append(self.removeFirst(of: uid)) }
         return taken
     }
 

@@ -100,14 +100,15 @@ public struct Ledger: Sendable {
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
         // The poll rung works its counters out of several, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
-        if growth.isEnd {
-            self.closedSockets.append(
-                observation.serial,
-                of: observation.owners.first?.uid ?? observation.uid ?? 0,
-                closedAt: observation.closedBoottimeNanoseconds ?? 0
-            )
-        }
         self.credit(growth, of: observation.serial)
+        guard growth.isEnd else { return }
+        let surplus = self.closedSockets.append(
+            observation.serial,
+            of: observation.owners.first?.uid ?? observation.uid ?? 0,
+            closedAt: observation.closedBoottimeNanoseconds ?? 0,
+            isShared: observation.isShared
+        )
+        self.forget(surplus)
     }
 
     /// The one other place where bytes become part of totals: those of no listed socket.
@@ -156,8 +157,9 @@ public struct Ledger: Sendable {
     /// It was missing too often. If it comes again it goes on where it was.
     private mutating func presumeClosed(_ serial: UInt64) {
         guard let account = self.sockets[serial], !account.isClosed else { return }
-        self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
+        // First, because it may have to leave the list at once.
         self.sockets.changeInPlace(serial) { $0.isPresumedClosed = true }
+        self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
     }
 
     /// It closed, and rows have what it moved since its last observation: TCP's own account and the packets of that are gone.
@@ -226,7 +228,8 @@ public struct Ledger: Sendable {
         self.interfaces.tick(seconds: seconds)
         self.reports.tick()
         self.inquiries.tick(boottime: boottime, processes: self.processes.values)
-        self.foldExitedProcesses(boottime: boottime)
+        let age = self.retention.exitedProcesses.nanoseconds
+        self.foldExitedProcesses(endedBefore: boottime > age ? boottime - age : 0)
     }
 
     /// Everything of a moment between ticks but what takes two of them, or ages by them.
@@ -237,6 +240,7 @@ public struct Ledger: Sendable {
         self.lastLook = (wall, boottime)
         self.surveyOpenSockets()
         self.reports.summarize()
+        self.foldExitedProcesses()
     }
 
     private mutating func settleDestinations() {
@@ -247,7 +251,11 @@ public struct Ledger: Sendable {
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
         let age = self.retention.closedSockets.nanoseconds
-        for serial in self.closedSockets.takeForgettable(closedBefore: boottime > age ? boottime - age : 0) {
+        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime > age ? boottime - age : 0))
+    }
+
+    private mutating func forget(_ serials: [UInt64]) {
+        for serial in serials {
             guard let socket = self.sockets[serial], socket.isClosed else { continue }  // it came again
             self.sockets[serial] = nil
             if socket.isPresumedClosed {
@@ -297,8 +305,8 @@ public struct Ledger: Sendable {
         }
     }
 
-    private mutating func foldExitedProcesses(boottime: UInt64) {
-        let age = self.retention.exitedProcesses.nanoseconds
+    /// Those beyond the limits, too.
+    private mutating func foldExitedProcesses(endedBefore moment: UInt64 = 0) {
         let limit = self.retention.exitedProcessLimit
         var gone = self.processes.values.compactMap { process in
             process.exitedBoottime.map { (boottime: $0, identity: process.identity, uid: process.uid) }
@@ -313,7 +321,7 @@ public struct Ledger: Sendable {
         for process in gone {
             let isSurplus = (surplus[process.uid] ?? 0) > 0
             if isSurplus { surplus[process.uid]? -= 1 }
-            guard isSurplus || process.boottime +| age < boottime else { continue }
+            guard isSurplus || process.boottime < moment else { continue }
             self.reports.forget(process: process.identity)
             if let account = self.processes.removeValue(forKey: process.identity) { self.exited.fold(account) }
         }

@@ -10,9 +10,9 @@ extension Ledger {
 
         public init(
             exitedProcesses: Duration = .seconds(300),
-            exitedProcessLimit: Limit = Limit(5_000, inAll: 10_000),
+            exitedProcessLimit: Limit = Limit(2_500, inAll: 10_000),
             closedSockets: Duration = .seconds(5),
-            closedSocketLimit: Limit = Limit(4_096, inAll: 16_384),
+            closedSocketLimit: Limit = Limit(2_048, inAll: 16_384),
             exitedGroupLimit: Limit = Limit(500, inAll: 2_000)
         ) {
             self.exitedProcesses = exitedProcesses

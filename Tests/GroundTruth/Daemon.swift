@@ -30,11 +30,14 @@ public final class Daemon {
 
     /// Returns once the control socket accepts.
     ///
-    /// - Parameter launcher: A program, and its arguments, that becomes the daemon: `ip netns exec NAME`.
+    /// - Parameters:
+    ///   - interval: Seconds between two snapshots.
+    ///   - launcher: A program, and its arguments, that becomes the daemon: `ip netns exec NAME`.
     /// - Throws: ``Refusal``, or ``Program/Failure`` where it neither starts nor exits.
     public init(
         _ programs: Programs,
         rung: String = "auto",
+        interval: Double = 0.2,
         directories: DaemonDirectories? = nil,
         arguments: [String] = [],
         launcher: (program: URL, arguments: [String])? = nil
@@ -44,7 +47,7 @@ public final class Daemon {
         self.program = try Program(
             launcher?.program ?? programs.daemon,
             (launcher.map { $0.arguments + [programs.daemon.path] } ?? [])
-                + ["run", "--rung", rung, "--listen", "off", "--interval", "0.2", "--log-level", "warning"]
+                + ["run", "--rung", rung, "--listen", "off", "--interval", "\(interval)", "--log-level", "warning"]
                 + self.directories.arguments
                 + arguments
         )

@@ -222,6 +222,49 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 100)
     }
 
+    @Test("between two sweeps, too, no more is listed than the limits say: an answer then is no larger")
+    func listedBetweenSweeps() {
+        var f = F(
+            retention: Ledger.Retention(
+                exitedProcessLimit: .init(3, inAll: 100),
+                closedSocketLimit: .init(3, inAll: 8)
+            )
+        )
+        f.tick()
+        let end = f.snapshot.takenAt
+        // One user with twenty, then twenty users with one each.
+        for pid in 1...40 as ClosedRange<Int32> {
+            let uid = pid <= 20 ? 9 : UInt32(pid)
+            f.absorb(
+                F.socket(UInt64(pid), [self.owner(F.process(pid), uid: uid, sent: 1)], closed: f.now),
+                .exited(F.process(pid), at: end)
+            )
+        }
+        f.look(afterMilliseconds: 20)
+        #expect((8...10).contains(f.snapshot.sockets?.count ?? 0))
+        #expect(f.snapshot.processes?.filter { $0.details.uid == 9 }.count == 3)
+        #expect(f.snapshot.totals.bytes.payload.sent == 40)
+        f.tick()
+        #expect(f.snapshot.sockets?.count == 8)
+        #expect(f.snapshot.totals.bytes.payload.sent == 40)
+    }
+
+    @Test("a closed socket's further owners come with the sweep: until then it stays listed, however many close after it")
+    func sharedSocketStays() {
+        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 5)))
+        guard case .socket(var shared) = F.socket(1, [self.owner(one, uid: 9, sent: 1)], closed: f.now) else { return }
+        shared.isShared = true
+        f.absorb(.socket(shared))
+        for cookie in 2...20 as ClosedRange<UInt64> {
+            f.absorb(F.socket(cookie, [self.owner(two, uid: 9, sent: 1)], closed: f.now))
+        }
+        f.absorb(.owner(socket: 1, self.owner(F.process(3), uid: 9, sent: 100)))
+        f.tick()
+        #expect(f.process(3)?.bytes.payload.sent == 100)
+        #expect(f.snapshot.sockets?.count == 3)
+        #expect(f.snapshot.totals.bytes.payload.sent == 120)
+    }
+
     @Test("who makes up names fills his own part of the executables' rows, and nobody else's")
     func exitedGroups() throws {
         var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), exitedGroupLimit: .init(3, inAll: 5)))

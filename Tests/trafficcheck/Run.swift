@@ -44,12 +44,15 @@ struct Run: AsyncParsableCommand {
     var generatorOptions = ""
 
     @Option(
-        help: "What a hostile user does meanwhile, of `trafficgen flood`; may be repeated: all scenarios beside each."
+        help: "What a hostile user does meanwhile, of `trafficgen flood`; may be repeated: all scenarios without, then beside each."
     )
     var flood: [String] = []
 
     @Option(help: "How long each flood goes on at least.")
     var floodSeconds = 60
+
+    @Option(help: "Seconds between two snapshots of the daemon.")
+    var interval = 0.2
 
     @Flag(help: "Every difference, not only the first of a scenario.")
     var verbose = false
@@ -100,6 +103,7 @@ struct Run: AsyncParsableCommand {
             daemon = try await Daemon(
                 programs,
                 rung: rung,
+                interval: self.interval,
                 directories: directories,
                 arguments: ["--keep-exited", "86400"],
                 launcher: lab.near.launcher
@@ -112,7 +116,8 @@ struct Run: AsyncParsableCommand {
         let watch = try await WireWatch(lab, daemon)
         let rung = try await daemon.latestSnapshot().capture.rung.rawValue  // which one `auto` is
         var exact = true
-        for kind in self.flood.isEmpty ? [nil] : self.flood.map(Optional.some) {
+        // First without: what the scenarios alone make the daemon keep is no flood's doing.
+        for kind in [nil] + self.flood.map(Optional.some) {
             let flood = try await kind.asyncMap {
                 try await Flood($0, seconds: self.floodSeconds, programs: programs, daemon: daemon)
             }
