@@ -255,7 +255,8 @@ let package = Package(
         .testTarget(
             name: "TrafficCaptureTests",
             dependencies: [
-                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TrafficCapture", "TrafficLedger", "TrafficModel",
+                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TrafficCapture", "TrafficLedger",
+                "TrafficModel",
             ],
             swiftSettings: strict
         ),

@@ -68,7 +68,9 @@ struct ClosedSockets {
         for uid in Array(self.order.keys) {
             while self.order[uid, default: []].count > max(level, 1) { taken.append(self.removeFirst(of: uid)) }
         }
-        for uid in Array(self.order.keys) where self.count > self.limit.inAll { taken.append(self.removeFirst(of: uid)) }
+        for uid in Array(self.order.keys) where self.count > self.limit.inAll {
+            taken.append(self.removeFirst(of: uid))
+        }
         return taken
     }
 

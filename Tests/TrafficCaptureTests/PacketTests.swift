@@ -1,7 +1,7 @@
 import CLinux
 import Foundation
-import GroundTruth
 import Glibc
+import GroundTruth
 import Testing
 import TrafficLedger
 import TrafficModel

@@ -249,7 +249,9 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 40)
     }
 
-    @Test("a closed socket's further owners come with the sweep: until then it stays listed, however many close after it")
+    @Test(
+        "a closed socket's further owners come with the sweep: until then it stays listed, however many close after it"
+    )
     func sharedSocketStays() {
         var f = F(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 5)))
         guard case .socket(var shared) = F.socket(1, [self.owner(one, uid: 9, sent: 1)], closed: f.now) else { return }

@@ -44,7 +44,8 @@ struct Run: AsyncParsableCommand {
     var generatorOptions = ""
 
     @Option(
-        help: "What a hostile user does meanwhile, of `trafficgen flood`; may be repeated: all scenarios without, then beside each."
+        help:
+            "What a hostile user does meanwhile, of `trafficgen flood`; may be repeated: all scenarios without, then beside each."
     )
     var flood: [String] = []
 
