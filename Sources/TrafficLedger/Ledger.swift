@@ -279,7 +279,6 @@ public struct Ledger: Sendable {
             evidence.goneSockets += account.usage(bootedAt: self.bootedAt).tallies()
         }
         for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
-        evidence.lostWire = self.loss.lostWire
         evidence.packets = self.interfaces.seen
         return evidence
     }

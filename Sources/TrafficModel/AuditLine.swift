@@ -51,8 +51,6 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
 
     // To the interfaces.
 
-    /// Sockets for whose last word a kernel map had no room.
-    case lost
     /// Forwarded packets, TIME-WAIT, resets, ICMP: the row `kernel`.
     case noSocket = "no_socket"
     /// Headers of IP fragments beyond those that the whole packets had.

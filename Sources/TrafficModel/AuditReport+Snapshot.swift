@@ -10,7 +10,7 @@ extension AuditReport {
         case .host:
             var tallies = evidence.goneSockets
             for socket in sockets { tallies += socket.tallies() }
-            tallies.add(evidence.packets, snapshot.interfaces ?? [], lost: evidence.lostWire)
+            tallies.add(evidence.packets, snapshot.interfaces ?? [])
             let interfaces = snapshot.interfaces ?? []
             self.sections =
                 [
@@ -92,7 +92,7 @@ extension AuditTally {
         .earlier, .handshakePayload, .urgent, .estimated, .inUse, .unexplained,
     ]
     private static let headers: [AuditLine] = [.headers, .acknowledgements, .handshake, .othersWire, .folded]
-    private static let beyondSockets: [AuditLine] = [.lost, .noSocket, .fragments, .queues, .unexplainedAtInterface]
+    private static let beyondSockets: [AuditLine] = [.noSocket, .fragments, .queues, .unexplainedAtInterface]
 
     /// The lines and their sums. Those that must be 0 are there in any case, others only where they are not.
     fileprivate func lines(upTo last: AuditLine) -> [AuditReport.Line] {
@@ -119,7 +119,7 @@ extension AuditTallies {
     /// What passed the interfaces beside the sockets' packets.
     ///
     /// - Parameter interfaces: Those whose own counters are known: they have the last word on what passed.
-    fileprivate mutating func add(_ packets: [InterfacePackets], _ interfaces: [InterfaceUsage], lost: WireTotals) {
+    fileprivate mutating func add(_ packets: [InterfacePackets], _ interfaces: [InterfaceUsage]) {
         let unseen = interfaces.compactMap(\.evidence).reduce(into: (sent: Int64(0), received: Int64(0))) {
             $0.sent +|= $1.sent.lasting
             $0.received +|= $1.received.lasting
@@ -129,17 +129,15 @@ extension AuditTallies {
             sent += interface.sent
             received += interface.received
         }
-        self.sent[.lost] = Int64(clamping: lost.sent)
-        self.received[.lost] = Int64(clamping: lost.received)
         let beyond = sent.beyondSockets(
             isSent: true,
-            sockets: self.sent.wire +| self.sent[.lost],
+            sockets: self.sent.wire,
             passed: Int64(clamping: sent.wire) +| unseen.sent
         )
         self.sent.merge(beyond)
         let beyondReceived = received.beyondSockets(
             isSent: false,
-            sockets: self.received.wire +| self.received[.lost],
+            sockets: self.received.wire,
             passed: Int64(clamping: received.wire) +| unseen.received
         )
         self.received.merge(beyondReceived)

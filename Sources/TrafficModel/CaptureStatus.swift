@@ -60,11 +60,6 @@ public struct CaptureLoss: Sendable, Hashable {
     public var recordsMalformed: UInt64
     public var reportsDropped: UInt64
     public var reportsRejected: UInt64
-    /// Payload that could not be assigned to any socket.
-    public var lostSentBytes: UInt64
-    public var lostReceivedBytes: UInt64
-    /// Wire bytes of sockets that could not be told to anybody when they closed.
-    public var lostWire: WireTotals
     /// Times a counter of the kernel's was behind what it had been. A defect: what is shown never falls.
     public var countersBackwards: UInt64
     /// Times the kernel left out one of our programs because the same program was at work on that processor (a task preempted in
@@ -82,9 +77,6 @@ public struct CaptureLoss: Sendable, Hashable {
         recordsMalformed: UInt64 = 0,
         reportsDropped: UInt64 = 0,
         reportsRejected: UInt64 = 0,
-        lostSentBytes: UInt64 = 0,
-        lostReceivedBytes: UInt64 = 0,
-        lostWire: WireTotals = WireTotals(),
         countersBackwards: UInt64 = 0,
         missedRuns: UInt64 = 0,
         readsFailed: UInt64 = 0
@@ -96,9 +88,6 @@ public struct CaptureLoss: Sendable, Hashable {
         self.recordsMalformed = recordsMalformed
         self.reportsDropped = reportsDropped
         self.reportsRejected = reportsRejected
-        self.lostSentBytes = lostSentBytes
-        self.lostReceivedBytes = lostReceivedBytes
-        self.lostWire = lostWire
         self.countersBackwards = countersBackwards
         self.missedRuns = missedRuns
         self.readsFailed = readsFailed
@@ -106,10 +95,7 @@ public struct CaptureLoss: Sendable, Hashable {
 
     /// Whether any byte is missing from the totals. A full ring alone loses none, nor do rows.
     public var isLossy: Bool {
-        [
-            self.mapFull, self.recordsMalformed, self.lostSentBytes, self.lostReceivedBytes, self.missedRuns,
-            self.lostWire.sent, self.lostWire.received, self.countersBackwards,
-        ].contains { $0 > 0 }
+        [self.mapFull, self.recordsMalformed, self.missedRuns, self.countersBackwards].contains { $0 > 0 }
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -120,10 +106,6 @@ public struct CaptureLoss: Sendable, Hashable {
         case recordsMalformed = "records_malformed"
         case reportsDropped = "reports_dropped"
         case reportsRejected = "reports_rejected"
-        case lostSentBytes = "lost_sent_bytes"
-        case lostReceivedBytes = "lost_received_bytes"
-        case lostWireSent = "lost_wire_sent_bytes"
-        case lostWireReceived = "lost_wire_received_bytes"
         case countersBackwards = "counters_backwards"
         case missedRuns = "missed_runs"
         case readsFailed = "reads_failed"
@@ -141,12 +123,6 @@ extension CaptureLoss: Codable {
             recordsMalformed: try container.decode(UInt64.self, forKey: .recordsMalformed),
             reportsDropped: try container.decode(UInt64.self, forKey: .reportsDropped),
             reportsRejected: try container.decode(UInt64.self, forKey: .reportsRejected),
-            lostSentBytes: try container.decode(UInt64.self, forKey: .lostSentBytes),
-            lostReceivedBytes: try container.decode(UInt64.self, forKey: .lostReceivedBytes),
-            lostWire: WireTotals(
-                sent: try container.decode(UInt64.self, forKey: .lostWireSent),
-                received: try container.decode(UInt64.self, forKey: .lostWireReceived)
-            ),
             countersBackwards: try container.decode(UInt64.self, forKey: .countersBackwards),
             missedRuns: try container.decode(UInt64.self, forKey: .missedRuns),
             // Later than the others: recordings and daemons of before have none.
@@ -163,10 +139,6 @@ extension CaptureLoss: Codable {
         try container.encode(self.recordsMalformed, forKey: .recordsMalformed)
         try container.encode(self.reportsDropped, forKey: .reportsDropped)
         try container.encode(self.reportsRejected, forKey: .reportsRejected)
-        try container.encode(self.lostSentBytes, forKey: .lostSentBytes)
-        try container.encode(self.lostReceivedBytes, forKey: .lostReceivedBytes)
-        try container.encode(self.lostWire.sent, forKey: .lostWireSent)
-        try container.encode(self.lostWire.received, forKey: .lostWireReceived)
         try container.encode(self.countersBackwards, forKey: .countersBackwards)
         try container.encode(self.missedRuns, forKey: .missedRuns)
         try container.encode(self.readsFailed, forKey: .readsFailed)

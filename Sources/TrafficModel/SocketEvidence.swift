@@ -195,8 +195,6 @@ public struct AuditEvidence: Hashable, Sendable {
     /// The last sockets whose witnesses disagreed, and how many there were in all.
     public var disputed: [SocketUsage] = []
     public var disputedCount = 0
-    /// Of sockets for whose last word there was no room.
-    public var lostWire = WireTotals()
     /// Every interface of every network namespace.
     public var packets: [InterfacePackets] = []
 

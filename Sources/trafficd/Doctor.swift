@@ -39,10 +39,6 @@ struct Doctor: Sendable {
         if loss.isLossy {
             let what = [
                 ("no room in a kernel map", loss.mapFull), ("malformed records", loss.recordsMalformed),
-                ("sent bytes without a socket", loss.lostSentBytes),
-                ("received bytes without a socket", loss.lostReceivedBytes),
-                ("wire bytes sent by lost sockets", loss.lostWire.sent),
-                ("wire bytes received by lost sockets", loss.lostWire.received),
                 ("counters that fell", loss.countersBackwards),
                 ("calls not seen because a program was preempted", loss.missedRuns),
             ].filter { $0.1 > 0 }.map { "\($0.0): \($0.1)" }

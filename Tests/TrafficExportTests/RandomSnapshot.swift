@@ -159,8 +159,6 @@ struct RandomSnapshot {
             loss: CaptureLoss(
                 ringFull: self.count(),
                 mapFull: self.count(),
-                lostReceivedBytes: self.count(),
-                lostWire: WireTotals(sent: self.count(), received: self.count()),
                 countersBackwards: self.count(),
                 missedRuns: self.count(),
                 readsFailed: self.count()

@@ -112,9 +112,6 @@ struct HostileNumberTests {
                     recordsMalformed: number,
                     reportsDropped: number,
                     reportsRejected: number,
-                    lostSentBytes: number,
-                    lostReceivedBytes: number,
-                    lostWire: WireTotals(sent: number, received: number),
                     countersBackwards: number,
                     missedRuns: number
                 )

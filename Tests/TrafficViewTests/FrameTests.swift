@@ -101,7 +101,7 @@ struct FrameTests {
                 reason: "no permission to load BPF programs",
                 hooks: [],
                 blindSpots: ["UDP is not seen.", "Sockets that live less than a second are missed."],
-                loss: CaptureLoss(ringFull: 12, mapFull: 3, lostSentBytes: 4096)
+                loss: CaptureLoss(ringFull: 12, mapFull: 3)
             )
             state.receive(snapshot)
         },

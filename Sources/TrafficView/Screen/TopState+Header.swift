@@ -205,8 +205,6 @@ extension CaptureLoss {
         let lost = self.mapFull +| self.recordsMalformed +| self.reportsDropped +| self.reportsRejected
         var parts: [String] = []
         if self.missedRuns > 0 { parts.append("missed \(self.missedRuns) calls") }
-        let lostBytes = self.lostSentBytes +| self.lostReceivedBytes
-        if lostBytes > 0 { parts.append("lost \(Units.bytes.text(lostBytes))") }
         if lost > 0 { parts.append("lost \(TimeText.grouped(lost)) records") }
         if self.ringFull > 0 { parts.append("late \(TimeText.grouped(self.ringFull))") }
         guard !parts.isEmpty else { return nil }

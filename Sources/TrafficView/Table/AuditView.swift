@@ -150,7 +150,6 @@ extension AuditLine {
         case .handshake: "SYN, FIN and RST packets"
         case .othersWire: "others' part of shared sockets"
         case .folded: "sockets closed without a record"
-        case .lost: "of sockets lost: no room in a map"
         case .noSocket: "packets of no socket (kernel)"
         case .fragments: "headers of fragments"
         case .queues: "dropped in queues"
