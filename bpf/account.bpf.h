@@ -4,8 +4,8 @@
  *
  * Counters live in socket storage, one slot per owning process, and only grow. The path of a call that moved bytes is
  * one storage look-up, one comparison and one atomic add; it takes no timestamp and writes no record. User space learns
- * of the volume by sweeping the storage (iterate.bpf.h) and of a closed socket by a ring-buffer record with its final
- * totals, because then the storage goes away.
+ * of the volume by sweeping the storage (iterate.bpf.h) and of a closed socket by a record with its final totals, or by
+ * its processes' rows (ends.bpf.h), because then the storage goes away.
  */
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H
@@ -57,8 +57,8 @@ static __always_inline void describe_owner(struct traffic_owner *owner, const st
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Without an atomic exchange: an element that only one can insert is a lock that nobody waits for. Who does not get it goes to the
- * `owners` map.
+ * There is no atomic exchange here. Only one program can insert an element, so the element is a lock. A program that fails to does not
+ * wait: it uses the `owners` map.
  */
 static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
 {

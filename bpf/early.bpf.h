@@ -7,8 +7,9 @@
 #define EARLY_BPF_H
 
 /*
- * Anybody may send segments to a listener that never become a connection, and the `early` map then forgets others. How many were remembered and
- * not taken in this period and in the one before tells whether it may have. Two processors that begin a period at once may lose a count.
+ * Anybody may send a listener segments that never become a connection; the `early` map then forgets others. Counts what was remembered and not
+ * taken in this period and the last: a high count means that the map may have forgotten something. Two processors that begin a period at once
+ * may lose a count.
  */
 static const u64 EARLY_PERIOD_NS = 128ULL * 1000000000; /* longer than a handshake: a SYN-ACK is sent again for 63 s (tcp_synack_retries) */
 

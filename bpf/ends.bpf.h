@@ -2,25 +2,23 @@
 /*
  * What user space is told of a socket, and the socket's end.
  *
- * A closing socket leaves a record in the ring. Each user may fill a part of the ring between two drains, so that nobody's sockets
- * have to wait for another's. Where there is no room the record goes to the map `deferred`, of which each user may fill a part between two
- * sweeps: while user space is busy elsewhere, as many sockets as it would list can still be told one by one. Beyond that, what the socket
- * moved is added to its processes' rows (rows.bpf.h). That takes no room that could run out.
- * A socket that moved nothing and that nobody has seen leaves nothing.
+ * A closing socket leaves a record in the ring, of which each user may fill a part between two drains. Where that part is full the record
+ * goes to the map `deferred`, of which each user may fill a part between two sweeps. Beyond that the programs add what the socket moved to
+ * its processes' rows (rows.bpf.h), where there is always room. A socket that moved nothing and that user space has not seen leaves nothing.
  *
  * What user space has seen of a socket must not be added to a row, so each record that is written is noted in the socket (`seen`).
  * A socket may close on one processor while another one writes a record of it. The writer sets `teller` and looks whether the socket
  * is closed; the end sets `closed_boottime_ns` and looks for a teller. One of them sees the other: then the writer gives up, or the
- * end does not rely on `seen`.
+ * end does not rely on `seen`. report_now() need not look: it runs only in a call on the socket, or before TCP ends it.
  */
 #ifndef ENDS_BPF_H
 #define ENDS_BPF_H
 
 /*
- * Parts of the ring, and of `deferred`: one user may fill one. Of sockets that user space has not seen he may defer fewer: about as many as
- * the daemon lists for a user.
+ * A user may fill one part of the ring, and one of `deferred`. For sockets that user space has not seen, the parts of `deferred` are
+ * smaller: with 65,536 elements about as many as the daemon lists for a user.
  */
-enum { PARTS_OF_USERS = 4, PARTS_OF_UNSEEN = 32, USERS_TOLD_APART = 1024 };
+enum { PARTS = 4, PARTS_FOR_UNSEEN = 32, USERS_TOLD_APART = 1024 };
 
 /* How much of its part a user has filled. Users whose ids are equal modulo USERS_TOLD_APART have one part together. */
 struct user_part {
@@ -37,10 +35,10 @@ struct {
 	__type(value, struct user_part);
 } user_parts SEC(".maps");
 
-/* The daemon sleeps until the next sweep, unless a user has filled half of a part meanwhile. */
+/* The daemon sleeps until the next sweep, unless the records in the ring take half of one user's part. */
 static __always_inline u64 ring_flags(void)
 {
-	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * PARTS_OF_USERS);
+	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * PARTS);
 
 	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= half ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
@@ -67,7 +65,7 @@ static __always_inline struct traffic_socket *reserve_record(struct user_part *p
 {
 	struct traffic_socket *record;
 
-	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / PARTS_OF_USERS)
+	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / PARTS)
 		return NULL;
 	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
 	if (record)
@@ -138,8 +136,8 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * An owner's slot may have been claimed while the record was copied: its bytes are there, and not yet whose they are. Left out here, they
- * come with the next record, or user space would have to pass over them and they would count as seen.
+ * A slot may have been claimed and not yet described when the record was copied. Its bytes come with the next record: user space would
+ * skip them in this one, and note_seen() would mark them as seen.
  */
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
 {
@@ -175,8 +173,8 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 }
 
 /*
- * A record of an open socket, now. For sockets whose end no program may see: the record is their last word then. Where there is no
- * room the next sweep makes up for it.
+ * Writes a record of an open socket now, because perhaps no program sees that socket end. Where the ring has no room the next sweep
+ * tells.
  */
 static __always_inline void report_now(struct traffic_socket *socket)
 {
@@ -236,7 +234,7 @@ static __always_inline u64 share(u64 amount, u64 part, u64 whole)
 	return amount / whole * part + amount % whole * part / whole;
 }
 
-/* Adds what a socket moved, beyond what user space has seen of it, to the rows of its processes. Returns how many sockets that are. */
+/* Adds what a socket moved, beyond what user space has seen of it, to the rows of its processes. Returns 1, to be counted. */
 static __noinline int fold_socket(struct traffic_socket *socket)
 {
 	struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1], nobody = { .uid = socket->uid };
@@ -282,13 +280,13 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	return folded;
 }
 
-/* `must`: whatever his limit is. */
-static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool must)
+/* `ignores_limit`: where the map has room, however much of it the user has filled. */
+static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool ignores_limit)
 {
-	u32 limit = DEFERRED_LIMIT / (is_told ? PARTS_OF_USERS : PARTS_OF_UNSEEN);
+	u32 limit = DEFERRED_LIMIT / (is_told ? PARTS : PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
-	if (!must && (!part || part->deferred >= limit))
+	if (!ignores_limit && (!part || part->deferred >= limit))
 		return false;
 	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
 		return false;
@@ -304,7 +302,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	struct traffic_socket *record;
 	u64 serial = socket->serial;
 	struct user_part *part;
-	bool is_told_now, is_told, must;
+	bool is_told_now, is_told, ignores_limit;
 
 	if (!serial || socket->closed_boottime_ns)
 		return 0;
@@ -312,10 +310,10 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_told_now = is_being_told(socket);
 	is_told = is_told_now || was_seen(socket);
 	/*
-	 * What user space sees of it at this moment can't be subtracted from a row: there is one such socket to a processor. And as many sockets of
-	 * more than two processes as there can be have room in any case.
+	 * A socket that a record is being written of: what user space sees of it is not known, so it can't be subtracted from a row; there is one
+	 * such socket to a processor at most. And a socket of more than two processes: fold_socket() does not reach those in the `owners` map.
 	 */
-	must = is_told_now || socket->flags & TRAFFIC_SOCKET_SHARED;
+	ignores_limit = is_told_now || socket->flags & TRAFFIC_SOCKET_SHARED;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);
@@ -329,7 +327,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, part, is_told, must))
+	if (defer(socket, part, is_told, ignores_limit))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);

@@ -96,7 +96,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
-	/* Of AF_PACKET's nobody hears when they end: it shows by their absence. */
+	/* No hook tells of an AF_PACKET socket's end: user space notices that the sweep no longer lists it. */
 	if (activity(socket) == socket->swept_mark && !told.report_all && !is_packet(sk))
 		return 0;
 	/* Made, and not connected yet. */
@@ -133,7 +133,7 @@ static __always_inline struct traffic_socket *adopt(struct sock *sk)
 	return socket;
 }
 
-/* TCP's counters began with the connection: what is estimated from them must not be added to a row for the time before the capture. */
+/* TCP's counters began with the connection. Notes them as seen, so that no row gets what passed before the capture. */
 static __always_inline void begin_estimates(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);

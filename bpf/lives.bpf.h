@@ -200,8 +200,6 @@ int socket_create(struct bpf_sock *context)
 #ifdef SOCKETS_IN_HASH
 	bpf_get_socket_cookie(context); /* from now on it has one */
 	socket_end_missed(context);
-#endif
-#ifdef SOCKETS_IN_HASH
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
 #endif
@@ -224,7 +222,7 @@ int socket_create(struct bpf_sock *context)
 
 /*
  * A process runs another program: from now on it has another name. The sockets that it holds keep the one of their first use, so user
- * space is told. Where the map is full it hears of that, and asks /proc for the names of all.
+ * space is told. Where the map is full user space is told so, and asks /proc for all names.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)

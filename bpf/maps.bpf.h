@@ -9,7 +9,7 @@
 /* Before Linux 6.1 kprobes must not use maps that get their memory as they go. */
 enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 4096 };
 
-/* By the address of the struct sock. About 0.7 KiB each. */
+/* By the address of the struct sock. About 0.6 KiB each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -78,9 +78,9 @@ struct {
 } executed SEC(".maps");
 
 /*
- * Every interface that packets passed, in every network namespace. Elements belong to one of two generations, which take turns: what of the
- * one before is gone goes when user space has taken it. Interfaces of other network namespaces than the daemon's, which anybody may make, get a
- * quarter of it for each generation; further ones count in the element of network namespace 0.
+ * Every interface that packets passed, in every network namespace. Elements belong to two generations, which take turns: user space reads
+ * those of the older one, then removes them. Interfaces outside the daemon's network namespace, which anybody may make, get a quarter of the
+ * map in each generation. Further ones count in the element of network namespace 0.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Since Linux 7.0 a task may be preempted inside a program of a tracepoint, too. Until it is back, the kernel leaves that program out of
- * every other call on the processor: it asks whether the program is at work there, not for whom. (To keep the processor by
- * bpf_preempt_disable() does not help: who has to go then goes at the program's end, and is still inside.) So each hook of a call has two
- * programs, a first one and its twin, which counts what the first one was left out of.
+ * Since Linux 7.0 a task may be preempted inside a program of a tracepoint, too. Until the task goes on, the kernel skips that program for
+ * every other call on the processor. bpf_preempt_disable() does not help: the task is then preempted at the program's end, where the kernel
+ * still takes the program to be running. So each hook of a call has two programs: the twin counts the calls that the first one was
+ * skipped for.
  */
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
@@ -20,7 +20,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 #else
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* Known when the program is loaded: elsewhere nothing is left of what stands behind it. */
+/* Known when the program is loaded: the verifier removes the code that this kernel does not need. */
 #define TRACEPOINTS_ARE_PREEMPTED (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
 
 /* By task, enum counted_call: set by the first program, taken back by its twin, in the same call. */

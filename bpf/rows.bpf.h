@@ -32,7 +32,7 @@ struct {
 	__type(value, struct traffic_row);
 } rest SEC(".maps");
 
-const volatile u64 rows_of_a_user = ROWS_LIMIT / 16;
+enum { ROWS_OF_A_USER = ROWS_LIMIT / 16 };
 
 /* What is added to a row. */
 struct amounts {
@@ -68,7 +68,7 @@ static __noinline struct traffic_row *find_process_row(const struct traffic_owne
 
 	if (row)
 		return row;
-	if (!user_row || user_row->processes >= rows_of_a_user)
+	if (!user_row || user_row->processes >= ROWS_OF_A_USER)
 		return NULL;
 	fresh.owner = *owner;
 	fresh.owner.sent_bytes = fresh.owner.received_bytes = 0;

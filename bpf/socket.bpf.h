@@ -228,7 +228,7 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
-/* It could get no storage. */
+/* The socket has no storage; since storage has failed once, none is made for a socket in use. */
 static __always_inline bool is_unstored(struct sock *sk)
 {
 	return storage_failed && !storage_of(sk);

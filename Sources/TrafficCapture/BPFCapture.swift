@@ -243,9 +243,8 @@ public final class BPFCapture: CaptureSource {
         return serials
     }
 
-    /// A walk goes on by position after each piece of output, and passes over a socket where another one ends meanwhile. So a walk that gave
-    /// more than a piece is taken again where sockets ended: it finds what the first one passed over, and what changed since. Where a
-    /// flood of ends goes on, the next sweep makes up for what is still missing.
+    /// After each piece of output the kernel resumes the walk by position, so a socket that ends meanwhile makes the walk miss another. So a
+    /// walk of more than one piece is repeated if sockets ended during it. After this many walks the next sweep finds what is missing.
     private static let mostWalks = 4
     /// Bytes. A piece is 32 KiB in the kernel (`BPF_ITER`'s seq_file), less what the next record would have taken.
     private static let wholeWalk = 16 << 10

@@ -14,10 +14,10 @@ public final class CapturePace {
         case stop
     }
 
-    /// Nanoseconds from the beginning of a round to that of a round for the sake of reports or of requests: ten a second, whatever is sent
-    /// and asked. A round of its own also comes only after a rest half as long as the last one took, so that all of them take two thirds of
-    /// a processor at most.
-    package static let restOfReports: UInt64 = 100_000_000
+    /// Least nanoseconds from the beginning of a round to that of an extra round, which is one for reports or requests: ten a second at most,
+    /// whatever is sent and asked. An extra round also waits half as long as the last round took, so that extra rounds take two thirds of a
+    /// processor at most.
+    package static let extraRoundSpacing: UInt64 = 100_000_000
 
     private let epoll: FileHandle
     private let stopper: Stopper
@@ -28,10 +28,10 @@ public final class CapturePace {
     private var nextSweep: UInt64
     /// When the last round began, until it is over.
     private var roundBeganAt: UInt64?
-    private var nextCollect: UInt64 = 0
-    /// Reports wait for that.
+    private var nextExtraRound: UInt64 = 0
+    /// Reports wait for an extra round.
     private var isCollectDue = false
-    /// Requests wait for that.
+    /// Requests wait for an extra round.
     private var isLookDue = false
     /// Between two drains. What a flood of closing sockets can make the daemon do is bounded by this and by the ring.
     private static let drainSpacingNanoseconds: UInt64 = 20_000_000
@@ -102,7 +102,7 @@ public final class CapturePace {
                 return self.beginRound(.sweep, at: now)
             }
             let isExtraDue = self.isCollectDue || self.isLookDue
-            if isExtraDue, now >= self.nextCollect {
+            if isExtraDue, now >= self.nextExtraRound {
                 return self.beginRound(self.isLookDue ? .look : .collect, at: now)
             }
             self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
@@ -112,7 +112,7 @@ public final class CapturePace {
                 return .drain
             }
             var next = self.nextSweep
-            if isExtraDue { next = min(next, self.nextCollect) }
+            if isExtraDue { next = min(next, self.nextExtraRound) }
             if self.isDrainDue { next = min(next, self.nextDrain) }
             let milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
@@ -143,7 +143,7 @@ public final class CapturePace {
     private func endRound(at now: UInt64) {
         guard let began = self.roundBeganAt.take() else { return }
         let duration = now - min(now, began)
-        self.nextCollect = began + max(Self.restOfReports, 3 * min(duration, self.intervalNanoseconds) / 2)
+        self.nextExtraRound = began + max(Self.extraRoundSpacing, 3 * min(duration, self.intervalNanoseconds) / 2)
     }
 }
 

@@ -5,10 +5,10 @@ public import TrafficModel
 /// from their first byte on.
 public struct HostAddressWatch {
     private static let periodNanoseconds: UInt64 = 10_000_000_000
-    /// How many times as long as the asking took it is not asked again for what it did not explain (a transparent proxy's socket has a
-    /// stranger's address, and a container may be gone already): a hundredth of the time at most.
+    /// A sign that asking did not explain (a transparent proxy's address, a container that is gone) is asked about again only after this many
+    /// times the cost of asking: a hundredth of the time at most.
     private static let restFactor: UInt64 = 100
-    /// The same for what nobody has asked for yet: a fifth of the time. Anybody may bind to any number of addresses that nobody has
+    /// The same for signs not asked about yet: a fifth of the time. Anybody may bind to any number of addresses that no interface has
     /// (IP_FREEBIND, ip(7)).
     private static let newsRestFactor: UInt64 = 5
     /// How many signs, and how many of those in vain, are remembered.

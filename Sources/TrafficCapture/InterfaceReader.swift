@@ -49,7 +49,8 @@ struct InterfaceReader: ~Copyable {
         told.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
     }
 
-    /// Both of one moment, so that they can be compared: no packet passes between the two looks at ours. Under load that may not be had.
+    /// Reads the interfaces' counters between two readings of our own that are equal, so that both are of one moment. Under load that may not
+    /// succeed: after some attempts the last reading is taken as it is.
     ///
     /// - Returns: Whether there is something new to tell the programs.
     mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {

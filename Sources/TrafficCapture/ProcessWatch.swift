@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import TrafficModel
 
-/// Notices when processes end: by their pidfds, and where there are none left by looking for them now and then.
+/// Notices when processes end: by pidfd, or, where descriptors run out, by looking once a second.
 struct ProcessWatch: ~Copyable {
     private static let lookMilliseconds: Int32 = 1_000
     /// How many are looked for at a time.
@@ -13,7 +13,7 @@ struct ProcessWatch: ~Copyable {
     private let limit: Int
     private var descriptors: [ProcessIdentity: Int32] = [:]
     private var processes: [Int32: ProcessIdentity] = [:]
-    /// Processes without a descriptor, those first that were not looked for longest.
+    /// Processes without a descriptor. The first has waited longest for a look.
     private var others: [ProcessIdentity] = []
     private var isOther: Set<ProcessIdentity> = []
     private var nextLook: UInt64 = 0

@@ -48,7 +48,7 @@ final class ReadFailures {
 
     /// One sentence for each part that can't be read at present.
     var blindSpots: [String] {
-        self.current.map { "at present what \($0.part) tells: \($0.reason)" }
+        self.current.map { "not read at present: \($0.part) (\($0.reason))" }
     }
 }
 

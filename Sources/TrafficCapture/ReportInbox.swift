@@ -5,9 +5,9 @@ public import TrafficModel
 
 /// The daemon's `report.sock`: takes what cooperating programs send, on a thread of its own, and keeps it until the next round.
 ///
-/// A Unix socket queues few datagrams, of all senders together: they are taken out at once, whatever the rest of the daemon is at, and those
-/// that there is no room for without a look at them, which is less work than to send them. What waits then is bounded for each process, each user and in all
-/// (``ReportLimits/waitingBytes``); beyond that datagrams are dropped and counted, and nobody loses one by what another user sends.
+/// A Unix socket queues few datagrams, of all senders together. So this thread takes each out at once, and discards unread those that there is no
+/// room for, which is less work than sending them. What waits is bounded for each process, each user and in all
+/// (``ReportLimits/waitingBytes``); beyond that datagrams are dropped and counted.
 public final class ReportInbox: Sendable {
     /// Datagrams that the kernel queues, of all senders together.
     private static let queueLength = 256

@@ -30,7 +30,8 @@ struct RowReader {
     ///   - folded: How many sockets and calls have been added to rows so far.
     ///   - isClosing: A program may be about to add to a row.
     ///   - raise: Tells the programs the new generation.
-    ///   - drain: Takes what the ring has. A record of an open socket may wait there that has closed since: it has to come before word of the end.
+    ///   - drain: Empties the ring. Records made while a socket was open must reach the ledger before ``CaptureEvent/gone(_:)`` says that it
+    ///     closed.
     mutating func take(
         folded: UInt64,
         isClosing: Bool,

@@ -25,8 +25,8 @@ package struct HTTP1Exchanges {
         }
     }
 
-    /// Requests of a connection that wait for their answers, at most, and those that come in one piece with the last one: a client that never
-    /// reads would else have all of its requests kept. What it asks beyond that is opaque.
+    /// How many requests of a connection may wait for answers; those in one piece with the last are kept too. A client that never reads would
+    /// otherwise make us keep all its requests. Further ones are opaque.
     package static let mostPending = 1_000
 
     // Apart from the records: while one of them tells what it finds, those change, and the other one does.

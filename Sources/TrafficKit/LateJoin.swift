@@ -1,5 +1,5 @@
-/// Finds where an HTTP/1.x connection can be counted from that nobody listened to when it began: the first byte of a request that nothing else
-/// is on its way beside.
+/// Finds the first byte from which an HTTP/1.x connection can be counted when nobody listened at its beginning: a request begins there, and
+/// nothing else is on its way.
 ///
 /// Nothing that passes while nobody listens is looked at, so whether a body or an answer is under way can't be known. A request begins where the
 /// side that asks speaks again after the other one has answered, and says a method first. That is as good as certain, and no proof: a body may
@@ -19,7 +19,7 @@ package struct LateJoin {
         self.isTurn = !bytes.begins(with: "HTTP/1.1 1")
     }
 
-    /// So much of it that nobody can look into: of a file, as a body.
+    /// The answering side sent bytes that nobody can look into: a file as a body.
     package mutating func answeredUnseen() { self.isTurn = true }
 
     /// Whether a request may begin with the next bytes of the side that asks.

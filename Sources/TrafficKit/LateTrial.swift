@@ -1,7 +1,7 @@
 package import TrafficReport
 
-/// Holds back what is told of a connection that was joined late, until it is seen to be in step: the first requests have had their
-/// answers, which is all that has passed, and the next request begins, or the connection ends.
+/// Holds back the records of a connection that was joined late until the connection is in step: every request so far has its answer,
+/// nothing else has passed, and the next request begins or the connection ends.
 ///
 /// What is told then is ``Report/Quality/inferred``. Where it is not in step, nothing is told, and the bytes stay unattributed.
 package struct LateTrial {
@@ -24,9 +24,9 @@ package struct LateTrial {
         self.before = (sent, received)
     }
 
-    /// A request's bytes come, of the first one or a further one, or the connection's end.
+    /// To be called when bytes of a request come, and when the connection ends.
     ///
-    /// - Parameter exchanges: Without them.
+    /// - Parameter exchanges: Those before these bytes.
     package mutating func goesOn(_ exchanges: HTTP1Exchanges) {
         if self.hasBegun, !self.hasFailed, exchanges.isIdle, exchanges.isInStep { self.isOver = true }
         self.hasBegun = true

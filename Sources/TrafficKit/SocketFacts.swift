@@ -2,7 +2,7 @@ import Glibc
 
 /// What the kernel says of a socket of this process.
 package struct SocketFacts: Hashable, Sendable {
-    /// `SO_COOKIE`; 0: unknown, or of a socket that the daemon does not count, as a Unix socket: it would wait for that to come.
+    /// `SO_COOKIE`; 0: unknown, or a socket that the daemon does not count, such as a Unix socket: the daemon would wait in vain for it.
     package private(set) var cookie: UInt64 = 0
     /// The kernel knows it.
     package private(set) var isSocket = false

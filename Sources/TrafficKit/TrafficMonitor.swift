@@ -21,7 +21,7 @@ public final class TrafficMonitor: Sendable {
         public var naming: RouteNaming
         public var filter: TrafficFilter
         /// Hosts that servers of this process are known by, without ports. Requests for all others have the host `_other`. `nil`: the first
-        /// 32 that a request comes for, of a path that the server's router knows.
+        /// 32 that a request comes for, of a path that the server's router knows; without a router, of any path.
         public var hosts: [String]?
         /// In this order, before the daemon.
         public var observers: [any TrafficObserver]

@@ -1,7 +1,7 @@
 import DequeModule
 
-/// Which closed sockets are still listed, oldest first for each user: one who closes many costs nobody else a place, and no more memory than
-/// the limits say, however many that are between two sweeps.
+/// Which closed sockets are still listed, for each user oldest first. A user who closes many pushes out his own, between two sweeps, too.
+/// Until a sweep ends, the limit for all may be exceeded by a quarter, and sockets with further owners do not count.
 struct ClosedSockets {
     private struct Entry {
         var serial: UInt64
@@ -55,7 +55,8 @@ struct ClosedSockets {
         self.count += 1
     }
 
-    /// Leaves everybody the same number at most: the largest with which all have room, and one where there are more users than room.
+    /// Lowers every user to one common number: the largest that keeps the limit, but at least 1. Where there are more users than places some
+    /// users lose their last socket.
     private mutating func takeSurplus() -> [UInt64] {
         var room = self.limit.inAll
         var level = 0

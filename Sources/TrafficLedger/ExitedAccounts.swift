@@ -5,7 +5,7 @@ struct ExitedAccounts {
     private struct Group: Hashable {
         var name: String
         var executable: String?
-        /// Of a user's row for what is too much to be told apart.
+        /// Set only in a user's row `_other`.
         var uid: UInt32?
 
         static func other(of uid: UInt32?) -> Group { Group(name: "_other", uid: uid) }
@@ -16,8 +16,8 @@ struct ExitedAccounts {
     /// How many executables each user was the first to bring.
     private var groupsOfUser: [UInt32: Int] = [:]
 
-    /// - Parameter limit: How many executables; the rest add up in a row for each user named `_other`, and where users are too many in one.
-    init(limit: Ledger.Retention.Limit = Ledger.Retention().exitedGroupLimit) {
+    /// - Parameter limit: How many executables. Further ones add up in a row `_other` of their user, and with too many users in one row of nobody.
+    init(limit: Ledger.Retention.Limit) {
         self.limit = limit
     }
 
@@ -46,7 +46,7 @@ struct ExitedAccounts {
         return group
     }
 
-    /// As many rows of users as there may be executables.
+    /// Users' rows and executables together take at most twice the executables' limit.
     private func other(of uid: UInt32) -> Group {
         let group = Group.other(of: uid)
         return self.accounts[group] != nil || self.accounts.count < 2 * self.limit.inAll ? group : .other(of: nil)

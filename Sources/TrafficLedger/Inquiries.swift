@@ -2,7 +2,7 @@ import TrafficModel
 
 /// Which processes should be looked up (again).
 struct Inquiries {
-    /// How long it is waited before all are asked for again of whom nothing was heard, or who may have another name.
+    /// How long until processes without details, or with a name in doubt, are asked for again.
     private static let period: UInt64 = 10_000_000_000
 
     private var pending: [OwnerObservation] = []
@@ -14,7 +14,7 @@ struct Inquiries {
     /// Some process runs another program.
     mutating func doubtNames() { self.namesAreOld = true }
 
-    /// What was asked may have found no room: no user's flood of processes shall cost another's process its details, or hide its end.
+    /// Asks again for what may have found no room, so that no user's flood costs another's process its details or hides its end.
     mutating func tick(boottime: UInt64, processes: some Sequence<ProcessAccount>) {
         guard boottime >= self.nextRound else { return }
         let isFirst = self.nextRound == 0

@@ -163,7 +163,8 @@ private struct PacketAccount {
 
     mutating func inherit(_ gone: PacketAccount) {
         self.credited += gone.credited
-        // What its last rounds had without a socket is in no round of this one yet: nothing is credited before three have it.
+        // This row's last rounds lack the packets that the gone interface had without a socket: nothing is credited before three rounds
+        // have them.
         self.withoutSocket = []
     }
 

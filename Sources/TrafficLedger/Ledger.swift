@@ -1,11 +1,11 @@
-import DequeModule
 public import TrafficModel
 
 /// Events in, totals out.
 ///
 /// Pure: no clock, no I/O. The same events give the same totals, whichever rung or file they come from. Counters in events are
 /// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
-/// to the process, the scope, the class and the total in one place, ``credit(_:of:)``, and nothing is ever subtracted.
+/// to the process, the scope, the class and the total in ``credit(_:of:)``; rows and packets of no socket are credited beside it, and nothing is
+/// ever subtracted.
 public struct Ledger: Sendable {
     private let retention: Retention
     /// By serial.
@@ -14,7 +14,7 @@ public struct Ledger: Sendable {
     private var inquiries = Inquiries()
     /// Learned from details, so that the next process of a user has the name at once.
     private var userNames: [UInt32: String] = [:]
-    private var exited = ExitedAccounts()
+    private var exited: ExitedAccounts
     private var interfaces = InterfaceAccounts()
     private var loss = CaptureLoss()
     private var totals = ByteCounts(retransmitted: 0)
@@ -111,7 +111,7 @@ public struct Ledger: Sendable {
         self.forget(surplus)
     }
 
-    /// The one other place where bytes become part of totals: those of no listed socket.
+    /// Credits rows: bytes of no listed socket.
     private mutating func absorb(_ rows: FoldedRows) {
         guard rows.generation > self.rowGeneration else { return }
         self.rowGeneration = rows.generation
@@ -170,7 +170,7 @@ public struct Ledger: Sendable {
         self.absorb(last)
     }
 
-    /// The one place where bytes become part of a total.
+    /// Credits what a socket's counters grew by.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
         let users = self.userNames
         for (owner, payload) in growth.owners {

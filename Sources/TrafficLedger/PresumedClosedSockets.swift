@@ -12,10 +12,12 @@ struct PresumedClosedSockets {
     var accounts: some Collection<SocketAccount> { self.bySerial.values }
 
     mutating func take(_ serial: UInt64) -> SocketAccount? {
-        self.bySerial.isEmpty ? nil : self.bySerial.removeValue(forKey: serial)
+        guard !self.bySerial.isEmpty, let account = self.bySerial.removeValue(forKey: serial) else { return nil }
+        if let index = self.order.firstIndex(of: serial) { self.order.remove(at: index) }
+        return account
     }
 
-    /// - Returns: One that has been missing for so long that it is taken for closed.
+    /// - Returns: The oldest one, where there are too many: now closed for good.
     mutating func keep(_ account: SocketAccount) -> SocketAccount? {
         self.bySerial[account.observation.serial] = account
         self.order.append(account.observation.serial)

@@ -6,8 +6,8 @@ struct ProcessAccount {
     private let firstSeen: OwnerObservation
     var uid: UInt32 { self.firstSeen.uid }
     private(set) var details: ProcessDetails
-    /// The names by which the kernel has known it; a new one means that it has executed something else, or just taken another name
-    /// (prctl(2)), as it may for every socket: so many are believed until it is known to run another program.
+    /// The names by which the kernel has known the process. A new name means another program, or just a renaming (prctl(2)), which costs the
+    /// process nothing: so only ``nameLimit`` names cause a look-up until it runs another program.
     private var names: Set<String> = []
     private static let nameLimit = 8
     private(set) var exitedAt: Timestamp?

@@ -47,14 +47,14 @@ public enum CaptureRung: String, Sendable, Codable, CaseIterable {
 
 /// What was not counted or came late, since the daemon started. All zero is the normal case.
 public struct CaptureLoss: Sendable, Hashable {
-    /// Records of closed sockets that found no room in the ring. They waited in a map instead: late, not lost.
+    /// Records of closed sockets for which the ring, or their user's part of it, had no room. They waited in a map instead: late, not lost.
     public var ringFull: UInt64
     /// Closed sockets that found no room for a record: their processes have their bytes, or their user has (``FoldedRows``). No byte is
     /// lost; the sockets' own totals, their scopes and classes are.
     public var socketsFolded: UInt64
     /// Calls on sockets that could get no counters, or not for one more process: the same.
     public var callsFolded: UInt64
-    /// Records, owners or sockets for which a kernel map had no room.
+    /// Owners of closed sockets, reads of sockets without counters, and packets that found no room anywhere.
     public var mapFull: UInt64
     /// Records from the kernel that could not be decoded.
     public var recordsMalformed: UInt64

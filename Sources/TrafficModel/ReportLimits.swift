@@ -2,8 +2,8 @@
 ///
 /// Users of a server are strangers to each other: a limit that they shared would let one use up what another needs. So everything that a
 /// datagram can make grow has an allowance for each process, for each user and for all together. What exceeds an allowance is counted
-/// (``ReportCounters``), and costs that process or that user alone as long as the allowance for all is not used up. That takes several
-/// users who each use up theirs; subordinate ids (subuid(5)) count as users of their own.
+/// (``ReportCounters``), and costs that process or that user alone as long as the allowance for all is not used up. That takes at least
+/// three users who each use up theirs; subordinate ids (subuid(5)) count as users of their own.
 package enum ReportLimits {
     /// Bytes of datagrams that wait for the next round, each with ``overheadOfDatagram``. Beyond: the datagram is dropped.
     package static let waitingBytes = Allowance(process: 8 << 20, user: 16 << 20, all: 64 << 20)

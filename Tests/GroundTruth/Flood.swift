@@ -19,9 +19,9 @@ public final class Flood {
         public var truth: PayloadBytes
         /// By the daemon, in whatever rows.
         public var counted: PayloadBytes
-        /// How old a snapshot was at most, in seconds, when the last byte of it had come.
+        /// Age in seconds of the oldest snapshot when its last byte arrived.
         public var oldestSnapshot: Double
-        /// Bytes by which the daemon's resident memory was larger at most than before.
+        /// Largest growth of the daemon's resident memory, in bytes.
         public var residentGrowth: Int
         public var loss: CaptureLoss
         /// TCP sockets, of anybody, that ended while process 1 ran. One kernel tells no BPF program of those (``EventsOfProcessOne``).
@@ -68,7 +68,7 @@ public final class Flood {
 
     /// - Parameters:
     ///   - kind: `trafficgen flood` lists them.
-    ///   - seconds: At least so long, and until ``stop()``.
+    ///   - seconds: Least duration; the flood goes on until ``stop()``.
     ///   - held: How many sockets each process of the kind `held` has open at a time.
     public init(
         _ kind: String,

@@ -210,7 +210,7 @@ struct HostAddressWatchTests {
         #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
     }
 
-    @Test("for a fifth of the time at most, to however many addresses that nobody has somebody binds (IP_FREEBIND)")
+    @Test("however many foreign addresses somebody binds to (IP_FREEBIND), it asks a fifth of the time at most")
     func floodOfStrangers() throws {
         let host = Host()
         _ = try host.refresh()

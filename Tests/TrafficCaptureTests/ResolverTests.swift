@@ -38,7 +38,10 @@ struct ResolverTests {
         #expect(queue.take(1).isEmpty)
     }
 
-    @Test("many users together find an end, too, and who has most gives way", arguments: [UInt32(16), 18])
+    @Test(
+        "many users together reach the limit, and the user with most processes waiting gives way",
+        arguments: [UInt32(16), 18]
+    )
     func manyUsers(users: UInt32) {
         var queue = InquiryQueue()
         for user in 0..<users {

@@ -207,7 +207,7 @@ struct ServerTests {
         }
     }
 
-    @Test("paths that the router does not know have one name, and their hosts none, but for those that it answers for")
+    @Test("paths that the router does not know share one name; their hosts have none unless the app named them")
     func junk() async throws {
         let words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
         let junk = (0..<30).map { (path: "/\(words[$0 % 6])/\(words[$0 / 6])", host: "\(words[$0 % 6]).\($0).example") }

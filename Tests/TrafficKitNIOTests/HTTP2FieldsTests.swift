@@ -50,7 +50,7 @@ struct HTTP2FieldsTests {
         #expect(buffer.readableBytesView.allSatisfy { $0 == 0 } && buffer.capacity <= 32_768)
     }
 
-    @Test("behind a block that can't be decoded none can: the table would say something else than the sender means")
+    @Test("after a block that can't be decoded no further block is decoded: the table differs from the sender's")
     func latch() {
         var decoder = HTTP2FieldDecoder()
         // A literal `:path` that is kept in the table, a field that there is none of, and what the table has.

@@ -5,7 +5,7 @@ import TrafficReport
 
 @Suite("Names that strangers choose")
 struct ServedNamesTests {
-    @Test("hosts: the first ones of paths that there are, and no others, however many ask")
+    @Test("only the first hosts with known paths have a name, however many are asked for")
     func hosts() {
         let names = ServedNames(own: nil)
         let host = { (host: String, route: String) in names.name(host: host, route: route, isPath: false).host }

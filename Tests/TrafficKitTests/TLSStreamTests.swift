@@ -142,7 +142,7 @@ struct TLSStreamTests {
         #expect(stream.beside == 511 + 24)
     }
 
-    @Test("what no record of data is lies where it lies, also beside records that count as one")
+    @Test("bytes outside data records keep their place, also beside records that count as one")
     func besideSeveral() {
         var stream = TLSStream(position: 1_000)
         var flight = Flight()

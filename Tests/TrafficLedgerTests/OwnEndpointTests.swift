@@ -143,7 +143,7 @@ struct OwnEndpointTests {
         #expect(self.own(fixture, 2) == nil && fixture.snapshot.endpoints?.map(\.responses) == [3, 2, 2])
     }
 
-    @Test("a process that comes after another has nothing of its, whatever it tells first")
+    @Test("a new process gets nothing of an earlier one, whatever it reports first")
     func successors() {
         var fixture = self.service([])
         for pid in 1...50 as ClosedRange<Int32> {
@@ -260,7 +260,7 @@ struct OwnEndpointTests {
         }
     }
 
-    @Test("numbers that can't be trap nothing")
+    @Test("impossible numbers trap nothing")
     func hostile() {
         var fixture = self.service([1])
         for exchange in 1...3 as ClosedRange<UInt64> {

@@ -168,7 +168,7 @@ struct RowTests {
         #expect(try payload() == 12)
     }
 
-    @Test("the parent of an idle listener's holder was folded into its executable's row, and stays there")
+    @Test("a parent that was folded into its executable's row is not listed again for an idle listener")
     func foldedParent() throws {
         var f = F()
         let listener = F.socket(9, [F.owner(one)])
@@ -222,7 +222,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 100)
     }
 
-    @Test("between two sweeps, too, no more is listed than the limits say: an answer then is no larger")
+    @Test("between two sweeps, too, the list keeps the limits")
     func listedBetweenSweeps() {
         var f = F(
             retention: Ledger.Retention(

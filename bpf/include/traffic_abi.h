@@ -245,18 +245,18 @@ struct traffic_told {
 
 /*
  * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_folded + closed_empty, and every byte that a hook saw
- * is in an owner, in a socket's unowned bytes, in a row, or here.
+ * is in an owner, in a socket's unowned bytes or in a row, but for what shared_lost, sockets_lost and returns_missed count.
  */
 struct traffic_loss {
 	__u64 closed_sockets;
 	__u64 closed_submitted;
-	__u64 closed_deferred; /* the ring had no room: waits in the `deferred` map for the next sweep, nothing lost */
+	__u64 closed_deferred; /* the ring, or the user's part of it, had no room: waits in the `deferred` map for the next sweep, nothing lost */
 	__u64 closed_empty; /* moved nothing, and user space has not seen it: nothing to tell */
 	__u64 closed_folded; /* added to rows, nothing lost but the socket's own totals */
 	__u64 gone_lost; /* of those, sockets that user space has seen and for whose serial the `gone` queue had no room */
 	__u64 calls_folded; /* calls whose bytes a row has, because their socket or their process found no room */
 	__u64 shared_lost; /* closed sockets of more than two processes that found no room: what the further ones moved is in no sum */
-	__u64 sockets_lost; /* times bytes moved that no row could take */
+	__u64 sockets_lost; /* times TCP data was read from a socket without storage: a row has what recv() returned, nothing what splice() took */
 	__u64 interfaces_lost; /* times a packet passed an interface and counted nowhere: not even in the element for what finds no room */
 	__u64 returns_missed; /* calls of the `kprobe` rung that were begun and whose return was not seen */
 	__u64 names_untold; /* times a process ran another program and the `executed` map was full: nothing is lost, user space asks /proc */

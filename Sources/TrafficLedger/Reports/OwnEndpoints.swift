@@ -1,10 +1,9 @@
 import TrafficModel
 import TrafficReport
 
-/// What of the rows by route is each process's own, as long as it runs, within bounds for each process and user
-/// (``ReportLimits/ownRows``).
+/// Each running process's own share of the rows by route, bounded for each process and user (``ReportLimits/ownRows``).
 ///
-/// The parts of a process add up to all that it reported: what it may have no rows for is a part, too, one in each role.
+/// The parts of a process add up to all that it reported. What exceeds its bound is a part, too: the rest, one for each role.
 struct OwnEndpoints {
     /// A process that runs.
     struct Owner: Hashable {
