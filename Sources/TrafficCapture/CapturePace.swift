@@ -92,35 +92,40 @@ public final class CapturePace {
     public func next() -> Step {
         self.endRound(at: self.clock())
         var events = [epoll_event](repeating: epoll_event(), count: 4)
+        // First what has come meanwhile: where each round takes as long as the interval there is always a sweep due, and who stops us must
+        // be heard all the same.
+        var milliseconds: Int32 = 0
         while true {
-            let now = self.clock()
-            // A reading from the far future, as emulated machines give now and then, must not stop the sweeps until then.
-            self.nextSweep = min(self.nextSweep, now + self.intervalNanoseconds)
-            if now >= self.nextSweep {
-                // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
-                self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
-                return self.beginRound(.sweep, at: now)
-            }
-            let isExtraDue = self.isCollectDue || self.isLookDue
-            if isExtraDue, now >= self.nextExtraRound {
-                return self.beginRound(self.isLookDue ? .look : .collect, at: now)
-            }
-            self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
-            if self.isDrainDue && now >= self.nextDrain {
-                self.isDrainDue = false
-                self.nextDrain = now + Self.drainSpacingNanoseconds
-                return .drain
-            }
-            var next = self.nextSweep
-            if isExtraDue { next = min(next, self.nextExtraRound) }
-            if self.isDrainDue { next = min(next, self.nextDrain) }
-            let milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
-            if count <= 0 { continue }  // the time is up, or a signal: the loop's head tells
-            let descriptors = events.prefix(Int(count)).map(\.data.fd)
+            // None: the time is up, or there was a signal.
+            let descriptors = events.prefix(Int(max(count, 0))).map(\.data.fd)
             if descriptors.contains(self.stopper.descriptor) { return .stop }
             self.note(descriptors)
+            let now = self.clock()
+            if let step = self.due(at: now) { return step }
+            var next = self.nextSweep
+            if self.isCollectDue || self.isLookDue { next = min(next, self.nextExtraRound) }
+            if self.isDrainDue { next = min(next, self.nextDrain) }
+            milliseconds = Int32(clamping: (next - now + 999_999) / 1_000_000)
         }
+    }
+
+    private func due(at now: UInt64) -> Step? {
+        // A reading from the far future, as emulated machines give now and then, must not stop the sweeps until then.
+        self.nextSweep = min(self.nextSweep, now + self.intervalNanoseconds)
+        if now >= self.nextSweep {
+            // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
+            self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
+            return self.beginRound(.sweep, at: now)
+        }
+        if self.isCollectDue || self.isLookDue, now >= self.nextExtraRound {
+            return self.beginRound(self.isLookDue ? .look : .collect, at: now)
+        }
+        self.nextDrain = min(self.nextDrain, now + Self.drainSpacingNanoseconds)
+        guard self.isDrainDue && now >= self.nextDrain else { return nil }
+        self.isDrainDue = false
+        self.nextDrain = now + Self.drainSpacingNanoseconds
+        return .drain
     }
 
     private func note(_ descriptors: [Int32]) {

@@ -41,6 +41,20 @@ struct CapturePaceTests {
         }
     }
 
+    @Test("where every round takes as long as the interval, to be stopped is noticed at once")
+    func stopUnderLoad() throws {
+        let (clock, stopper) = (Clock(), try Stopper())
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: stopper,
+            interval: .milliseconds(10),
+            clock: clock.read
+        )
+        for _ in 0..<5 { #expect(pace.next() == .sweep) }
+        stopper.stop()
+        #expect(pace.next() == .stop)
+    }
+
     @Test("the interval's own sweeps come in their time, whoever asks")
     func sweeps() throws {
         let rounds = try self.rounds(30, interval: .milliseconds(250))
