@@ -88,6 +88,8 @@ struct SocketAccount {
 
     var owners: some Collection<ProcessIdentity> { self.shares.keys }
 
+    func isOwned(by process: ProcessIdentity) -> Bool { self.shares[process] != nil }
+
     var bytes: ByteCounts {
         ByteCounts(
             payload: self.payload + (self.observation.inRows ?? PayloadBytes()),

@@ -239,11 +239,34 @@ struct ReportLimitTests {
         end(21...21, 3, 9)
         #expect(table.snapshot.map(\.exchange) == [1, 14, 21, 2, 22, 23, 31])
         end(31...31, 4, 12)
-        // And of whoever has most, where there is no more room for all.
+        // And of whoever has most, where there are a quarter more than all may have.
         end(41...41, 5, 12)
+        end(51...51, 6, 13)
         #expect(table.snapshot.map(\.exchange).count { $0 < 10 } == 2)
+        #expect(table.snapshot.map(\.exchange).count { [14, 21, 31, 41, 51].contains($0) } == 3)
         table.forget(process: F.process(3))
         #expect(!table.snapshot.contains { $0.exchange == 22 || $0.exchange == 23 })
+    }
+
+    @Test("a number that was forgotten and comes again is the newest, and not forgotten for its old place")
+    func numbersAgain() {
+        var table = ExchangeTable(
+            open: Allowance(process: 2, user: 3, all: 9),
+            ended: Allowance(process: 2, user: 2, all: 4)
+        )
+        var totals = EndpointTotals()
+        let group = totals.group(ProcessGroup(name: "web"))
+        for (pid, exchange) in [(2, 1), (2, 2), (2, 3), (2, 1), (3, 7), (3, 8)] as [(Int32, UInt64)] {
+            let message = Report.Message.sample(exchange, from: 0, to: 100)
+            _ = table.add(
+                message,
+                MessageShare(message, isRequest: false, wire: 0, quality: .exact),
+                of: ReportSender(identity: F.process(pid), user: 9, name: "web"),
+                group,
+                startedAt: Timestamp(nanosecondsSinceEpoch: 0)
+            )
+        }
+        #expect(table.snapshot.map(\.exchange) == [1, 7, 8])
     }
 
     @Test("beyond a process's ranges a gap is taken for claimed, and no byte counts twice")

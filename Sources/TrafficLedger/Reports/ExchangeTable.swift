@@ -15,8 +15,16 @@ struct ExchangeTable {
         }
     }
 
+    /// An exchange in the order of its process or user. It may have ended since, and another may go on under its key.
+    private struct Place {
+        var key: Key
+        var number: UInt64
+    }
+
     fileprivate struct Open {
         var usage: ExchangeUsage
+        /// How many were remembered before.
+        var number: UInt64 = 0
         /// Of the sender.
         var user: UInt32
         /// The response's.
@@ -37,9 +45,12 @@ struct ExchangeTable {
     private let endedLimit: Allowance
     private var open: [Key: Open] = [:]
     private var budget: Budget<ProcessIdentity>
-    // Oldest first; they have keys of ended ones, too.
-    private var orderOfProcess: [ProcessIdentity: Deque<Key>] = [:]
-    private var orderOfUser: [UInt32: Deque<Key>] = [:]
+    // Oldest first; they have places of ended ones, too.
+    private var orderOfProcess: [ProcessIdentity: Deque<Place>] = [:]
+    private var orderOfUser: [UInt32: Deque<Place>] = [:]
+    /// As whom a process has sent what was remembered.
+    private var usersOfProcess: [ProcessIdentity: Set<UInt32>] = [:]
+    private var remembered: UInt64 = 0
     /// By user.
     private var recent: [UInt32: Deque<Ended>] = [:]
     private var recentKeys: Set<Key> = []
@@ -133,19 +144,25 @@ struct ExchangeTable {
         return (outcome, bytes, content)
     }
 
-    /// Lists one that ended, in place of the oldest of its user, or of the user who has most.
+    /// Lists one that ended, in place of the oldest of its user, or of those users who have most.
     private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
         self.ends += 1
         self.recent[user, default: []].append(ended)
         self.recentKeys.insert(key)
-        var greediest = user
-        if self.recent[user, default: []].count <= self.endedLimit.user {
-            guard self.recentKeys.count > self.endedLimit.all else { return }
-            greediest = self.recent.max { $0.value.count < $1.value.count }?.key ?? user
+        if self.recent[user, default: []].count > self.endedLimit.user { return self.dropOldestEnded(1, of: user) }
+        // Not for each one beyond the limit: this looks at all users.
+        guard self.recentKeys.count > self.endedLimit.all + self.endedLimit.all / 4 else { return }
+        for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.endedLimit.all) {
+            self.dropOldestEnded(count, of: user)
         }
-        let oldest = self.recent.changeInPlace(greediest) { $0.removeFirst().usage }
-        if self.recent[greediest]?.isEmpty == true { self.recent[greediest] = nil }
-        if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange)) }
+    }
+
+    private mutating func dropOldestEnded(_ count: Int, of user: UInt32) {
+        for _ in 0..<count {
+            let oldest = self.recent.changeInPlace(user) { $0.popFirst()?.usage } ?? nil
+            if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange)) }
+        }
+        if self.recent[user]?.isEmpty == true { self.recent[user] = nil }
     }
 
     /// Makes room among those of the same process or user. Where these have none that could go, the new one is not remembered.
@@ -160,28 +177,34 @@ struct ExchangeTable {
             self.forgotten += 1
             return
         }
+        var entry = entry
+        entry.number = self.remembered
+        self.remembered += 1
         self.open[key] = entry
-        self.orderOfProcess[key.process, default: []].append(key)
-        self.orderOfUser[entry.user, default: []].append(key)
+        let place = Place(key: key, number: entry.number)
+        self.orderOfProcess[key.process, default: []].append(place)
+        self.orderOfUser[entry.user, default: []].append(place)
+        self.usersOfProcess[key.process, default: []].insert(entry.user)
         self.tidy(key.process, entry.user)
     }
 
     private mutating func forgetOldest(of process: ProcessIdentity) {
-        while let key = self.orderOfProcess.changeInPlace(process, { $0.popFirst() }) ?? nil {
-            if self.forget(key) != nil {
-                self.forgotten += 1
-                return
-            }
+        while let place = self.orderOfProcess.changeInPlace(process, { $0.popFirst() }) ?? nil {
+            if self.forget(place) { return }
         }
     }
 
     private mutating func forgetOldest(of user: UInt32) {
-        while let key = self.orderOfUser.changeInPlace(user, { $0.popFirst() }) ?? nil {
-            if self.forget(key) != nil {
-                self.forgotten += 1
-                return
-            }
+        while let place = self.orderOfUser.changeInPlace(user, { $0.popFirst() }) ?? nil {
+            if self.forget(place) { return }
         }
+    }
+
+    /// - Returns: `false` where it had ended.
+    private mutating func forget(_ place: Place) -> Bool {
+        guard self.open[place.key]?.number == place.number, self.forget(place.key) != nil else { return false }
+        self.forgotten += 1
+        return true
     }
 
     /// Those that have ended leave the orders once they are most of them.
@@ -189,10 +212,10 @@ struct ExchangeTable {
         let open = self.open
         let (ofProcess, ofUser) = (self.budget.held(by: process), self.budget.held(byUser: user))
         self.orderOfProcess.changeInPlace(process) { order in
-            if order.count > 2 * ofProcess + 64 { order.removeAll { open.index(forKey: $0) == nil } }
+            if order.count > 2 * ofProcess + 64 { order.removeAll { open[$0.key]?.number != $0.number } }
         }
         self.orderOfUser.changeInPlace(user) { order in
-            if order.count > 2 * ofUser + 64 { order.removeAll { open.index(forKey: $0) == nil } }
+            if order.count > 2 * ofUser + 64 { order.removeAll { open[$0.key]?.number != $0.number } }
         }
     }
 
@@ -204,8 +227,10 @@ struct ExchangeTable {
 
     /// A process that is no longer listed.
     mutating func forget(process: ProcessIdentity) {
-        for key in self.orderOfProcess.removeValue(forKey: process) ?? [] { _ = self.forget(key) }
-        for user in self.orderOfUser.keys where self.budget.held(byUser: user) == 0 { self.orderOfUser[user] = nil }
+        for place in self.orderOfProcess.removeValue(forKey: process) ?? [] { _ = self.forget(place.key) }
+        for user in self.usersOfProcess.removeValue(forKey: process) ?? [] where self.budget.held(byUser: user) == 0 {
+            self.orderOfUser[user] = nil
+        }
     }
 
     /// The newest last: those that ended, in the order of their ends, then those that go on.

@@ -174,7 +174,7 @@ struct ReportAccounts {
             return .settled
         case .connection(let connection):
             guard let socket = round.socket(connection.cookie) else { return .waits(\.late) }
-            guard socket.owners.contains(sender.identity) else { return .waits(\.foreign) }
+            guard round.isOwned(socket, by: sender.identity) else { return .waits(\.foreign) }
             let payload = socket.payload
             let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
             if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
@@ -206,7 +206,7 @@ struct ReportAccounts {
                 return .settled
             }
             guard let socket = round.socket(message.cookie) else { return .waits(\.late) }
-            guard socket.owners.contains(sender.identity) else { return .waits(\.foreign) }
+            guard round.isOwned(socket, by: sender.identity) else { return .waits(\.foreign) }
             let payload = socket.payload
             let isSent = isRequest == (message.role != .server)
             // Of a connection older than the daemon only the rest was counted, and positions say nothing about that.

@@ -16,7 +16,6 @@ final class ReportRound {
     /// What of a socket a claim is held against.
     struct Socket {
         var serial: UInt64
-        var owners: [ProcessIdentity]
         var payload: PayloadBytes
         var wireBytes: UInt64
         var preexisting: Bool
@@ -25,7 +24,6 @@ final class ReportRound {
         fileprivate init(_ account: SocketAccount) {
             let bytes = account.bytes
             self.serial = account.observation.serial
-            self.owners = Array(account.owners)
             self.payload = bytes.payload
             self.wireBytes = (bytes.wireSent ?? 0) &+ (bytes.wireReceived ?? 0)
             self.preexisting = account.observation.preexisting
@@ -68,6 +66,11 @@ final class ReportRound {
         let socket = Socket(account)
         self.known[cookie] = socket
         return socket
+    }
+
+    /// Not by a list of owners: a socket may have as many as there are processes, and each record asks.
+    func isOwned(_ socket: Socket, by process: ProcessIdentity) -> Bool {
+        self.sockets[socket.serial]?.isOwned(by: process) ?? false
     }
 
     func wall(_ boottime: UInt64) -> Timestamp {

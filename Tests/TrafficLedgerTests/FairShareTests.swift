@@ -1,0 +1,21 @@
+import Testing
+
+@testable import TrafficLedger
+
+@Suite("Who gives way")
+struct FairShareTests {
+    @Test("those who have most come down to one number, and nobody below it gives anything")
+    func levels() {
+        #expect(FairShare.surplus(of: [1: 3, 2: 4], limit: 7) == [:])
+        #expect(FairShare.surplus(of: [1: 1, 2: 9, 3: 20], limit: 10) == [2: 5, 3: 16])
+        #expect(FairShare.surplus(of: [1: 5], limit: 0) == [1: 5])
+    }
+
+    @Test("with more users than places some lose their only one, and the limit holds")
+    func manyUsers() {
+        let counts = Dictionary(uniqueKeysWithValues: (0..<50 as Range<UInt32>).map { ($0, $0 == 7 ? 30 : 1) })
+        let surplus = FairShare.surplus(of: counts, limit: 20)
+        let left = counts.map { $0.value - surplus[$0.key, default: 0] }
+        #expect(left.reduce(0, +) == 20 && left.allSatisfy { $0 == 0 || $0 == 1 })
+    }
+}
