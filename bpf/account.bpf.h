@@ -135,6 +135,16 @@ static __noinline int fold_call(struct task_struct *task, u32 kernel, u64 sent, 
 	return 0;
 }
 
+/* `socket`: NULL where it could get no storage. */
+static __always_inline void count_in_row(struct traffic_socket *socket, struct task_struct *task, u32 kernel, u64 sent, u64 received)
+{
+	if (socket && sent)
+		__sync_fetch_and_add(&socket->in_rows.sent_bytes, sent);
+	if (socket && received)
+		__sync_fetch_and_add(&socket->in_rows.received_bytes, received);
+	fold_call(task, kernel, sent, received);
+}
+
 static __always_inline struct traffic_owner *find_owner(struct traffic_socket *socket, struct task_struct *task)
 {
 	struct traffic_owner *first = &socket->owners[0];
@@ -151,9 +161,7 @@ static __always_inline void count_sent(struct sock *sk, u64 bytes)
 	struct traffic_owner *owner = socket ? find_owner(socket, task) : NULL;
 
 	if (!owner) {
-		if (socket)
-			__sync_fetch_and_add(&socket->in_rows.sent_bytes, bytes);
-		fold_call(task, 0, bytes, 0);
+		count_in_row(socket, task, 0, bytes, 0);
 		return;
 	}
 	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner->flags & TRAFFIC_OWNER_IN_MAP)
@@ -171,9 +179,7 @@ static __always_inline void count_received(struct sock *sk, u64 bytes)
 		__sync_fetch_and_add(&owner->received_bytes, bytes);
 		return;
 	}
-	if (socket)
-		__sync_fetch_and_add(&socket->in_rows.received_bytes, bytes);
-	fold_call(task, 0, 0, bytes);
+	count_in_row(socket, task, 0, 0, bytes);
 }
 
 #endif

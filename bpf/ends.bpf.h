@@ -172,26 +172,65 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 	seen->serial = record->serial;
 }
 
+#ifndef SOCKETS_IN_HASH /* there a probe sees the end */
+/* NULL: the ring has no room, or another processor is writing a record of this socket. */
+static __always_inline struct traffic_socket *begin_record(struct traffic_socket *socket)
+{
+	struct traffic_socket *record;
+
+	if (!socket || !begin_telling(socket, socket->serial))
+		return NULL;
+	record = reserve_record(part_of(socket));
+	if (!record)
+		end_telling(socket);
+	return record;
+}
+
+static __always_inline void end_record(struct traffic_socket *socket, struct traffic_socket *record)
+{
+	__builtin_memcpy(record, socket, sizeof(*record));
+	record->stream_sent = 0; /* of the last sweep: the counters went on */
+	hide_unfinished_owners(record);
+	note_seen(socket, record);
+	bpf_ringbuf_submit(record, ring_flags());
+	end_telling(socket);
+}
+#endif
+
 /*
  * Writes a record of an open socket now, because perhaps no program sees that socket end. Where the ring has no room the next sweep
  * tells.
  */
 static __always_inline void report_now(struct traffic_socket *socket)
 {
-#ifndef SOCKETS_IN_HASH /* there a probe sees the end */
-	struct traffic_socket *record;
+#ifndef SOCKETS_IN_HASH
+	struct traffic_socket *record = begin_record(socket);
 
-	if (!socket || !begin_telling(socket, socket->serial))
+	if (record)
+		end_record(socket, record);
+#endif
+}
+
+/*
+ * A frame of an AF_PACKET socket. No program sees such a socket end, so each frame's bytes are told at once. Where that can't be they go to
+ * the process's row.
+ */
+static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
+{
+#ifndef SOCKETS_IN_HASH
+	struct traffic_socket *socket = find_socket(sk), *record = begin_record(socket);
+
+	if (!record) {
+		count_in_row(socket, current_task(), 0, sent, received);
 		return;
-	record = reserve_record(part_of(socket));
-	if (record) {
-		__builtin_memcpy(record, socket, sizeof(*record));
-		record->stream_sent = 0; /* of the last sweep: the counters went on */
-		hide_unfinished_owners(record);
-		note_seen(socket, record);
-		bpf_ringbuf_submit(record, ring_flags());
 	}
-	end_telling(socket);
+#endif
+	if (sent)
+		count_sent(sk, sent);
+	if (received)
+		count_received(sk, received);
+#ifndef SOCKETS_IN_HASH
+	end_record(socket, record);
 #endif
 }
 
@@ -283,7 +322,8 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 /* `ignores_limit`: where the map has room, however much of it the user has filled. */
 static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool ignores_limit)
 {
-	u32 limit = DEFERRED_LIMIT / (is_told ? PARTS : PARTS_FOR_UNSEEN);
+	/* fold_socket() does not reach a socket's owners in the `owners` map: half of all, so that their sockets have room. */
+	u32 limit = DEFERRED_LIMIT / (socket->flags & TRAFFIC_SOCKET_SHARED ? 2 : is_told ? PARTS : PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
 	if (!ignores_limit && (!part || part->deferred >= limit))
@@ -311,9 +351,9 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_told = is_told_now || was_seen(socket);
 	/*
 	 * A socket that a record is being written of: what user space sees of it is not known, so it can't be subtracted from a row; there is one
-	 * such socket to a processor at most. And a socket of more than two processes: fold_socket() does not reach those in the `owners` map.
+	 * such socket to a processor at most.
 	 */
-	ignores_limit = is_told_now || socket->flags & TRAFFIC_SOCKET_SHARED;
+	ignores_limit = is_told_now;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);
@@ -332,7 +372,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));
-	if (is_told && bpf_map_push_elem(&gone, &serial, BPF_ANY))
+	if ((is_told || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&gone, &serial, BPF_ANY))
 		COUNT_LOSS(gone_lost, 1);
 	return 0;
 }

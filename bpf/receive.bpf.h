@@ -81,8 +81,7 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 		owner->received_bytes += grown;
 		return;
 	}
-	socket->in_rows.received_bytes += grown;
-	fold_call(task, is_kernels, 0, grown);
+	count_in_row(socket, task, is_kernels, 0, grown);
 }
 
 /* What a sockmap's program took is not to be counted when the socket has left the map again. */

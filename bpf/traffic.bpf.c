@@ -46,13 +46,10 @@ static __always_inline int sent(struct sock *sk, long result)
 	return 0;
 }
 
-/* A frame of an AF_PACKET socket. */
 static __always_inline int frame_sent(struct sock *sk, long result)
 {
-	if (result <= 0 || !is_packet(sk))
-		return 0;
-	count_sent(sk, result);
-	report_now(find_socket(sk));
+	if (result > 0 && is_packet(sk))
+		count_frame(sk, result, 0);
 	return 0;
 }
 
@@ -153,10 +150,8 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 
 static __always_inline int frame_received(struct sock *sk, long result, int flags)
 {
-	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_packet(sk))
-		return 0;
-	count_received(sk, result);
-	report_now(find_socket(sk));
+	if (result > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)) && is_packet(sk))
+		count_frame(sk, 0, result);
 	return 0;
 }
 

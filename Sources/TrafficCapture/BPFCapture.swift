@@ -194,9 +194,12 @@ public final class BPFCapture: CaptureSource {
                 self.telling.generation = generation
                 try self.tell()
             },
-            drain: { () throws(CaptureError) in try self.drain(emit) },
-            emit
-        )
+            drain: { () throws(CaptureError) in try self.drain(emit) }
+        ) { event in
+            // Their further owners go with the next reading.
+            if case .gone(let serials) = event { self.closedSockets.formUnion(serials) }
+            emit(event)
+        }
         guard isClosing else { return }
         // The sweep has passed over them already; by now they have left their records.
         try self.drain(emit)
@@ -295,10 +298,14 @@ public final class BPFCapture: CaptureSource {
     /// Closed sockets that found the ring full. Nobody updates them any more, so reading and then removing loses nothing.
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var serials: [UInt64] = []
+        var events: [CaptureEvent] = []
         try self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
             serials.append(key.unsafeLoadUnaligned(as: UInt64.self))
-            self.decode(value, emit)
+            self.decode(value) { events.append($0) }
         }
+        // Records made while these sockets were open must come before their last word: a socket that nobody lists any more would be a new one.
+        if !events.isEmpty { try self.drain(emit) }
+        for event in events { emit(event) }
         for serial in serials { self.deferred.remove(serial) }
     }
 

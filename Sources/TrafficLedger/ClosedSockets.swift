@@ -14,6 +14,9 @@ struct ClosedSockets {
     private var count = 0
     /// Of sockets whose further owners come with the sweep: they are listed until then, whatever the limits are.
     private var shared: [(uid: UInt32, entry: Entry)] = []
+    /// The same, of one round before: by the end of this one their owners have been read. The last word of a socket may come after a round's
+    /// owners.
+    private var settling: [(uid: UInt32, entry: Entry)] = []
 
     /// - Parameter limit: How many are listed. Where there are too many in all, those who have most give up theirs.
     init(limit: Ledger.Retention.Limit) {
@@ -36,8 +39,8 @@ struct ClosedSockets {
 
     /// Takes out those that closed before a moment, and those beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
-        for (uid, entry) in self.shared { self.list(entry, of: uid) }
-        self.shared.removeAll()
+        for (uid, entry) in self.settling { self.list(entry, of: uid) }
+        (self.settling, self.shared) = (self.shared, [])
         var taken: [UInt64] = []
         for uid in Array(self.order.keys) {
             while let oldest = self.order[uid]?.first,
@@ -55,24 +58,10 @@ struct ClosedSockets {
         self.count += 1
     }
 
-    /// Lowers every user to one common number: the largest that keeps the limit, but at least 1. Where there are more users than places some
-    /// users lose their last socket.
     private mutating func takeSurplus() -> [UInt64] {
-        var room = self.limit.inAll
-        var level = 0
-        for (index, count) in self.order.values.map(\.count).sorted().enumerated() {
-            level = room / (self.order.count - index)
-            guard count <= level else { break }
-            room -= count
+        FairShare.surplus(of: self.order.mapValues(\.count), limit: self.limit.inAll).flatMap { uid, count in
+            (0..<count).map { _ in self.removeFirst(of: uid) }
         }
-        var taken: [UInt64] = []
-        for uid in Array(self.order.keys) {
-            while self.order[uid, default: []].count > max(level, 1) { taken.append(self.removeFirst(of: uid)) }
-        }
-        for uid in Array(self.order.keys) where self.count > self.limit.inAll {
-            taken.append(self.removeFirst(of: uid))
-        }
-        return taken
     }
 
     private mutating func removeFirst(of uid: UInt32) -> UInt64 {

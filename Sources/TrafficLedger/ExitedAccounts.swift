@@ -35,6 +35,11 @@ struct ExitedAccounts {
     mutating func add(_ row: FoldedRows.Row, ofUser uid: UInt32?) {
         var bytes = ByteCounts(payload: row.owner.payload, retransmitted: row.retransmitted)
         bytes.add(wire: row.wire)
+        self.add(bytes, ofUser: uid)
+    }
+
+    /// - Parameter uid: `nil` where nobody knows whose bytes they are.
+    mutating func add(_ bytes: ByteCounts, ofUser uid: UInt32?) {
         self.add(bytes, explained: 0, processes: 0, to: uid.map { self.other(of: $0) } ?? .other(of: nil))
     }
 

@@ -164,7 +164,8 @@ public struct Ledger: Sendable {
 
     /// It closed, and rows have what it moved since its last observation: TCP's own account and the packets of that are gone.
     private mutating func closeWithoutRecord(_ serial: UInt64) {
-        guard let account = self.sockets[serial] ?? self.presumedClosed.take(serial), !account.isClosed else { return }
+        if let presumed = self.presumedClosed.take(serial) { return self.bury(presumed) }
+        guard let account = self.sockets[serial], !account.isClosed else { return }
         var last = account.lastObservation(at: self.lastTick?.boottime ?? 0)
         last.stream?.isPartial = true
         self.absorb(last)
@@ -173,6 +174,8 @@ public struct Ledger: Sendable {
     /// Credits what a socket's counters grew by.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
         let users = self.userNames
+        // Of a process that is no longer listed; `nil` where the socket's record does not name it.
+        let uid = { (process: ProcessIdentity) in growth.owners.first { $0.owner.identity == process }?.owner.uid }
         for (owner, payload) in growth.owners {
             // A process that was folded into `exited` is not listed again because a socket of its is still there.
             guard
@@ -185,13 +188,20 @@ public struct Ledger: Sendable {
         if growth.retransmitted > 0 {
             // The socket owns its retransmissions; of several processes the one that sends most caused them.
             let sender = growth.owners.max { $0.payload.sent < $1.payload.sent }?.owner.identity
-            if let sender { self.processes[sender]?.add(retransmitted: growth.retransmitted) }
+            if let sender {
+                let isListed =
+                    self.processes.changeInPlace(sender) { $0.add(retransmitted: growth.retransmitted) } != nil
+                if !isListed { self.exited.add(ByteCounts(retransmitted: growth.retransmitted), ofUser: uid(sender)) }
+            }
             self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| growth.retransmitted
         }
         if let wire = growth.wire {
             self.totals.add(wire: wire)
             for (process, share) in growth.wireShares where process != .kernel {
-                self.processes[process]?.add(wire: share)
+                guard self.processes.changeInPlace(process, { $0.add(wire: share) }) == nil else { continue }
+                var bytes = ByteCounts()
+                bytes.add(wire: share)
+                self.exited.add(bytes, ofUser: uid(process))
             }
             for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
         }
@@ -270,7 +280,7 @@ public struct Ledger: Sendable {
         self.reports.forget(socket: socket.observation.serial)
         let usage = socket.usage(bootedAt: self.bootedAt)
         self.goneSockets.bury(usage, isDisputed: socket.evidence.isDisputed)
-        for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(for: owner.identity)) }
+        for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(of: owner)) }
     }
 
     private var evidence: AuditEvidence {
@@ -311,12 +321,11 @@ public struct Ledger: Sendable {
             process.exitedBoottime.map { (boottime: $0, identity: process.identity, uid: process.uid) }
         }
         gone.sort { $0.boottime < $1.boottime }
-        var surplus: [UInt32: Int] = [:]
-        for process in gone { surplus[process.uid, default: -limit.ofUser] += 1 }
-        let inAll = gone.count - limit.inAll
-        // Who has most gives way where there are too many in all.
-        let most = inAll > 0 ? surplus.max { $0.value < $1.value }?.key : nil
-        if let most { surplus[most] = max(surplus[most] ?? 0, inAll) }
+        var counts: [UInt32: Int] = [:]
+        for process in gone { counts[process.uid, default: 0] += 1 }
+        let kept = counts.mapValues { min($0, limit.ofUser) }
+        var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
+        surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)
         for process in gone {
             let isSurplus = (surplus[process.uid] ?? 0) > 0
             if isSurplus { surplus[process.uid]? -= 1 }

@@ -204,10 +204,14 @@ public struct AuditEvidence: Hashable, Sendable {
 extension SocketUsage {
     /// Its lines for the whole socket, or as one of its processes sees them.
     public func tallies(for process: ProcessIdentity? = nil) -> AuditTallies {
+        guard let process else { return self.evidence?.tallies ?? AuditTallies() }
+        return self.tallies(of: self.owners.first { $0.identity == process })
+    }
+
+    /// - Parameter own: `nil`: a process that is none of its owners.
+    package func tallies(of own: Owner?) -> AuditTallies {
         guard let evidence else { return AuditTallies() }
         var tallies = evidence.tallies
-        guard let process else { return tallies }
-        let own = self.owners.first { $0.identity == process }
         let payload = own?.payload ?? PayloadBytes()
         let othersSent = tallies.sent[.payload] -| Int64(clamping: payload.sent)
         let othersReceived = tallies.received[.payload] -| Int64(clamping: payload.received)

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Testing
 import TrafficLedger
@@ -82,6 +83,38 @@ struct LiveCaptureTests {
         )
         let own = snapshot.processes?.first { $0.identity.pid == getpid() }
         #expect((own?.bytes.payload.sent ?? 0) >= 20_100)
+    }
+
+    @Test("frames of an AF_PACKET socket that closes before a sweep are counted, with a full ring too")
+    func frames() async throws {
+        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64)
+        let program = """
+            import os, socket
+            frames = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+            print(os.getpid(), sum(frames.sendto(b"x" * 100, ("lo", 0x88b5)) for _ in range(50)))
+            """
+        let sender = Foundation.Process()
+        let output = Pipe()
+        sender.executableURL = URL(filePath: "/usr/bin/python3")
+        sender.arguments = ["-c", program]
+        sender.standardOutput = output
+        try sender.run()
+        let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self).split(
+            separator: " "
+        )
+        sender.waitUntilExit()
+        let pid = try #require(words.first.flatMap { Int32($0) })
+        #expect(words.last?.contains("5000") == true)
+        var ledger = Ledger()
+        for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
+        ledger.absorb(HostFacts.tick())
+        let snapshot = ledger.snapshot(
+            countingSince: .now,
+            host: HostFacts.description(),
+            daemon: HostFacts.daemon(version: "test"),
+            capture: capture.status
+        )
+        #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
     }
 
     @Test("starting and stopping leaves no descriptor behind")

@@ -257,14 +257,62 @@ struct RowTests {
         guard case .socket(var shared) = F.socket(1, [self.owner(one, uid: 9, sent: 1)], closed: f.now) else { return }
         shared.isShared = true
         f.absorb(.socket(shared))
+        // It came after the round's owners.
+        f.tick()
         for cookie in 2...20 as ClosedRange<UInt64> {
             f.absorb(F.socket(cookie, [self.owner(two, uid: 9, sent: 1)], closed: f.now))
         }
         f.absorb(.owner(socket: 1, self.owner(F.process(3), uid: 9, sent: 100)))
         f.tick()
         #expect(f.process(3)?.bytes.payload.sent == 100)
+        f.tick()
         #expect(f.snapshot.sockets?.count == 3)
         #expect(f.snapshot.totals.bytes.payload.sent == 120)
+    }
+
+    @Test("however many users there are, no more ended processes are listed than the limit for all says")
+    func exitedProcessesOfManyUsers() {
+        var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
+        for pid in 1...40 as ClosedRange<Int32> {
+            f.absorb(
+                F.socket(UInt64(pid), [self.owner(F.process(pid), uid: UInt32(pid), sent: 1)], closed: f.now),
+                .exited(F.process(pid), at: f.snapshot.takenAt)
+            )
+        }
+        f.tick()
+        #expect(f.snapshot.processes?.count == 5)
+        #expect(f.snapshot.totals.bytes.payload.sent == 40)
+    }
+
+    @Test("packets of a process that is no longer listed count for its user")
+    func wireOfFoldedProcess() {
+        var f = F()
+        let wire = { SocketWire(sent: WireBytes(headers: $0), received: WireBytes(), quality: .exact) }
+        let first = self.owner(one, uid: 9, sent: 1_000)
+        f.absorb(F.socket(1, [first, self.owner(two, uid: 0, sent: 1)], retransmitted: 10, wire: wire(100)))
+        f.absorb(.exited(one, at: f.snapshot.takenAt))
+        f.tick()
+        f.tick(after: 301)
+        #expect(f.process(1) == nil)
+        f.absorb(F.socket(1, [first, self.owner(two, uid: 0, sent: 2)], retransmitted: 30, wire: wire(5_000)))
+        f.tick()
+        let rows = (f.snapshot.processes ?? []).map(\.bytes) + (f.snapshot.exited ?? []).map(\.bytes)
+        #expect(rows.reduce(0) { $0 + ($1.wireSent ?? 0) } == 5_000)
+        #expect(rows.reduce(0) { $0 + ($1.retransmitted ?? 0) } == f.snapshot.totals.bytes.retransmitted)
+        #expect(f.snapshot.exited?.contains { $0.uid == 9 && ($0.bytes.wireSent ?? 0) > 4_000 } == true)
+    }
+
+    @Test("a socket that was taken for closed, and then told as closed without a record, stays in the audit")
+    func presumedThenGone() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        f.tick()
+        f.absorb(.absent([9]))
+        f.tick(after: 10)
+        f.absorb(.gone([9]))
+        f.tick()
+        let payload = try AuditReport(of: .host, in: f.snapshot).sections.first?.sent.first { $0.line == .payload }
+        #expect(payload?.bytes == 10)
     }
 
     @Test("who makes up names fills his own part of the executables' rows, and nobody else's")
