@@ -92,8 +92,8 @@ public final class CapturePace {
     public func next() -> Step {
         self.endRound(at: self.clock())
         var events = [epoll_event](repeating: epoll_event(), count: 4)
-        // First what has come meanwhile: where each round takes as long as the interval there is always a sweep due, and who stops us must
-        // be heard all the same.
+        // First look at what has come, without waiting: where each round takes as long as the interval a sweep is always due, and the stopper
+        // must be heard all the same.
         var milliseconds: Int32 = 0
         while true {
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)

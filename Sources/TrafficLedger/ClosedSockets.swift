@@ -14,8 +14,7 @@ struct ClosedSockets {
     private var count = 0
     /// Of sockets whose further owners come with the sweep: they are listed until then, whatever the limits are.
     private var shared: [(uid: UInt32, entry: Entry)] = []
-    /// The same, of one round before: by the end of this one their owners have been read. The last word of a socket may come after a round's
-    /// owners.
+    /// The same sockets one round later: then their owners have been read, even if their last word came after the owners of the first round.
     private var settling: [(uid: UInt32, entry: Entry)] = []
 
     /// - Parameter limit: How many are listed. Where there are too many in all, those who have most give up theirs.

@@ -14,7 +14,8 @@ package enum ReportLimits {
     package static let waitingRecords = Allowance(process: 2_048, user: 4_096, all: 16_384)
     /// Exchanges that go on. Beyond: the process's oldest is forgotten.
     package static let openExchanges = Allowance(process: 8_192, user: 12_288, all: 32_768)
-    /// The last exchanges that ended. Beyond: the user's oldest is no longer listed.
+    /// The last exchanges that ended. Beyond: the user's oldest is no longer listed; where there are a quarter more in all, the oldest of those
+    /// who have most.
     package static let endedExchanges = Allowance(process: 1_000, user: 1_000, all: 4_000)
     /// Ranges of bytes that claims have left on sockets. Beyond: gaps between them count as claimed.
     package static let claimedRanges = Allowance(process: 1 << 17, user: 1 << 18, all: 1 << 20)
