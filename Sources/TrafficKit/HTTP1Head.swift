@@ -125,11 +125,10 @@ extension HTTP1Head {
             self.isChunked = true
             return
         }
-        let codings = String(value).lowercased().split(separator: ",", omittingEmptySubsequences: false)
-            .map(\.trimmed)
+        let codings = String(value).split(separator: ",", omittingEmptySubsequences: false).map(\.trimmed)
         let isPlain = codings.allSatisfy { !$0.isEmpty && $0.utf8.span.isToken }
-        // `chunked` is applied once, last.
-        let place = codings.firstIndex(of: "chunked")
+        // `chunked` is applied once, last. Compared as bytes: in lower case the Kelvin sign is a `k`, too.
+        let place = codings.firstIndex { $0.utf8.span.isEqual(ignoringCase: "chunked") }
         if !isPlain || place != nil && place != codings.count - 1 { self.isAmbiguous = true }
         if place == nil { self.hasOtherCoding = true } else { self.isChunked = true }
     }

@@ -25,6 +25,7 @@ struct HTTP1AmbiguityTests {
         "Content-Length: " + String(repeating: "0", count: 9_000) + "5",
         "Transfer-Encoding: chunked, gzip", "Transfer-Encoding: chunked, chunked", "Transfer-Encoding: gzip",
         "Transfer-Encoding: identity", "Transfer-Encoding: xchunked", "Transfer-Encoding: \"chunked\"",
+        "Transfer-Encoding: chun\u{212a}ed", "Transfer-Encoding: gzip, chun\u{212a}ed",
         "Transfer-Encoding: chunked;q=1", "Transfer-Encoding: ,chunked", "Transfer-Encoding: chunked,",
         "Transfer-Encoding:", "Transfer-Encoding: gzip chunked",
         "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
