@@ -9,8 +9,8 @@ package final class TLSAccount {
         /// Bytes that messages took.
         var claimed: UInt64 = 0
 
-        init(position: UInt64) {
-            self.stream = TLSStream(position: position)
+        init(position: UInt64, isPeers: Bool) {
+            self.stream = TLSStream(position: position, isPeers: isPeers)
         }
     }
 
@@ -27,8 +27,8 @@ package final class TLSAccount {
     ///   - received: The same of the other direction.
     package init(role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0) {
         self.role = role
-        self.sent = Direction(position: sent)
-        self.received = Direction(position: received)
+        self.sent = Direction(position: sent, isPeers: false)
+        self.received = Direction(position: received, isPeers: true)
     }
 
     /// Where both are, for whoever goes on with them.
@@ -47,6 +47,7 @@ package final class TLSAccount {
     /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
     package func sent(ciphertext bytes: Span<UInt8>) {
         self.sent.stream.passed(ciphertext: bytes)
+        self.received.stream.learn(from: self.sent.stream)
         self.sent.stream.settle()
     }
 

@@ -44,17 +44,21 @@ package struct TLSStream {
     /// ChaCha20-Poly1305 nothing (RFC 8446 section 5.2, RFC 5288 section 3, RFC 7905 section 2).
     private static let overheads: [UInt64] = [overhead13, 29, 21]
     private static let overhead13: UInt64 = 22
-    /// With any cipher: bytes.
-    private static let longestFinished: UInt64 = 112
+    /// In bytes, with any cipher of BoringSSL. The shortest ServerHello of TLS 1.3 has 95, and may come behind ChangeCipherSpec, too.
+    private static let longestFinished: UInt64 = 94
 
     private var scanner: TLSRecordScanner
     /// Records whose plaintext is not known.
     private var records: [TLSRecordScanner.Record] = []
     private var overhead: UInt64?
+    /// The peer makes its records, as it likes.
+    private let isPeers: Bool
+    /// The last record was ChangeCipherSpec.
     private var hasChangedCipher = false
-    /// It is TLS 1.2, or older: a Finished came as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From TLS 1.3 on only a
-    /// second ClientHello may, which is longer (RFC 8446 section D.4).
-    private var isBefore13 = false
+    /// It is TLS 1.2, or older: this process has sent a Finished as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From
+    /// TLS 1.3 on only a second hello may be there, which is longer (RFC 8446 section D.4). The peer's records say nothing of it: a peer may
+    /// cut a second hello into records of any length.
+    package private(set) var isBefore13 = false
     /// Bytes of plaintext that have their place.
     private var plain: UInt64 = 0
     /// Further ones.
@@ -65,9 +69,12 @@ package struct TLSStream {
     /// Bytes of records without plaintext, and what had passed before.
     private(set) package var beside: UInt64
 
-    /// - Parameter position: Bytes that had passed before: a handshake.
-    package init(position: UInt64 = 0) {
+    /// - Parameters:
+    ///   - position: Bytes that had passed before: a handshake.
+    ///   - isPeers: It is what the peer sends; `false`: what this process sends.
+    package init(position: UInt64 = 0, isPeers: Bool = false) {
         self.scanner = TLSRecordScanner(position: position)
+        self.isPeers = isPeers
         self.beside = position
     }
 
@@ -81,12 +88,17 @@ package struct TLSStream {
         var found: [TLSRecordScanner.Record] = []
         self.scanner.scan(bytes) { found.append($0) }
         self.records += found
-        guard !self.isBefore13 else { return }
+        guard !self.isPeers, !self.isBefore13 else { return }
         for record in found {
-            if record.type == TLSRecordScanner.Record.changeCipherSpec { self.hasChangedCipher = true }
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
             if isFinished, self.hasChangedCipher { self.isBefore13 = true }
+            self.hasChangedCipher = record.type == TLSRecordScanner.Record.changeCipherSpec
         }
+    }
+
+    /// Takes over from the direction that this process sends what that says of both.
+    package mutating func learn(from sent: TLSStream) {
+        self.isBefore13 = sent.isBefore13
     }
 
     /// Plaintext of records that have passed or are about to.

@@ -86,8 +86,8 @@ struct TLSStreamTests {
         #expect(Self.interval(stream, 0, 300) == [597, 919, 322])
     }
 
-    /// Bytes of a handshake's record behind ChangeCipherSpec: a Finished of TLS 1.2, a second ClientHello of TLS 1.3, or none.
-    @Test("one record is exact with any cipher; several of CBC count as one", arguments: [85, 112, 113, 0])
+    /// Bytes of a handshake's record behind ChangeCipherSpec: a Finished of TLS 1.2, a second hello of TLS 1.3, or none.
+    @Test("one record is exact with any cipher; several of CBC count as one", arguments: [85, 94, 95, 0])
     func blockCipher(handshake: Int) {
         var stream = TLSStream()
         var flight = Flight()
@@ -103,10 +103,44 @@ struct TLSStreamTests {
         flight.add(20, overhead: 69)
         Self.pass(flight, &stream)
         // An alert of TLS 1.3, padded, would look no different.
-        let isBefore13 = (1...112).contains(handshake)
+        let isBefore13 = (1...94).contains(handshake)
         #expect(stream.interval(.init(from: 100, to: 130)).map { $0.isExact } == isBefore13)
         #expect(Self.interval(stream, 100, 130) == [base + 169, base + 331, 162])
         #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
+    }
+
+    /// Two records that fit no cipher, of a peer that has sent so many bytes of a handshake in each record behind ChangeCipherSpec.
+    private static func padded(behind handshake: [Int], _ learned: TLSStream? = nil) -> Bool? {
+        var stream = TLSStream(isPeers: true)
+        var flight = Flight()
+        flight.add(1, overhead: 5, type: 20)
+        for count in handshake { flight.add(count - 5, overhead: 5, type: 22) }
+        Self.pass(flight, &stream)
+        if let learned { stream.learn(from: learned) }
+        flight = Flight()
+        flight.add(10, overhead: 63)
+        flight.add(20, overhead: 69)
+        Self.pass(flight, &stream)
+        return stream.interval(.init(from: 0, to: 30))?.isExact
+    }
+
+    @Test("what version it is only this process's own records say: a peer cuts its hello as it likes")
+    func forgedFinished() {
+        // The second hello, in two pieces behind ChangeCipherSpec, or with its first piece before that.
+        for handshake in [[112, 100], [85, 60], [85]] { #expect(Self.padded(behind: handshake) == false) }
+        var own = TLSStream()
+        var flight = Flight()
+        flight.add(1, overhead: 5, type: 20)
+        flight.add(80, overhead: 5, type: 22)
+        Self.pass(flight, &own)
+        #expect(Self.padded(behind: [85], own) == true)
+        // Behind a HelloRetryRequest: the shortest ServerHello.
+        own = TLSStream()
+        flight = Flight()
+        flight.add(1, overhead: 5, type: 20)
+        flight.add(90, overhead: 5, type: 22)
+        Self.pass(flight, &own)
+        #expect(Self.padded(behind: [85], own) == false)
     }
 
     /// How many bytes each record's plaintext would have, and which are tickets and alerts.
