@@ -30,18 +30,42 @@ package struct SocketFacts: Hashable, Sendable {
             guard let before = Self.info(socket), ioctl(socket, UInt(FIONREAD), &unread) == 0,
                 let after = Self.info(socket)
             else { return }
-            self.sentBytes = after[Self.sent] &- after[Self.retransmitted] &+ after[Self.notSent] & 0xffff_ffff
-            self.isFresh = self.sentBytes == 0
             // The other side's end is counted as a byte.
             let hasEnded = Self.ended.contains(UInt8(truncatingIfNeeded: after[0].littleEndian))
-            self.receivedBytes = after[Self.received] &- UInt64(unread) &- (hasEnded ? 1 : 0)
+            guard
+                let sent = Self.bytes(
+                    of: after[Self.sent],
+                    and: after[Self.notSent] & 0xffff_ffff,
+                    without: after[Self.retransmitted]
+                ),
+                let received = Self.bytes(
+                    of: after[Self.received],
+                    without: UInt64(max(0, unread)) + (hasEnded ? 1 : 0)
+                )
+            else {
+                // Without its place nothing can be said of the socket.
+                (self.cookie, self.sentBytes, self.receivedBytes, self.isFresh) = (0, 0, 0, false)
+                return
+            }
+            (self.sentBytes, self.receivedBytes, self.isFresh) = (sent, received, sent == 0)
             if before[Self.received] == after[Self.received] { return }
         }
     }
 
+    /// Takes the kernel's counters together, which need not be of the same bytes: with Multipath TCP some are of the first subflow alone.
+    ///
+    /// - Returns: `nil`: more is to be left out than there is, or there is more than any socket has had.
+    static func bytes(of count: UInt64, and further: UInt64 = 0, without others: UInt64) -> UInt64? {
+        guard count < Self.mostBytes, further < Self.mostBytes, others <= count + further else { return nil }
+        return count + further - others
+    }
+
+    /// Half of what any sum of such numbers may be.
+    private static let mostBytes: UInt64 = 1 << 62
+
     /// Bytes that the process has written, and what writes for it has not given to the socket yet: they come next.
     package mutating func add(unsent: Int) {
-        self.sentBytes += UInt64(unsent)
+        self.sentBytes += UInt64(max(0, unsent))
         self.isFresh = self.isFresh && unsent == 0
     }
 

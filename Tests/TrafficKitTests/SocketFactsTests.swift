@@ -6,10 +6,12 @@ import Testing
 @Suite("What the kernel says of a socket's streams")
 struct SocketFactsTests {
     /// Two ends of a TCP connection on loopback.
-    private static func connection() throws -> (client: Int32, server: Int32) {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    ///
+    /// - Parameter number: Of the protocol; 0: TCP.
+    private static func connection(_ number: Int32 = 0) throws -> (client: Int32, server: Int32) {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), number)
         defer { close(listener) }
-        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), number)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
@@ -65,6 +67,40 @@ struct SocketFactsTests {
         }
         #expect(taken > 0 && SocketFacts(of: client, isConnected: true).sentBytes == UInt64(taken))
         #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 0)
+    }
+
+    @Test("counters that contradict each other have no place, and no number that a sum would trap at")
+    func contradiction() {
+        #expect(SocketFacts.bytes(of: 10, without: 10) == 0)
+        #expect(SocketFacts.bytes(of: 10, without: 11) == nil)
+        #expect(SocketFacts.bytes(of: 0, without: 1) == nil)
+        #expect(SocketFacts.bytes(of: 10, and: 5, without: 12) == 3)
+        #expect(SocketFacts.bytes(of: 10, and: 5, without: 16) == nil)
+        #expect(SocketFacts.bytes(of: 1 << 62 - 1, and: 1 << 32 - 1, without: 0) == 1 << 62 + 1 << 32 - 2)
+        for count in [1 << 62, 1 << 63, UInt64.max] { #expect(SocketFacts.bytes(of: count, without: 0) == nil) }
+        #expect(SocketFacts.bytes(of: 0, and: .max, without: 0) == nil)
+    }
+
+    private static let multipath: Int32 = 262
+    /// The kernel has such sockets.
+    private static let hasMultipath: Bool = {
+        let probe = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), Self.multipath)
+        close(probe)
+        return probe >= 0
+    }()
+
+    @Test(
+        "of Multipath TCP the kernel tells one subflow: what was received is no more than that",
+        .enabled(if: Self.hasMultipath)
+    )
+    func multipath() throws {
+        let (client, server) = try Self.connection(Self.multipath)
+        defer { for socket in [client, server] { close(socket) } }
+        #expect(write(client, [UInt8](repeating: 1, count: 1_000), 1_000) == 1_000)
+        shutdown(client, Int32(SHUT_WR))
+        Self.read(server, 300)
+        let facts = SocketFacts(of: server, isConnected: true)
+        #expect(facts.receivedBytes <= 1_000 && facts.sentBytes == 0)
     }
 
     @Test("what is no TCP socket has no bytes that anybody knows of, and what the daemon does not count no cookie")
