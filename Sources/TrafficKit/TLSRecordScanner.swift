@@ -13,6 +13,8 @@ struct TLSRecordScanner {
         let from: UInt64
         /// With its header.
         let bytes: UInt64
+        /// It is several, or bytes that are no records: nobody knows which of them carry plaintext.
+        var isMerged = false
     }
 
     private static let headerBytes = 5

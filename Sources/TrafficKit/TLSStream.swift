@@ -10,7 +10,7 @@ package import TrafficReport
 /// ciphers of today add the same to every record (RFC 5116), so some of them have no plaintext where the others have all of it. Where no such
 /// choice fits (several records at once of CBC ciphers of TLS 1.2, or with the padding of TLS 1.3) or more than one does, the records count as
 /// one, and a message that begins or ends in them is ``Report/Quality/inferred``; also at an end of theirs, where an alert may hide, but not
-/// before TLS 1.3, where all records of data have plaintext.
+/// before TLS 1.3, where all records of data have plaintext. The same holds for a peer's records beyond the number that is kept of them.
 package struct TLSStream {
     /// A place between two bytes of the socket's stream.
     package struct Place: Hashable {
@@ -46,6 +46,8 @@ package struct TLSStream {
     private static let overhead13: UInt64 = 22
     /// In bytes, with any cipher of BoringSSL. The shortest ServerHello of TLS 1.3 has 95, and may come behind ChangeCipherSpec, too.
     private static let longestFinished: UInt64 = 94
+    /// A peer's that are told apart, of those whose plaintext is not known: it may send any number of them that have none.
+    private static let mostRecords = 1_024
 
     private var scanner: TLSRecordScanner
     /// Records whose plaintext is not known.
@@ -88,12 +90,23 @@ package struct TLSStream {
         var found: [TLSRecordScanner.Record] = []
         self.scanner.scan(bytes) { found.append($0) }
         self.records += found
+        if self.isPeers, self.records.count > Self.mostRecords { self.merge() }
         guard !self.isPeers, !self.isBefore13 else { return }
         for record in found {
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
             if isFinished, self.hasChangedCipher { self.isBefore13 = true }
             self.hasChangedCipher = record.type == TLSRecordScanner.Record.changeCipherSpec
         }
+    }
+
+    /// Makes one of all records whose plaintext is not known. Where none of them is of data that is no less exact.
+    private mutating func merge() {
+        guard let first = self.records.first else { return }
+        let data = TLSRecordScanner.Record.applicationData
+        let isData = self.records.contains { $0.type == data }
+        let bytes = self.records.reduce(0) { $0 + $1.bytes }
+        let type = isData ? data : first.type
+        self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
     /// Takes over from the direction that this process sends what that says of both.
@@ -127,7 +140,7 @@ package struct TLSStream {
             let end = last.from + last.bytes
             self.beside += self.records.reduce(0) { $1.from < first.from ? $0 + $1.bytes : $0 }
             let all = TLSRecordScanner.Record(type: first.type, from: first.from, bytes: end - first.from)
-            let isAllData = all.bytes == records.reduce(0) { $0 + $1.bytes }
+            let isAllData = all.bytes == records.reduce(0) { $0 + $1.bytes } && !records.contains { $0.isMerged }
             self.place(self.waiting, in: all, isExact: false, areEndsExact: self.isBefore13 && isAllData)
             self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
@@ -155,6 +168,7 @@ package struct TLSStream {
 
     /// What each record adds, and which of them have no plaintext, where all of it fits one way only.
     private mutating func fit(_ records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
+        guard !records.contains(where: { $0.isMerged }) else { return nil }
         let none = [Bool](repeating: false, count: records.count)
         if records.count == 1 {
             let overhead = records[0].bytes - self.waiting

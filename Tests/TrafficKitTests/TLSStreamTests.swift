@@ -176,6 +176,61 @@ struct TLSStreamTests {
         #expect(stream.beside == 511 + 24)
     }
 
+    /// Records whose plaintext is not known.
+    private static func kept(_ stream: TLSStream) -> Int? {
+        (Mirror(reflecting: stream).descendant("records") as? [TLSRecordScanner.Record])?.count
+    }
+
+    @Test("of a peer's records 1,024 are told apart, and of one's own all", arguments: [1_024, 1_025], [false, true])
+    func many(count: Int, isPeers: Bool) {
+        var stream = TLSStream(position: 7, isPeers: isPeers)
+        var flight = Flight()
+        flight.add(1)
+        Self.pass(flight, &stream)
+        flight = Flight()
+        for _ in 0..<count { flight.add(1) }
+        Self.pass(flight, &stream)
+        let end = 1 + UInt64(count)
+        #expect(stream.interval(.init(from: 1, to: end))?.isExact == (!isPeers || count == 1_024))
+        #expect(Self.interval(stream, 1, end) == [30, 7 + end * 23, UInt64(count) * 23])
+        #expect(stream.beside == 7)
+    }
+
+    @Test(
+        "a peer that sends records without plaintext, or pieces of its hello, does not make anybody keep them",
+        arguments: [22, 23]
+    )
+    func flood(type: UInt8) {
+        var stream = TLSStream(isPeers: true)
+        for _ in 0..<100 {
+            var flight = Flight()
+            for _ in 0..<100 { flight.add(1, type: type) }
+            flight.plain = 0
+            Self.pass(flight, &stream)
+            #expect(Self.kept(stream).map { $0 <= 1_024 } == true)
+        }
+        var flight = Flight()
+        flight.add(50)
+        Self.pass(flight, &stream)
+        // A record of a handshake has no plaintext, however many are put together.
+        let isHandshake = type == 22
+        #expect(stream.interval(.init(from: 0, to: 50))?.isExact == isHandshake)
+        #expect(Self.interval(stream, 0, 50) == (isHandshake ? [230_000, 230_072, 72] : [0, 230_072, 230_072]))
+        #expect(stream.isSettled && stream.beside == (isHandshake ? 230_000 : 0) && Self.kept(stream) == 0)
+    }
+
+    @Test("records that were put together are never a single one")
+    func merged() {
+        var stream = TLSStream(isPeers: true)
+        var flight = Flight()
+        for _ in 0..<1_025 { flight.addTicket(1) }
+        Self.pass(flight, &stream)
+        #expect(Self.kept(stream) == 1)
+        stream.passed(plaintext: 10)
+        stream.settle()
+        #expect(stream.interval(.init(from: 0, to: 10)).map { $0.isExact } == false)
+    }
+
     @Test("bytes outside data records keep their place, also beside records that count as one")
     func besideSeveral() {
         var stream = TLSStream(position: 1_000)
