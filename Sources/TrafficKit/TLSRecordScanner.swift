@@ -23,9 +23,12 @@ struct TLSRecordScanner {
 
     /// Bytes of the stream so far.
     private(set) var position: UInt64
-    /// This piece does not go on with a record: all of it is taken for one. The next may begin a record anew, as where the first bytes that
-    /// are seen are the rest of one.
-    private var isLost = false
+    /// A record does not begin where one must: what passes from there on counts as none that anybody knows. To look for records again would
+    /// let a peer choose where they seem to be.
+    private(set) var isLost = false
+    /// No record was found yet, and bytes had passed before, so the first ones that are seen may be the rest of a record: the next piece may
+    /// begin one.
+    private(set) var mayRestart: Bool
     private var header: [UInt8] = []
     private var from: UInt64
     /// Bytes of the record that are yet to come.
@@ -35,12 +38,18 @@ struct TLSRecordScanner {
     init(position: UInt64) {
         self.position = position
         self.from = position
+        self.mayRestart = position > 0
+    }
+
+    /// Finds no records any more: those so far were none.
+    mutating func lose() {
+        (self.isLost, self.mayRestart) = (true, false)
     }
 
     /// - Parameter emit: Gets the records that are complete.
     mutating func scan(_ bytes: Span<UInt8>, _ emit: (Record) -> Void) {
         let end = self.position + UInt64(bytes.count)
-        if self.isLost { (self.isLost, self.header, self.left) = (false, [], 0) }
+        if self.isLost, self.mayRestart { (self.isLost, self.header, self.left) = (false, [], 0) }
         var index = 0
         while index < bytes.count, !self.isLost {
             if self.left > 0 {
@@ -61,12 +70,14 @@ struct TLSRecordScanner {
                 emit(Record(type: self.header[0], from: self.from, bytes: self.position - self.from))
                 self.header = []
                 self.from = self.position
+                self.mayRestart = false
             }
         }
         guard self.isLost else { return }
         self.position = end
         guard end > self.from else { return }
-        emit(Record(type: Record.applicationData, from: self.from, bytes: end - self.from))
+        let isMerged = !self.mayRestart
+        emit(Record(type: Record.applicationData, from: self.from, bytes: end - self.from, isMerged: isMerged))
         self.from = end
     }
 }

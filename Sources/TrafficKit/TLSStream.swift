@@ -90,7 +90,7 @@ package struct TLSStream {
         var found: [TLSRecordScanner.Record] = []
         self.scanner.scan(bytes) { found.append($0) }
         self.records += found
-        if self.isPeers, self.records.count > Self.mostRecords { self.merge() }
+        if self.isPeers || self.scanner.isLost, self.records.count > Self.mostRecords { self.merge() }
         guard !self.isPeers, !self.isBefore13 else { return }
         for record in found {
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
@@ -100,10 +100,12 @@ package struct TLSStream {
     }
 
     /// Makes one of all records whose plaintext is not known. Where none of them is of data that is no less exact.
-    private mutating func merge() {
+    ///
+    /// - Parameter areNone: Their headers say nothing: any of their bytes may be data.
+    private mutating func merge(areNone: Bool = false) {
         guard let first = self.records.first else { return }
         let data = TLSRecordScanner.Record.applicationData
-        let isData = self.records.contains { $0.type == data }
+        let isData = areNone || self.records.contains { $0.type == data }
         let bytes = self.records.reduce(0) { $0 + $1.bytes }
         let type = isData ? data : first.type
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
@@ -122,9 +124,13 @@ package struct TLSStream {
     /// Gives all plaintext so far its place. To be called where all of it is known that the records so far carry.
     package mutating func settle() {
         guard self.waiting > 0 else { return }
+        // A peer whose records have less data than was decrypted sends something else. Of what was joined late a part may be missing.
+        if self.isPeers, !self.scanner.mayRestart, self.dataBytes < self.waiting {
+            self.scanner.lose()
+            self.merge(areNone: true)
+        }
         let records = self.records.filter { $0.type == TLSRecordScanner.Record.applicationData }
-        guard records.reduce(0, { $0 + $1.bytes }) >= self.waiting, let first = records.first, let last = records.last
-        else { return }
+        guard self.dataBytes >= self.waiting, let first = records.first, let last = records.last else { return }
         if let (overhead, empty) = self.fit(records) {
             var index = 0
             for record in self.records {
@@ -145,6 +151,11 @@ package struct TLSStream {
             self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
         (self.records, self.waiting) = ([], 0)
+    }
+
+    /// Bytes of records of data whose plaintext is not known.
+    private var dataBytes: UInt64 {
+        self.records.reduce(0) { $1.type == TLSRecordScanner.Record.applicationData ? $0 + $1.bytes : $0 }
     }
 
     private mutating func place(

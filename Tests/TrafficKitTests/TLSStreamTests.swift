@@ -231,6 +231,43 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 0, to: 10)).map { $0.isExact } == false)
     }
 
+    @Test("where a peer's first bytes begin no record, it can't choose where others begin")
+    func forged() {
+        var stream = TLSStream(isPeers: true)
+        stream.passed(ciphertext: ([0x80, 0x2e, 1, 3, 3] + [UInt8](repeating: 0, count: 43)).span)
+        // The header of a record that is none, and what it may have chosen of the next.
+        stream.passed(ciphertext: ([22, 3, 3, 0, 5] + [UInt8](repeating: 0, count: 5)).span)
+        for count in 1...3 {
+            var flight = Flight()
+            flight.add(100)
+            Self.pass(flight, &stream)
+            let end = UInt64(58 + 122 * count)
+            #expect(stream.isSettled && stream.position == end)
+            let message = stream.interval(.init(from: UInt64(100 * count - 100), to: UInt64(100 * count)))
+            #expect(message?.isExact == false && message?.interval.to == end)
+        }
+    }
+
+    @Test("more plaintext than a peer's records may have: they are none, and what comes has a place again")
+    func tooLittle() {
+        var stream = TLSStream(isPeers: true)
+        var flight = Flight()
+        flight.add(10, type: 22)
+        flight.add(10)
+        flight.plain = 100
+        Self.pass(flight, &stream)
+        #expect(!stream.isSettled)
+        flight = Flight()
+        flight.add(300, type: 22)
+        Self.pass(flight, &stream)
+        #expect(stream.isSettled && Self.interval(stream, 0, 100) == [0, 386, 386])
+        flight = Flight()
+        flight.add(10)
+        Self.pass(flight, &stream)
+        #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
+        #expect(stream.beside == 0)
+    }
+
     @Test("bytes outside data records keep their place, also beside records that count as one")
     func besideSeveral() {
         var stream = TLSStream(position: 1_000)
