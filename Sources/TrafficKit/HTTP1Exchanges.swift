@@ -26,7 +26,7 @@ package struct HTTP1Exchanges {
     }
 
     /// How many requests of a connection may wait for answers; those in one piece with the last are kept too. A client that never reads would
-    /// otherwise make us keep all its requests. Further ones are opaque.
+    /// otherwise make us keep all its requests. Further ones are opaque. Of HTTP/2 the same number may be open.
     package static let mostPending = 1_000
 
     // Apart from the records: while one of them tells what it finds, those change, and the other one does.

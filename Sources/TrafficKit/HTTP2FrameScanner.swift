@@ -202,10 +202,21 @@ package struct HTTP2FrameScanner {
         let prefix = self.head.count
         self.padding = self.flags & Flag.padded != 0 ? Int(self.head.first ?? 0) : 0
         self.head.removeAll(keepingCapacity: true)
-        guard prefix + self.padding <= self.left else { return self.giveUp(UInt64(prefix), emit) }
+        // Before any of a block that is too long is kept: the next frame may say that it has 16 MiB of one.
+        guard prefix + self.padding <= self.left, self.mayKeep(self.left - prefix - self.padding) else {
+            return self.giveUp(UInt64(prefix), emit)
+        }
         if prefix > 0 { emit(.bytes(UInt64(prefix), .framing, stream: self.owner)) }
         self.left -= prefix
         if self.left == self.padding { self.endContent(emit) } else { self.state = .content }
+    }
+
+    /// - Parameter count: Of bytes of the frame's content.
+    private func mayKeep(_ count: Int) -> Bool {
+        switch self.type {
+        case .headers, .continuation, .pushPromise: self.block.count + count <= Self.longestBlock
+        case .data, .reset, nil: true
+        }
     }
 
     private mutating func content(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
@@ -232,7 +243,7 @@ package struct HTTP2FrameScanner {
         case .data:
             if self.flags & Flag.endStream != 0 { emit(.ended(stream: self.stream)) }
         case .headers, .continuation, .pushPromise:
-            guard self.block.count <= Self.longestBlock, let open = self.open else { return self.giveUp(0, emit) }
+            guard let open = self.open else { return self.giveUp(0, emit) }
             guard self.flags & Flag.endHeaders != 0 else { return }
             emit(.headers(self.block, stream: open.stream))
             self.block.removeAll(keepingCapacity: true)

@@ -210,9 +210,12 @@ final class HTTP2Exchanges {
     private func begin(_ stream: UInt32, at time: UInt64) -> Exchange? {
         if let exchange = self.exchanges[stream] { return exchange }
         guard stream > self.lastStream, stream % 2 == 1 else { return nil }
-        let exchange = Exchange(id: self.naming.makeExchange(), startedAt: time, isFirst: self.lastStream == 0)
-        self.exchanges[stream] = exchange
+        let isFirst = self.lastStream == 0
         self.lastStream = stream
+        // A server that goes away ignores new streams without a word, and a client may open them all the same. Their frames are the connection's.
+        guard self.exchanges.count < HTTP1Exchanges.mostPending else { return nil }
+        let exchange = Exchange(id: self.naming.makeExchange(), startedAt: time, isFirst: isFirst)
+        self.exchanges[stream] = exchange
         return exchange
     }
 

@@ -293,6 +293,24 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
+    @Test("1,000 exchanges may be open: further ones are the connection's, also when others have ended")
+    func flood() throws {
+        let open = 1_000
+        for index in 0..<open + 20 { try self.request(UInt32(2 * index + 1), isLast: false) }
+        let kept = Mirror(reflecting: self.exchanges).descendant("exchanges") as? any Collection
+        #expect(kept?.count == open)
+        // One of the first, and the rest of one that was not kept.
+        self.send(self.frame(0, 0x1, 1, [1]))
+        try self.respond(1, 200)
+        self.send(self.frame(0, 0x1, UInt32(2 * open + 3), [1]))
+        try self.respond(UInt32(2 * open + 3), 200)
+        try self.request(UInt32(2 * open + 99))
+        try self.respond(UInt32(2 * open + 99), 200)
+        self.close()
+        #expect(self.endings.count == open + 1 && self.endings.count { $0 == .ok } == 2)
+        self.expectEveryByte()
+    }
+
     @Test("a header block that can't be decoded: no message, and no byte is lost")
     func undecodable() throws {
         self.send(self.frame(1, 0x5, 1, [0xff, 0xff, 0xff, 0x7f]))

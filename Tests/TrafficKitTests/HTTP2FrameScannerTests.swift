@@ -99,6 +99,23 @@ struct HTTP2FrameScannerTests {
         #expect(count >= UInt64(Self.conversation.count))
     }
 
+    @Test(
+        "of a header block 1 MiB is kept; of one that says that it has more, nothing",
+        arguments: [.max, 16_384, 1_000]
+    )
+    func longBlock(pieces: Int) {
+        let half = [UInt8](repeating: 0x82, count: 1 << 19)
+        let fitting = Self.frame(1, stream: 1, half) + Self.frame(9, flags: 0x4, stream: 1, half)
+        #expect(Self.events(fitting, pieces: pieces).contains(.headers(half + half, stream: 1)))
+        let further = Self.frame(1, stream: 1, half) + Self.frame(9, flags: 0x4, stream: 1, half + [0x82])
+        let opaque = UInt64(half.count + 1)
+        #expect(Self.events(further, pieces: pieces).last == .bytes(opaque, .opaque, stream: 0))
+        // 16 MiB, of which a part has come.
+        let declared = [0xff, 0xff, 0xff, 1, 0x4, 0, 0, 0, 1] + half
+        let events = Self.events(declared, pieces: pieces)
+        #expect(events == [.bytes(9, .framing, stream: 1), .bytes(UInt64(half.count), .opaque, stream: 0)])
+    }
+
     @Test("20,000 mutated conversations: every byte is told once, however they come")
     func mutations() {
         var random = SystemRandomNumberGenerator()
