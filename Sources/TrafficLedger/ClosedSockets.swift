@@ -9,13 +9,20 @@ struct ClosedSockets {
         var closedAt: UInt64
     }
 
+    /// Whose sockets have a list together. Of processes that report a user has a list of its own, twice as long: what they report of a socket may
+    /// come after its end, and counts only while the socket is listed.
+    struct Holder: Hashable {
+        var uid: UInt32
+        var isReporting: Bool
+    }
+
     private let limit: Ledger.Retention.Limit
-    private var order: [UInt32: Deque<Entry>] = [:]
+    private var order: [Holder: Deque<Entry>] = [:]
     private var count = 0
     /// Of sockets whose further owners come with the sweep: they are listed until then, whatever the limits are.
-    private var shared: [(uid: UInt32, entry: Entry)] = []
+    private var shared: [(holder: Holder, entry: Entry)] = []
     /// The same sockets one round later: then their owners have been read, even if their last word came after the owners of the first round.
-    private var settling: [(uid: UInt32, entry: Entry)] = []
+    private var settling: [(holder: Holder, entry: Entry)] = []
 
     /// - Parameter limit: How many are listed. Where there are too many in all, those who have most give up theirs.
     init(limit: Ledger.Retention.Limit) {
@@ -24,49 +31,53 @@ struct ClosedSockets {
 
     /// - Parameter isShared: Its further owners are still to come.
     /// - Returns: Sockets that are not to be listed any more.
-    mutating func append(_ serial: UInt64, of uid: UInt32, closedAt: UInt64, isShared: Bool) -> [UInt64] {
+    mutating func append(_ serial: UInt64, of holder: Holder, closedAt: UInt64, isShared: Bool) -> [UInt64] {
         let entry = Entry(serial: serial, closedAt: closedAt)
         guard !isShared else {
-            self.shared.append((uid, entry))
+            self.shared.append((holder, entry))
             return []
         }
-        self.list(entry, of: uid)
-        if self.order[uid, default: []].count > self.limit.ofUser { return [self.removeFirst(of: uid)] }
+        self.list(entry, of: holder)
+        if self.order[holder, default: []].count > self.most(of: holder) { return [self.removeFirst(of: holder)] }
         // Not for each one beyond the limit: this looks at all users.
         return self.count > self.limit.inAll + self.limit.inAll / 4 ? self.takeSurplus() : []
     }
 
     /// Takes out those that closed before a moment, and those beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
-        for (uid, entry) in self.settling { self.list(entry, of: uid) }
+        for (holder, entry) in self.settling { self.list(entry, of: holder) }
         (self.settling, self.shared) = (self.shared, [])
         var taken: [UInt64] = []
-        for uid in Array(self.order.keys) {
-            while let oldest = self.order[uid]?.first,
-                oldest.closedAt < moment || self.order[uid, default: []].count > self.limit.ofUser
+        for holder in Array(self.order.keys) {
+            while let oldest = self.order[holder]?.first,
+                oldest.closedAt < moment || self.order[holder, default: []].count > self.most(of: holder)
             {
-                taken.append(self.removeFirst(of: uid))
+                taken.append(self.removeFirst(of: holder))
             }
         }
         if self.count > self.limit.inAll { taken += self.takeSurplus() }
         return taken
     }
 
-    private mutating func list(_ entry: Entry, of uid: UInt32) {
-        self.order[uid, default: []].append(entry)
+    private func most(of holder: Holder) -> Int {
+        holder.isReporting ? 2 * self.limit.ofUser : self.limit.ofUser
+    }
+
+    private mutating func list(_ entry: Entry, of holder: Holder) {
+        self.order[holder, default: []].append(entry)
         self.count += 1
     }
 
     private mutating func takeSurplus() -> [UInt64] {
-        FairShare.surplus(of: self.order.mapValues(\.count), limit: self.limit.inAll).flatMap { uid, count in
-            (0..<count).map { _ in self.removeFirst(of: uid) }
+        FairShare.surplus(of: self.order.mapValues(\.count), limit: self.limit.inAll).flatMap { holder, count in
+            (0..<count).map { _ in self.removeFirst(of: holder) }
         }
     }
 
-    private mutating func removeFirst(of uid: UInt32) -> UInt64 {
+    private mutating func removeFirst(of holder: Holder) -> UInt64 {
         self.count -= 1
-        let serial = self.order[uid, default: []].removeFirst().serial
-        if self.order[uid]?.isEmpty == true { self.order[uid] = nil }
+        let serial = self.order[holder, default: []].removeFirst().serial
+        if self.order[holder]?.isEmpty == true { self.order[holder] = nil }
         return serial
     }
 }

@@ -5,7 +5,7 @@ enum FairShare {
     ///
     /// - Complexity: O(*n* log *n*) in the number of users, so that whoever makes up users can't make it quadratic.
     /// - Returns: Only users who give up something.
-    static func surplus(of counts: [UInt32: Int], limit: Int) -> [UInt32: Int] {
+    static func surplus<User: Hashable>(of counts: [User: Int], limit: Int) -> [User: Int] {
         guard counts.values.reduce(0, +) > limit else { return [:] }
         var room = limit
         var level = 0

@@ -104,7 +104,10 @@ public struct Ledger: Sendable {
         guard growth.isEnd else { return }
         let surplus = self.closedSockets.append(
             observation.serial,
-            of: observation.owners.first?.uid ?? observation.uid ?? 0,
+            of: ClosedSockets.Holder(
+                uid: observation.owners.first?.uid ?? observation.uid ?? 0,
+                isReporting: observation.owners.contains { self.reports.isReporting($0.identity) }
+            ),
             closedAt: observation.closedBoottimeNanoseconds ?? 0,
             isShared: observation.isShared
         )

@@ -248,6 +248,23 @@ struct ReportLimitTests {
         #expect(!table.snapshot.contains { $0.exchange == 22 || $0.exchange == 23 })
     }
 
+    @Test("more closed sockets of a process that reports stay listed: its reports may come after their ends")
+    func closedSocketsOfReporters() {
+        var fixture = LedgerFixture(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50)))
+        fixture.move(sent: 1_000, received: 300)
+        fixture.report([.outcome(.sample(1, status: 200))])
+        for serial in 50..<60 as Range<UInt64> {
+            for (pid, uid) in [(1, 33), (9, 9)] as [(Int32, UInt32)] {
+                var owner = F.owner(F.process(pid), sent: 1)
+                owner.uid = uid
+                fixture.absorb(F.socket(serial + UInt64(pid) * 100, [owner], closed: fixture.now))
+            }
+        }
+        fixture.look(afterMilliseconds: 20)
+        let closed = (fixture.snapshot.sockets ?? []).filter { $0.serial > 100 }.map(\.serial)
+        #expect(closed == Array(154..<160) + Array(957..<960))
+    }
+
     @Test("a number that was forgotten and comes again is the newest, and not forgotten for its old place")
     func numbersAgain() {
         var table = ExchangeTable(

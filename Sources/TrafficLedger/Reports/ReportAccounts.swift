@@ -34,6 +34,9 @@ struct ReportAccounts {
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
 
+    /// Whether anything has come from a process.
+    func isReporting(_ process: ProcessIdentity) -> Bool { self.numbers[process] != nil }
+
     // MARK: In
 
     /// - Parameter dropped: Datagrams that found no room since the start.
