@@ -24,6 +24,8 @@ public final class Flood {
         /// Largest growth of the daemon's resident memory, in bytes.
         public var residentGrowth: Int
         public var loss: CaptureLoss
+        /// In the row of nobody: bytes that found no row of a user. Explains a difference.
+        public var ofNobody: UInt64
         /// TCP sockets, of anybody, that ended while process 1 ran. One kernel tells no BPF program of those (``EventsOfProcessOne``).
         public var endsOfProcessOne: Int
 
@@ -44,6 +46,7 @@ public final class Flood {
                 + " oldest snapshot \(String(format: "%.2f", self.oldestSnapshot)) s,"
                 + " resident +\(String(format: "%.1f", Double(self.residentGrowth) / 1e6)) MB,"
                 + " \(self.loss.socketsFolded) sockets in rows"
+                + (self.ofNobody > 0 ? ", \(self.ofNobody) bytes in nobody's row" : "")
                 + (self.endsOfProcessOne > 0 ? ", \(self.endsOfProcessOne) TCP sockets ended while process 1 ran" : "")
         }
     }
@@ -139,6 +142,8 @@ public final class Flood {
             oldestSnapshot: worst.oldestSnapshot,
             residentGrowth: worst.resident - self.residentBefore,
             loss: snapshot.capture.loss,
+            ofNobody: (snapshot.exited ?? []).filter { $0.name == "_other" && $0.uid == nil }
+                .reduce(0) { $0 + $1.bytes.payload.total },
             endsOfProcessOne: self.endsOfProcessOne?.stop().count ?? 0
         )
     }
