@@ -120,13 +120,7 @@ extension LiveCaptureTests {
             // Other programs have namespaces, too.
             #expect(sum() - start >= passed)
             #expect(loss.mapFull == lossAtStart.mapFull)
-            ledger.absorb(HostFacts.tick())
-            let snapshot = ledger.snapshot(
-                countingSince: .now,
-                host: HostFacts.description(),
-                daemon: HostFacts.daemon(version: "test"),
-                capture: capture.status
-            )
+            let snapshot = ledger.tick(capture)
             #expect((snapshot.evidence?.packets.count ?? .max) < 256)
         }
 

@@ -74,13 +74,7 @@ struct LiveCaptureTests {
         #expect(!folded.isBehind(PayloadBytes(sent: 20_100, received: 20_100)))
         #expect(loss.socketsFolded > 300)
         #expect(!loss.isLossy)
-        ledger.absorb(HostFacts.tick())
-        let snapshot = ledger.snapshot(
-            countingSince: .now,
-            host: HostFacts.description(),
-            daemon: HostFacts.daemon(version: "test"),
-            capture: capture.status
-        )
+        let snapshot = ledger.tick(capture)
         let own = snapshot.processes?.first { $0.identity.pid == getpid() }
         #expect((own?.bytes.payload.sent ?? 0) >= 20_100)
     }
@@ -107,13 +101,7 @@ struct LiveCaptureTests {
         #expect(words.last?.contains("5000") == true)
         var ledger = Ledger()
         for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
-        ledger.absorb(HostFacts.tick())
-        let snapshot = ledger.snapshot(
-            countingSince: .now,
-            host: HostFacts.description(),
-            daemon: HostFacts.daemon(version: "test"),
-            capture: capture.status
-        )
+        let snapshot = ledger.tick(capture)
         #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
     }
 

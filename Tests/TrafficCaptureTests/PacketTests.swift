@@ -104,13 +104,7 @@ extension LiveCaptureTests {
                     rows += [folded.rest].compactMap(\.self)
                 }
             }
-            ledger.absorb(HostFacts.tick())
-            let snapshot = ledger.snapshot(
-                countingSince: .now,
-                host: HostFacts.description(),
-                daemon: HostFacts.daemon(version: "test"),
-                capture: capture.status
-            )
+            let snapshot = ledger.tick(capture)
             let loss = snapshot.capture.loss
             #expect(loss.socketsFolded > 700 && loss.mapFull == 0)
             var counted = ByteCounts()

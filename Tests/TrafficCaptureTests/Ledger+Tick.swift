@@ -1,0 +1,17 @@
+import TrafficLedger
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension Ledger {
+    /// Ends a round of a capture's observations, now.
+    mutating func tick(_ capture: BPFCapture) -> Snapshot {
+        self.absorb(HostFacts.tick())
+        return self.snapshot(
+            countingSince: .now,
+            host: HostFacts.description(),
+            daemon: HostFacts.daemon(version: "test"),
+            capture: capture.status
+        )
+    }
+}
