@@ -47,7 +47,8 @@ extension Failure: CustomStringConvertible {
         case .disconnected(let reason):
             "the connection to trafficd broke: \(reason)"
         case .unreadableAnswer(let reason):
-            "can't read the answer of trafficd: \(reason)"
+            "can't read the answer of trafficd; if it and this trafficctl are of different builds, update the older of the two: "
+                + reason
         case .unknownSchema(let version):
             "trafficd answers in schema version \(version), this trafficctl reads version 1: update the older of the two"
         case .notWritten(let path, let error):
