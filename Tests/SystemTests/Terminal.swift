@@ -110,7 +110,10 @@ final class Terminal {
     }
 
     /// That the terminal is as it was before: same settings, first screen, visible cursor.
-    func expectRestored() throws {
+    ///
+    /// Waits for the script's last word, which comes after the second list of settings is whole.
+    func expectRestored() async throws {
+        try await self.wait(for: "over")
         let before = try String(contentsOfFile: "\(self.directory)/before", encoding: .utf8)
         let after = try String(contentsOfFile: "\(self.directory)/after", encoding: .utf8)
         #expect(before == after)

@@ -43,7 +43,7 @@ struct TopScreenTests {
             try terminal.press("q")
             try await terminal.wait(for: "over")
             #expect(try terminal.screen.contains("exit status 0"))
-            try terminal.expectRestored()
+            try await terminal.expectRestored()
         }
     }
 
@@ -88,8 +88,7 @@ struct TopScreenTests {
                 #expect(screen.split(separator: "\n").allSatisfy { $0.count <= width })
             }
             try terminal.press("q")
-            try await terminal.wait(for: "over")
-            try terminal.expectRestored()
+            try await terminal.expectRestored()
         }
     }
 
@@ -106,7 +105,7 @@ struct TopScreenTests {
             try await terminal.wait(for: "waiting for")
             try terminal.press("q")
             try await terminal.wait(for: "exit status 0")
-            try terminal.expectRestored()
+            try await terminal.expectRestored()
         }
     }
 
@@ -122,8 +121,7 @@ struct TopScreenTests {
             let screen = try await terminal.wait(for: "waiting for trafficd at \(directory)/control.sock")
             #expect(screen.contains("sudo trafficd run"))
             try terminal.press("C-c")
-            try await terminal.wait(for: "over")
-            try terminal.expectRestored()
+            try await terminal.expectRestored()
         }
     }
 
@@ -137,7 +135,7 @@ struct TopScreenTests {
             kill(try terminal.pid(of: "trafficctl"), signal)
             let screen = try await terminal.wait(for: "over")
             #expect(screen.contains("exit status \(128 + signal)"))
-            try terminal.expectRestored()
+            try await terminal.expectRestored()
         }
     }
 
