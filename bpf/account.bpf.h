@@ -37,22 +37,27 @@ static __always_inline struct caller kernel_caller(void)
 	return (struct caller){ .leader = NULL, .start_boottime_ns = 1 };
 }
 
-/* Everything but the key and the counters. Written once, by whoever claimed the slot. */
+/*
+ * Everything but the start and the counters. Written once, by whoever claimed the slot. The number of the process, or the flag of the kernel's own
+ * slot, comes last: then a reader takes the slot for finished (hide_unfinished_owners() in ends.bpf.h).
+ */
 static __always_inline void describe_owner(struct traffic_owner *owner, const struct caller *caller)
 {
 	struct task_struct *leader = caller->leader, *task = caller->task;
 
-	owner->tgid = caller->tgid;
 	if (!leader) {
-		owner->flags = TRAFFIC_OWNER_KERNEL_THREAD;
 		__builtin_memcpy(owner->name, "kernel", sizeof("kernel"));
+		barrier();
+		owner->flags = TRAFFIC_OWNER_KERNEL_THREAD;
 		return;
 	}
 	owner->uid = READ(task, cred, uid.val);
 	owner->cgroup_id = READ(leader, cgroups, dfl_cgrp, kn, id);
+	bpf_core_read(owner->name, sizeof(owner->name), &leader->comm);
+	barrier();
 	if (READ(leader, flags) & PF_KTHREAD)
 		owner->flags = TRAFFIC_OWNER_KERNEL_THREAD;
-	bpf_core_read(owner->name, sizeof(owner->name), &leader->comm);
+	owner->tgid = caller->tgid;
 }
 
 #ifdef SOCKETS_IN_HASH

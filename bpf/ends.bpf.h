@@ -145,7 +145,9 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
 		struct traffic_owner *owner = &record->owners[i];
 
-		if (owner->start_boottime_ns && (owner->tgid || owner->flags & TRAFFIC_OWNER_KERNEL_THREAD))
+		/* The kernel's own slot has no number, and starts at 1. A thread of the kernel gets its flag before its number. */
+		if (owner->start_boottime_ns &&
+		    (owner->tgid || (owner->start_boottime_ns == 1 && owner->flags & TRAFFIC_OWNER_KERNEL_THREAD)))
 			continue;
 		owner->start_boottime_ns = 0;
 		owner->sent_bytes = owner->received_bytes = 0;

@@ -26,6 +26,9 @@ public final class Flood {
         public var loss: CaptureLoss
         /// In the row of nobody: bytes that found no row of a user. Explains a difference.
         public var ofNobody: UInt64
+        /// IP packets sent, in the rows of the flood. Beside a missing byte this says whether a call was not seen or a socket was lost: a datagram
+        /// of one byte is 29 bytes long.
+        public var wireSent: UInt64
         /// TCP sockets, of anybody, that ended while process 1 ran. One kernel tells no BPF program of those (``EventsOfProcessOne``).
         public var endsOfProcessOne: Int
 
@@ -46,6 +49,7 @@ public final class Flood {
                 + " oldest snapshot \(String(format: "%.2f", self.oldestSnapshot)) s,"
                 + " resident +\(String(format: "%.1f", Double(self.residentGrowth) / 1e6)) MB,"
                 + " \(self.loss.socketsFolded) sockets in rows"
+                + (self.counted == self.truth ? "" : ", \(self.wireSent) bytes in packets sent")
                 + (self.ofNobody > 0 ? ", \(self.ofNobody) bytes in nobody's row" : "")
                 + (self.endsOfProcessOne > 0 ? ", \(self.endsOfProcessOne) TCP sockets ended while process 1 ran" : "")
         }
@@ -58,7 +62,7 @@ public final class Flood {
 
     private let programs: [Program]
     private let daemon: Daemon
-    private let before: PayloadBytes
+    private let before: ByteCounts
     private let residentBefore: Int
     private let endsOfProcessOne = EventsOfProcessOne(["tcp/tcp_destroy_sock"])
     private let watching: Task<Worst, Never>
@@ -138,21 +142,22 @@ public final class Flood {
             sockets: results.reduce(0) { $0 + $1.sockets },
             processes: results.reduce(0) { $0 + $1.processes },
             truth: results.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) },
-            counted: counted.growth(since: self.before),
+            counted: counted.payload.growth(since: self.before.payload),
             oldestSnapshot: worst.oldestSnapshot,
             residentGrowth: worst.resident - self.residentBefore,
             loss: snapshot.capture.loss,
             ofNobody: (snapshot.exited ?? []).filter { $0.name == "_other" && $0.uid == nil }
                 .reduce(0) { $0 + $1.bytes.payload.total },
+            wireSent: (counted.wireSent ?? 0) - (self.before.wireSent ?? 0),
             endsOfProcessOne: self.endsOfProcessOne?.stop().count ?? 0
         )
     }
 
     /// All rows that are the flood's: processes, what became of those that are gone, and its user's.
-    private static func counted(in snapshot: Snapshot) -> PayloadBytes {
+    private static func counted(in snapshot: Snapshot) -> ByteCounts {
         let processes = (snapshot.processes ?? []).filter { $0.details.uid == self.uid }
         let exited = (snapshot.exited ?? []).filter { $0.name == self.name || $0.uid == self.uid }
-        return (processes.map(\.bytes.payload) + exited.map(\.bytes.payload)).reduce(PayloadBytes(), +)
+        return (processes.map(\.bytes) + exited.map(\.bytes)).reduce(ByteCounts(), +)
     }
 
     private static func resident(_ pid: Int32) -> Int {
