@@ -30,7 +30,7 @@ package struct HTTP1Exchanges {
     package static let mostPending = 1_000
 
     // Apart from the records: while one of them tells what it finds, those change, and the other one does.
-    private var requests = HTTP1Scanner(.request)
+    private var requests: HTTP1Scanner
     private var responses = HTTP1Scanner(.response)
     private var records: HTTP1Records
     private var isClosed = false
@@ -68,6 +68,7 @@ package struct HTTP1Exchanges {
         placing: Placing? = nil,
         naming: any ExchangeNaming
     ) {
+        self.requests = HTTP1Scanner(.request, isReadHere: role == .server)
         self.records = HTTP1Records(
             role: role,
             cookie: cookie,

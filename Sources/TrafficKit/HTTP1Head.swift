@@ -13,8 +13,30 @@ package struct HTTP1Head: Hashable, Sendable {
     package var isAmbiguous = false
     package var isEncoded = false
     package var contentClass = Report.ContentClass.unknown
+    package var connection = Connection()
 
     package init() {}
+
+    /// What becomes of the connection (RFC 9110 sections 7.6.1 and 7.8).
+    package struct Connection: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        package static let close = Connection(rawValue: 1 << 0)
+        package static let keepAlive = Connection(rawValue: 1 << 1)
+        package static let upgrade = Connection(rawValue: 1 << 2)
+        /// There is a field `Upgrade`.
+        package static let hasProtocol = Connection(rawValue: 1 << 3)
+    }
+
+    /// Nobody reads a message behind this one (RFC 9112 section 9.3).
+    package var isLast: Bool {
+        self.version == .http1_0 ? !self.connection.contains(.keepAlive) : self.connection.contains(.close)
+    }
+
+    /// It asks to switch protocols.
+    package var asksForUpgrade: Bool { self.connection.isSuperset(of: [.upgrade, .hasProtocol]) }
 
     /// What is asked for, and of whom (RFC 9110 section 6.2). It is handed around a good deal: one reference.
     package final class Request: Hashable, Sendable {
@@ -59,8 +81,13 @@ enum HTTP1Body: Hashable {
     case chunked
     case untilClose
 
-    init(ofRequest head: HTTP1Head) {
-        self = head.isChunked ? .chunked : head.contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+    /// One to `CONNECT` has none, whatever it says (RFC 9110 section 9.3.6).
+    init(ofRequest head: HTTP1Head, method: String) {
+        if method == "CONNECT" {
+            self = .none
+        } else {
+            self = head.isChunked ? .chunked : head.contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+        }
     }
 
     /// - Parameter method: Of the request; `nil`: nobody saw it.
@@ -80,6 +107,7 @@ enum HTTP1Body: Hashable {
 /// Fields that matter for a message's bytes and its name (RFC 9110 section 5.1: in any case).
 enum HTTP1Field: Hashable {
     case host, contentLength, transferEncoding, contentEncoding, contentType
+    case connection, upgrade
     case cookie
     case other
 
@@ -95,10 +123,13 @@ enum HTTP1Field: Hashable {
             switch name.count {
             case 4 where name.isEqual(ignoringCase: "host"): .host
             case 6 where name.isEqual(ignoringCase: "cookie"): .cookie
+            case 7 where name.isEqual(ignoringCase: "upgrade"): .upgrade
+            case 10 where name.isEqual(ignoringCase: "connection"): .connection
             case 10 where name.isEqual(ignoringCase: "set-cookie"): .cookie
             case 12 where name.isEqual(ignoringCase: "content-type"): .contentType
             case 14 where name.isEqual(ignoringCase: "content-length"): .contentLength
             case 16 where name.isEqual(ignoringCase: "content-encoding"): .contentEncoding
+            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // to llhttp
             case 17 where name.isEqual(ignoringCase: "transfer-encoding"): .transferEncoding
             default: .other
             }
@@ -131,6 +162,23 @@ extension HTTP1Head {
         let place = codings.firstIndex { $0.utf8.span.isEqual(ignoringCase: "chunked") }
         if !isPlain || place != nil && place != codings.count - 1 { self.isAmbiguous = true }
         if place == nil { self.hasOtherCoding = true } else { self.isChunked = true }
+    }
+
+    /// In doubt the connection closes: what comes then counts as nothing that anybody asked for. A tab behind an option makes llhttp overlook that.
+    ///
+    /// - Parameter value: Without white space at its ends.
+    mutating func take(connection value: Span<UInt8>, hasTab: Bool) {
+        var start = 0
+        while start < value.count {
+            let end = value.index(of: UInt8(ascii: ","), in: start..<value.count)
+            let padded = value.extracting(start..<end)
+            let option = padded.extracting(padded.trimmed)
+            let isPlain = padded.last != UInt8(ascii: "\t") && !(hasTab && end == value.count)
+            if option.isEqual(ignoringCase: "close") { self.connection.insert(.close) }
+            if option.isEqual(ignoringCase: "upgrade") { self.connection.insert(.upgrade) }
+            if option.isEqual(ignoringCase: "keep-alive"), isPlain { self.connection.insert(.keepAlive) }
+            start = end + 1
+        }
     }
 
     /// All fields are there.

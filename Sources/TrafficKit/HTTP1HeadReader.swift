@@ -64,16 +64,18 @@ struct HTTP1HeadReader {
         guard colon > 0, colon < line.count ? line[colon] == UInt8(ascii: ":") : isCut else { return nil }
         let field = HTTP1Field(name: line.extracting(0..<colon))
         guard field != .other else { return field }
-        if isTrailer { return field.isFraming ? nil : field }
+        // llhttp heeds `Connection` there, too.
+        if isTrailer, field != .connection { return field.isFraming ? nil : field }
         // What is not kept of a length may be a digit.
         if isCut, field.isFraming { self.head.isAmbiguous = true }
+        if isCut, field == .connection { self.head.connection.insert(.close) }
         if field.isWanted {
             let value = line.extracting(min(colon + 1, line.count)...)
             let trimmed = value.trimmed
             // To llhttp a tab behind a length or a coding is part of that (RFC 9112 section 5.1 calls it white space).
             let hasTab = value.index(of: UInt8(ascii: "\t"), in: trimmed.upperBound..<value.count) < value.count
             if hasTab, field.isFraming { self.head.isAmbiguous = true }
-            self.take(value.extracting(trimmed), of: field)
+            self.take(value.extracting(trimmed), of: field, hasTab: hasTab)
         }
         return field
     }
@@ -94,14 +96,21 @@ struct HTTP1HeadReader {
         return (self.head, request)
     }
 
-    /// - Parameter value: Without white space at its ends.
-    private mutating func take(_ value: Span<UInt8>, of field: HTTP1Field) {
+    /// Of the message at hand, so far. Its trailers may change that.
+    var isLast: Bool { self.head.isLast }
+
+    /// - Parameters:
+    ///   - value: Without white space at its ends.
+    ///   - hasTab: A tab was behind it.
+    private mutating func take(_ value: Span<UInt8>, of field: HTTP1Field, hasTab: Bool) {
         let name = value.extracting(first: min(value.count, Self.longestValue))
         switch field {
         case .contentLength: self.head.take(contentLength: value)
         case .transferEncoding: self.head.take(transferEncoding: value)
         case .host: self.changes.host = Self.change(of: self.request.host, to: name)
         case .contentType: self.head.contentClass = Report.ContentClass(mediaType: name)
+        case .connection: self.head.take(connection: value, hasTab: hasTab)
+        case .upgrade: self.head.connection.insert(.hasProtocol)
         case .contentEncoding: self.head.isEncoded = !value.isEmpty && !value.isEqual(ignoringCase: "identity")
         case .cookie, .other: break
         }

@@ -71,10 +71,13 @@ package struct HTTP1Scanner {
         case chunkSize, chunkExtension, chunkSizeEnd
         /// `chunkEnd`: before the CR behind the data; `chunkLineFeed`: behind that.
         case chunkData(left: UInt64), chunkEnd, chunkLineFeed
+        /// Behind the last message.
+        case over
         case opaque
     }
 
     private let kind: Kind
+    private let isReadHere: Bool
     private var state = State.idle
     /// Bytes of the stream so far.
     package private(set) var position: UInt64 = 0
@@ -91,13 +94,20 @@ package struct HTTP1Scanner {
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
     private var chunkExtension = HTTP1ChunkExtension.start
+    /// Behind the message at hand nobody reads another one.
+    private var isLast = false
 
-    package init(_ kind: Kind) {
+    /// - Parameter isReadHere: Requests that this process gets. Behind one that asks for another protocol, NIO reads none, whatever the answer
+    ///   is. Of those that this process sends, who gets them knows.
+    package init(_ kind: Kind, isReadHere: Bool = false) {
         self.kind = kind
+        self.isReadHere = isReadHere
     }
 
     /// A message has begun and not ended.
-    package var isInMessage: Bool { !self.isOpaque && (self.state != .idle || self.lengths.total > 0) }
+    package var isInMessage: Bool {
+        !self.isOpaque && self.state != .over && (self.state != .idle || self.lengths.total > 0)
+    }
 
     /// What passes is another protocol's.
     package var isOpaque: Bool { self.state == .opaque }
@@ -124,6 +134,12 @@ package struct HTTP1Scanner {
                 self.lengths.body += UInt64(bytes.count - index)
                 self.position += UInt64(bytes.count - index)
                 return
+            case .over where bytes[index] == UInt8(ascii: "\r") || bytes[index] == UInt8(ascii: "\n"):
+                self.position += 1
+                index += 1
+                sink.passed(self.kind, lineEnds: 1)
+            case .over:
+                self.becomeOpaque(&sink)
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
@@ -305,10 +321,12 @@ package struct HTTP1Scanner {
         let body: HTTP1Body
         switch self.kind {
         case .request:
-            body = HTTP1Body(ofRequest: head)
+            self.isLast = self.isReadHere && (head.asksForUpgrade || request.method == "CONNECT")
+            body = HTTP1Body(ofRequest: head, method: request.method)
         case .response:
             if head.status == 101 { return self.becomeOpaque(isComplete: true, &sink) }
             if (100..<200).contains(head.status) {
+                if head.isLast { return self.refuse(&sink) }
                 self.state = .idle  // its bytes stay in the lengths: the response is yet to come
                 return
             }
@@ -366,7 +384,8 @@ package struct HTTP1Scanner {
         if !self.text.isEmpty { self.text = HTTP1Line() }
         self.lineLength = 0
         (self.awaitsLineFeed, self.isInTrailers) = (false, false)
-        self.state = .idle
+        self.state = self.isLast || self.head.isLast ? .over : .idle
+        self.isLast = false
     }
 
     private mutating func becomeOpaque(isComplete: Bool, _ sink: inout some HTTP1Sink) {

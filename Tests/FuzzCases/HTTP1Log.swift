@@ -20,6 +20,12 @@ struct HTTP1Log: HTTP1Sink, Hashable {
 
     var complete: ArraySlice<Message> { self.messages.prefix { $0.isComplete } }
 
+    /// The last message says that none comes behind it.
+    var isOver: Bool {
+        guard let message = self.messages.last, let head = message.heads.last else { return false }
+        return head.isLast || head.status == 0 && (head.asksForUpgrade || message.request.method == "CONNECT")
+    }
+
     /// - Parameter methods: That responses answer.
     init(_ methods: [String]) { self.methods = methods.reversed() }
 
@@ -54,7 +60,7 @@ struct HTTP1Log: HTTP1Sink, Hashable {
 extension HTTP1Log {
     /// - Parameter pieces: Of the whole stream.
     static func read(_ pieces: [ArraySlice<UInt8>], _ kind: HTTP1Scanner.Kind, _ methods: [String]) -> Self {
-        var (scanner, log) = (HTTP1Scanner(kind), HTTP1Log(methods))
+        var (scanner, log) = (HTTP1Scanner(kind, isReadHere: true), HTTP1Log(methods))
         for piece in pieces { scanner.scan(Array(piece).span, &log) }
         scanner.close(&log)
         return log

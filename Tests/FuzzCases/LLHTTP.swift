@@ -9,8 +9,10 @@ final class LLHTTP {
         case open
         /// Refused for what makes a message's length, or its fields.
         case refused
-        /// It goes no further: for its first line's words, after an upgrade, or behind `Connection: close`.
+        /// It goes no further, for the words of a first line.
         case over
+        /// Nothing comes behind the last message: after an upgrade, or `Connection: close`.
+        case ended
     }
 
     struct Message {
@@ -77,8 +79,8 @@ final class LLHTTP {
         } catch { failure = error }
         guard let failure, self.state == .open else { return }
         switch failure as? HTTPParserError {
-        case .invalidMethod, .invalidURL, .invalidVersion, .invalidConstant, .invalidStatus, .closedConnection,
-            .headerOverflow:
+        case .closedConnection: self.state = .ended
+        case .invalidMethod, .invalidURL, .invalidVersion, .invalidConstant, .invalidStatus, .headerOverflow:
             self.state = .over
         default: self.state = .refused
         }
@@ -89,7 +91,9 @@ final class LLHTTP {
         case .head(let head):
             let isUpgrade =
                 head.headers.contains(name: "upgrade")
-                && head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
+                && ["connection", "proxy-connection"].contains { name in
+                    head.headers[canonicalForm: name].contains { $0.lowercased() == "upgrade" }
+                }
             self.isLast = isUpgrade || head.method == .CONNECT
             self.message = Message(headEnd: self.fed, method: head.method.rawValue, target: head.uri)
         case .body(let buffer): self.message.body += UInt64(buffer.readableBytes)
@@ -111,6 +115,6 @@ final class LLHTTP {
         self.message.end = self.fed
         self.message.trailers = trailers?.count ?? 0
         self.messages.append(self.message)
-        if self.isLast { self.state = .over }
+        if self.isLast { self.state = .ended }
     }
 }

@@ -338,6 +338,67 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
+    /// Of a server whose decoder reads no further. The answers are the peer's to wait for.
+    @Test(
+        "what a client sends behind its last request is no request",
+        arguments: [
+            "Connection: Upgrade\r\nUpgrade: h2c", "upgrade: x\r\nconnection: keep-alive , UPGRADE",
+            "Proxy-Connection: upgrade\r\nUpgrade: x", "Connection: close", "connection:\tfoo,\t Close \t",
+            "Proxy-Connection: close", "Connection: " + String(repeating: "x", count: 9_000),
+        ]
+    )
+    func last(_ fields: String) {
+        for body in ["", "hello"] {
+            let length = body.isEmpty ? "" : "Content-Length: 5\r\n"
+            var server = End(.server)
+            server.receive("GET /a HTTP/1.1\r\n\(fields)\r\n\(length)\r\n\(body)")
+            server.receive("\r\nGET /b HTTP/1.1\r\n\r\n")
+            server.receive("GET /b HTTP/1.1\r\n\r\n")
+            server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            server.close()
+            #expect(server.requests.count == 1 && server.responses.count == 1)
+            #expect(server.outcomes.map(\.ending) == [.ok])
+            #expect(
+                server.connections.map(\.received.framing) == [2] && server.connections.map(\.received.opaque) == [38]
+            )
+            server.expectEveryByte()
+        }
+    }
+
+    @Test("what closes a connection: its version, a word in trailers, a tunnel; and what does not")
+    func lasting() {
+        for (stream, count) in [
+            ("GET / HTTP/1.0\r\n\r\n", 1), ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 2),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\t\r\n\r\n", 1),
+            ("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n", 2),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nConnection: close\r\n\r\n", 1),
+            ("CONNECT a:1 HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 1), ("GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n", 2),
+            ("GET / HTTP/1.1\r\nConnection: upgrade\r\n\r\n", 2),
+        ] {
+            var server = End(.server)
+            server.receive(stream + "GET /b HTTP/1.1\r\n\r\n")
+            server.close()
+            #expect(server.requests.count == count, "\(stream)")
+            server.expectEveryByte()
+        }
+    }
+
+    /// A server that does not know the protocol answers, and goes on.
+    @Test(
+        "a client that asks for an upgrade in vain goes on",
+        arguments: ["GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\n\r\n"]
+    )
+    func inVain(_ request: String) {
+        var client = End(.client)
+        for _ in 0..<2 {
+            client.send(request)
+            client.receive("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 2\r\n\r\nno")
+        }
+        client.close()
+        #expect(client.requests.count == 2 && client.outcomes.count == 2)
+        client.expectEveryByte()
+    }
+
     @Test("another protocol is opaque from its first line, and a word that nobody asked for is framing")
     func strange() {
         var other = End(.server)
