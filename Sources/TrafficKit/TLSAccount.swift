@@ -9,8 +9,8 @@ package final class TLSAccount {
         /// Bytes that messages took.
         var claimed: UInt64 = 0
 
-        init(position: UInt64, isPeers: Bool) {
-            self.stream = TLSStream(position: position, isPeers: isPeers)
+        init(position: UInt64, by maker: TLSStream.Maker) {
+            self.stream = TLSStream(position: position, by: maker)
         }
     }
 
@@ -27,8 +27,8 @@ package final class TLSAccount {
     ///   - received: The same of the other direction.
     package init(role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0) {
         self.role = role
-        self.sent = Direction(position: sent, isPeers: false)
-        self.received = Direction(position: received, isPeers: true)
+        self.sent = Direction(position: sent, by: .own)
+        self.received = Direction(position: received, by: role == .client ? .server : .client)
     }
 
     /// Where both are, for whoever goes on with them.
@@ -47,8 +47,8 @@ package final class TLSAccount {
     /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
     package func sent(ciphertext bytes: Span<UInt8>) {
         self.sent.stream.passed(ciphertext: bytes)
-        self.received.stream.learn(from: self.sent.stream)
         self.sent.stream.settle()
+        self.received.stream.learn(from: self.sent.stream)
     }
 
     package func sent(plaintext count: UInt64) {

@@ -11,7 +11,19 @@ package import TrafficReport
 /// choice fits (several records at once of CBC ciphers of TLS 1.2, or with the padding of TLS 1.3) or more than one does, the records count as
 /// one, and a message that begins or ends in them is ``Report/Quality/inferred``; also at an end of theirs, where an alert may hide, but not
 /// before TLS 1.3, where all records of data have plaintext. The same holds for a peer's records beyond the number that is kept of them.
+///
+/// A peer may pad its records so that a choice fits that it has not made (RFC 8446 section 5.4). So of a peer's records only those have no
+/// plaintext of which TLS says so: the handshake's and a server's tickets before the first data, and an alert behind data. With that a server
+/// can still misplace its first response, and anybody two bytes at the end of what comes at once: only messages of their own, and no sum.
 package struct TLSStream {
+    /// Who makes the records.
+    package enum Maker: Sendable {
+        /// This process.
+        case own
+        /// The peer, as it likes.
+        case client, server
+    }
+
     /// A place between two bytes of the socket's stream.
     package struct Place: Hashable {
         package var position: UInt64
@@ -46,6 +58,10 @@ package struct TLSStream {
     private static let overhead13: UInt64 = 22
     /// In bytes, with any cipher of BoringSSL. The shortest ServerHello of TLS 1.3 has 95, and may come behind ChangeCipherSpec, too.
     private static let longestFinished: UInt64 = 94
+    /// Of plaintext (RFC 8446 section 6).
+    private static let alertBytes: UInt64 = 2
+    /// With its header, of any record of CBC without plaintext: a block for the nonce, a digest, and a padding of the longest.
+    private static let longestEmpty: UInt64 = 5 + 16 + 64 + 256
     /// A peer's that are told apart, of those whose plaintext is not known: it may send any number of them that have none.
     private static let mostRecords = 1_024
 
@@ -53,14 +69,18 @@ package struct TLSStream {
     /// Records whose plaintext is not known.
     private var records: [TLSRecordScanner.Record] = []
     private var overhead: UInt64?
-    /// The peer makes its records, as it likes.
-    private let isPeers: Bool
+    private let maker: Maker
+    private var isPeers: Bool { self.maker != .own }
+    /// Nothing had passed before.
+    private let isFromStart: Bool
     /// The last record was ChangeCipherSpec.
     private var hasChangedCipher = false
     /// It is TLS 1.2, or older: this process has sent a Finished as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From
     /// TLS 1.3 on only a second hello may be there, which is longer (RFC 8446 section D.4). The peer's records say nothing of it: a peer may
     /// cut a second hello into records of any length.
     package private(set) var isBefore13 = false
+    /// Of a peer's records.
+    private var isVersionKnown = false
     /// Bytes of plaintext that have their place.
     private var plain: UInt64 = 0
     /// Further ones.
@@ -73,10 +93,11 @@ package struct TLSStream {
 
     /// - Parameters:
     ///   - position: Bytes that had passed before: a handshake.
-    ///   - isPeers: It is what the peer sends; `false`: what this process sends.
-    package init(position: UInt64 = 0, isPeers: Bool = false) {
+    ///   - maker: Of what passes.
+    package init(position: UInt64 = 0, by maker: Maker = .own) {
         self.scanner = TLSRecordScanner(position: position)
-        self.isPeers = isPeers
+        self.maker = maker
+        self.isFromStart = position == 0
         self.beside = position
     }
 
@@ -111,9 +132,11 @@ package struct TLSStream {
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
-    /// Takes over from the direction that this process sends what that says of both.
+    /// Takes over from the direction that this process sends what that says of both. A process that does not pad shows the version by what a
+    /// record of its own adds, too.
     package mutating func learn(from sent: TLSStream) {
-        self.isBefore13 = sent.isBefore13
+        self.isBefore13 = sent.isBefore13 || sent.overhead.map { $0 != Self.overhead13 } ?? false
+        self.isVersionKnown = sent.isFromStart || sent.isBefore13 || sent.overhead != nil
     }
 
     /// Plaintext of records that have passed or are about to.
@@ -146,8 +169,10 @@ package struct TLSStream {
             let end = last.from + last.bytes
             self.beside += self.records.reduce(0) { $1.from < first.from ? $0 + $1.bytes : $0 }
             let all = TLSRecordScanner.Record(type: first.type, from: first.from, bytes: end - first.from)
-            let isAllData = all.bytes == records.reduce(0) { $0 + $1.bytes } && !records.contains { $0.isMerged }
-            self.place(self.waiting, in: all, isExact: false, areEndsExact: self.isBefore13 && isAllData)
+            let isAllData = all.bytes == self.dataBytes && !records.contains { $0.isMerged }
+            let areEndsData = !self.isPeers || min(first.bytes, last.bytes) > Self.longestEmpty
+            let areEndsExact = self.isBefore13 && isAllData && areEndsData
+            self.place(self.waiting, in: all, isExact: false, areEndsExact: areEndsExact)
             self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
         (self.records, self.waiting) = ([], 0)
@@ -186,6 +211,7 @@ package struct TLSStream {
             if Self.overheads.contains(overhead) { self.overhead = overhead }
             return (overhead, none)
         }
+        if self.isPeers { return self.fit(peers: records) }
         var fitting: [(overhead: UInt64, empty: [Bool])] = []
         for overhead in self.overhead.map({ [$0] }) ?? Self.overheads {
             guard records.allSatisfy({ $0.bytes >= overhead }) else { continue }
@@ -205,6 +231,33 @@ package struct TLSStream {
         guard fitting.count == 1 else { return nil }
         self.overhead = fitting[0].overhead
         return fitting[0]
+    }
+
+    /// The same of a peer's.
+    private func fit(peers records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
+        guard self.isVersionKnown else { return nil }
+        let is13 = !self.isBefore13
+        let overheads = Self.overheads.filter { ($0 == Self.overhead13) == is13 }
+        let prefixes =
+            switch self.maker {
+            case .server where is13 && self.plain == 0: 0...records.count - 1
+            case .client where is13 && self.plain == 0 && self.isFromStart: 1...1
+            default: 0...0
+            }
+        var fitting: [(overhead: UInt64, data: Range<Int>)] = []
+        for overhead in overheads where records.allSatisfy({ $0.bytes >= overhead }) {
+            let endsInAlert = is13 && records.last?.bytes == overhead + Self.alertBytes
+            var sum = records[prefixes.lowerBound...].reduce(0) { $0 + $1.bytes - overhead }
+            for prefix in prefixes {
+                if sum == self.waiting { fitting.append((overhead, prefix..<records.count)) }
+                if endsInAlert, prefix < records.count - 1, sum - Self.alertBytes == self.waiting {
+                    fitting.append((overhead, prefix..<records.count - 1))
+                }
+                sum -= records[prefix].bytes - overhead
+            }
+        }
+        guard fitting.count == 1 else { return nil }
+        return (fitting[0].overhead, records.indices.map { !fitting[0].data.contains($0) })
     }
 
     // MARK: Messages

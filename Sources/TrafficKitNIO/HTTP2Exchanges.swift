@@ -102,8 +102,8 @@ final class HTTP2Exchanges {
     /// The kernel has taken it; the plaintext that is in it was scanned before.
     func sent(ciphertext bytes: Span<UInt8>, _ report: (consuming Report.Record) -> Void) {
         self.sent.tls?.passed(ciphertext: bytes)
-        if let tls = self.sent.tls { self.received.tls?.learn(from: tls) }
         self.sent.tls?.settle()
+        if let tls = self.sent.tls { self.received.tls?.learn(from: tls) }
         self.settle(.sent, report)
     }
 

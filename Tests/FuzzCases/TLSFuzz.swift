@@ -39,23 +39,43 @@ public struct TLSFuzz: FuzzSubject {
             return Self.count(bytes, base, &random)
         }
         // Nothing is in doubt where records come one by one, nor where the first one does and the others are like that one.
+        let maker = random.pick([TLSStream.Maker.own, .own, .client, .server])
+        let own = random.isOne(in: 4) ? TLSStream(position: 1) : Self.own(is13: Self.overheads(session).contains(22))
         let isOneByOne = random.isOne(in: 4)
         let first = Self.isSteady(records) ? zip(records, ends).first { $0.0.plain > 0 }?.1 : nil
         let pieces = bytes.pieces(isOneByOne ? ends : random.cuts(bytes.count, most: 30) + (first.map { [$0] } ?? []))
-        return Self.place(records, pieces, base, isExact: isOneByOne || first != nil, &random).map { text in
-            "\(text): \(records.map { "\($0.type):\($0.bytes):\($0.plain)" })"
+        // Of a peer's, what is called exact must be right, and no more is asked for: without its handshake a session's piece leaves doubts.
+        let isExact = maker == .own && (isOneByOne || first != nil)
+        var stream = TLSStream(position: base, by: maker)
+        if maker != .own { stream.learn(from: own) }
+        return Self.place(records, pieces, base, stream, isExact: isExact, &random).map { text in
+            "\(maker) \(text): \(records.map { "\($0.type):\($0.bytes):\($0.plain)" })"
         }
     }
 
     /// All records of data have plaintext, and a cipher of today adds the same to each.
     private static func isSteady(_ records: [Record]) -> Bool {
-        let overheads = Set(records.filter { $0.type == 23 }.map { $0.plain > 0 ? $0.bytes - $0.plain : 0 })
+        let overheads = Self.overheads(records)
         return overheads.count == 1 && overheads.isSubset(of: [21, 22, 29])
+    }
+
+    /// What records of data add; 0: one has no plaintext.
+    private static func overheads(_ records: [Record]) -> Set<Int> {
+        Set(records.filter { $0.type == 23 }.map { $0.plain > 0 ? $0.bytes - $0.plain : 0 })
+    }
+
+    /// What this process has sent, which says what version it is.
+    private static func own(is13: Bool) -> TLSStream {
+        var stream = TLSStream()
+        if !is13 {
+            stream.passed(ciphertext: ([20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40] + [UInt8](repeating: 0, count: 40)).span)
+        }
+        return stream
     }
 
     /// Whatever passes, and whatever plaintext comes of it: no byte is claimed that has not passed, and none twice.
     private static func count(_ bytes: [UInt8], _ base: UInt64, _ random: inout Seeded) -> String? {
-        var (stream, claims) = (TLSStream(position: base), Claims(base))
+        var (stream, claims) = (TLSStream(position: base, by: random.pick([.own, .client, .server])), Claims(base))
         var plain: UInt64 = 0
         for piece in random.split(bytes, most: 30) {
             stream.passed(ciphertext: Array(piece).span)
@@ -83,12 +103,13 @@ public struct TLSFuzz: FuzzSubject {
         _ records: [Record],
         _ pieces: [ArraySlice<UInt8>],
         _ base: UInt64,
+        _ begun: TLSStream,
         isExact: Bool,
         _ random: inout Seeded
     ) -> String? {
         let truth = Truth(records, base)
         // The other one gets the same in smaller pieces.
-        var (stream, other) = (TLSStream(position: base), TLSStream(position: base))
+        var (stream, other) = (begun, begun)
         var (claims, others) = (Claims(base, truth, isExact: isExact), Claims(base))
         var (position, plain) = (base, UInt64(0))
         let longest = UInt64(random.pick([1, 50, 3_000, 40_000]))

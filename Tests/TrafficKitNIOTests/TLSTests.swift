@@ -100,8 +100,10 @@ struct TLSTests {
             let response = try #require(server.records.responses.first)
             #expect(request.bodyBytes == 2_000_003 && response.bodyBytes == 3_000_000)
             #expect(transfers.map(\.uploadBytes) == [request.bodyBytes + request.framingBytes])
-            #expect(request.quality == .exact && response.quality == .exact)
+            #expect(response.quality == .exact)
+            // With CBC a client may end what comes at once in a record without plaintext.
             if cipher.overhead > 0 {
+                #expect(request.quality == .exact)
                 #expect(request.tlsBytes.isMultiple(of: cipher.overhead))
                 #expect(response.tlsBytes.isMultiple(of: cipher.overhead))
             }

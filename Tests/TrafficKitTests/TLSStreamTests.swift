@@ -110,18 +110,18 @@ struct TLSStreamTests {
     }
 
     /// Two records that fit no cipher, of a peer that has sent so many bytes of a handshake in each record behind ChangeCipherSpec.
-    private static func padded(behind handshake: [Int], _ learned: TLSStream? = nil) -> Bool? {
-        var stream = TLSStream(isPeers: true)
+    private static func padded(behind handshake: [Int], _ learned: TLSStream? = nil, first: Int = 290) -> Bool? {
+        var stream = TLSStream(by: .client)
         var flight = Flight()
         flight.add(1, overhead: 5, type: 20)
         for count in handshake { flight.add(count - 5, overhead: 5, type: 22) }
         Self.pass(flight, &stream)
         if let learned { stream.learn(from: learned) }
         flight = Flight()
-        flight.add(10, overhead: 63)
-        flight.add(20, overhead: 69)
+        flight.add(first, overhead: 63)
+        flight.add(290, overhead: 69)
         Self.pass(flight, &stream)
-        return stream.interval(.init(from: 0, to: 30))?.isExact
+        return stream.interval(.init(from: 0, to: UInt64(first + 290)))?.isExact
     }
 
     @Test("what version it is only this process's own records say: a peer cuts its hello as it likes")
@@ -134,6 +134,8 @@ struct TLSStreamTests {
         flight.add(80, overhead: 5, type: 22)
         Self.pass(flight, &own)
         #expect(Self.padded(behind: [85], own) == true)
+        // The first one may be without plaintext.
+        #expect(Self.padded(behind: [85], own, first: 278) == false)
         // Behind a HelloRetryRequest: the shortest ServerHello.
         own = TLSStream()
         flight = Flight()
@@ -176,14 +178,87 @@ struct TLSStreamTests {
         #expect(stream.beside == 511 + 24)
     }
 
+    /// What a peer has sent: before its data a handshake's records and tickets, behind that an alert, and what each record of data adds.
+    struct Sent: Sendable {
+        var maker = TLSStream.Maker.client
+        var position: UInt64 = 0
+        /// Behind a record with plaintext that came alone.
+        var isLater = false
+        /// This process's own Finished says so.
+        var isBefore13 = false
+        var before: [Int] = []
+        var data: [(plain: Int, overhead: Int)]
+        var behind: [Int] = []
+        let isExact: Bool
+
+        func read() -> Bool? {
+            var own = TLSStream()
+            var flight = Flight()
+            flight.add(1, overhead: 5, type: 20)
+            if self.isBefore13 { flight.add(40, overhead: 5, type: 22) }
+            TLSStreamTests.pass(flight, &own)
+            var stream = TLSStream(position: self.position, by: self.maker)
+            stream.learn(from: own)
+            if self.isLater {
+                flight = Flight()
+                flight.add(10)
+                TLSStreamTests.pass(flight, &stream)
+            }
+            flight = Flight()
+            for count in self.before { flight.addTicket(count) }
+            for (plain, overhead) in self.data { flight.add(plain, overhead: overhead) }
+            for count in self.behind { flight.addTicket(count) }
+            TLSStreamTests.pass(flight, &stream)
+            let from: UInt64 = self.isLater ? 10 : 0
+            return stream.interval(.init(from: from, to: from + flight.plain))?.isExact
+        }
+    }
+
+    private static let two = [(100, 22), (40, 22)]
+    static let sent: [Sent] = [
+        // A client's Finished, and what it would be without.
+        Sent(before: [52], data: two, isExact: true), Sent(data: two, isExact: false),
+        Sent(before: [52], data: two, behind: [2], isExact: true), Sent(before: [52, 200], data: two, isExact: false),
+        // As if the second record of data were empty, or the first one.
+        Sent(before: [52], data: [(60, 62), (40, 22)], isExact: false),
+        Sent(before: [52], data: [(100, 22), (40, 122)], isExact: false),
+        Sent(isLater: true, data: two, isExact: true), Sent(isLater: true, data: two, behind: [2], isExact: true),
+        Sent(isLater: true, before: [52], data: two, isExact: false),
+        Sent(isLater: true, data: [(60, 62), (40, 22)], isExact: false),
+        Sent(isLater: true, data: [(100, 22), (40, 122)], isExact: false),
+        // A server's handshake and tickets.
+        Sent(maker: .server, before: [30, 900, 80, 52, 233, 233], data: two, behind: [2], isExact: true),
+        Sent(maker: .server, data: two, isExact: true),
+        Sent(maker: .server, isLater: true, before: [233], data: two, isExact: false),
+        Sent(maker: .server, data: two, behind: [233], isExact: false),
+        // From the end of the handshake on.
+        Sent(position: 700, data: two, isExact: true), Sent(position: 700, before: [52], data: two, isExact: false),
+        // Padded to look like TLS 1.2, and the real one.
+        Sent(before: [52], data: [(100, 22), (40, 36)], isExact: false),
+        Sent(isLater: true, data: [(100, 29), (40, 29)], isExact: false),
+        Sent(isBefore13: true, data: [(100, 29), (40, 29)], isExact: true),
+        Sent(isBefore13: true, data: [(100, 21), (40, 21)], isExact: true),
+        Sent(isBefore13: true, before: [52], data: [(100, 29), (40, 29)], isExact: false),
+    ]
+
+    @Test("a peer's padding makes no place exact that a peer may choose", arguments: sent)
+    func padding(_ sent: Sent) {
+        #expect(sent.read() == sent.isExact)
+    }
+
     /// Records whose plaintext is not known.
     private static func kept(_ stream: TLSStream) -> Int? {
         (Mirror(reflecting: stream).descendant("records") as? [TLSRecordScanner.Record])?.count
     }
 
-    @Test("of a peer's records 1,024 are told apart, and of one's own all", arguments: [1_024, 1_025], [false, true])
-    func many(count: Int, isPeers: Bool) {
-        var stream = TLSStream(position: 7, isPeers: isPeers)
+    @Test(
+        "of a peer's records 1,024 are told apart, and of one's own all",
+        arguments: [1_024, 1_025],
+        [TLSStream.Maker.own, .server]
+    )
+    func many(count: Int, maker: TLSStream.Maker) {
+        var stream = TLSStream(position: 7, by: maker)
+        stream.learn(from: TLSStream())
         var flight = Flight()
         flight.add(1)
         Self.pass(flight, &stream)
@@ -191,7 +266,7 @@ struct TLSStreamTests {
         for _ in 0..<count { flight.add(1) }
         Self.pass(flight, &stream)
         let end = 1 + UInt64(count)
-        #expect(stream.interval(.init(from: 1, to: end))?.isExact == (!isPeers || count == 1_024))
+        #expect(stream.interval(.init(from: 1, to: end))?.isExact == (maker == .own || count == 1_024))
         #expect(Self.interval(stream, 1, end) == [30, 7 + end * 23, UInt64(count) * 23])
         #expect(stream.beside == 7)
     }
@@ -201,7 +276,7 @@ struct TLSStreamTests {
         arguments: [22, 23]
     )
     func flood(type: UInt8) {
-        var stream = TLSStream(isPeers: true)
+        var stream = TLSStream(by: .client)
         for _ in 0..<100 {
             var flight = Flight()
             for _ in 0..<100 { flight.add(1, type: type) }
@@ -221,7 +296,7 @@ struct TLSStreamTests {
 
     @Test("records that were put together are never a single one")
     func merged() {
-        var stream = TLSStream(isPeers: true)
+        var stream = TLSStream(by: .client)
         var flight = Flight()
         for _ in 0..<1_025 { flight.addTicket(1) }
         Self.pass(flight, &stream)
@@ -233,7 +308,7 @@ struct TLSStreamTests {
 
     @Test("where a peer's first bytes begin no record, it can't choose where others begin")
     func forged() {
-        var stream = TLSStream(isPeers: true)
+        var stream = TLSStream(by: .client)
         stream.passed(ciphertext: ([0x80, 0x2e, 1, 3, 3] + [UInt8](repeating: 0, count: 43)).span)
         // The header of a record that is none, and what it may have chosen of the next.
         stream.passed(ciphertext: ([22, 3, 3, 0, 5] + [UInt8](repeating: 0, count: 5)).span)
@@ -250,7 +325,7 @@ struct TLSStreamTests {
 
     @Test("more plaintext than a peer's records may have: they are none, and what comes has a place again")
     func tooLittle() {
-        var stream = TLSStream(isPeers: true)
+        var stream = TLSStream(by: .client)
         var flight = Flight()
         flight.add(10, type: 22)
         flight.add(10)
