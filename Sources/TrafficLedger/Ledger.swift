@@ -36,7 +36,7 @@ public struct Ledger: Sendable {
     /// - Parameter classes: Which remote addresses have a sum of their own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
         self.retention = retention
-        self.destinations = DestinationTotals(classes: classes)
+        self.destinations = DestinationTotals(classes: classes, limit: retention.undecidedLimit)
         self.exited = ExitedAccounts(limit: retention.exitedGroupLimit)
         self.closedSockets = ClosedSockets(limit: retention.closedSocketLimit)
     }
@@ -210,7 +210,9 @@ public struct Ledger: Sendable {
         }
         self.totals.payload += growth.payload
         if let ends = growth.ends {
-            self.destinations.credit(growth.bytes, of: serial, over: ends, to: growth.destination)
+            let uid = growth.owners.first?.owner.uid ?? 0
+            let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
+            if growth.destination == nil, let decided { self.sockets[serial]?.settle(ends, at: decided) }
         }
     }
 

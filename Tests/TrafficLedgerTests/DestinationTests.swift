@@ -48,6 +48,24 @@ struct DestinationTests {
         return fixture
     }
 
+    /// Those of a user beyond the limit are decided before the container's address is known.
+    @Test("a user's connections between two ticks take a limited room, and every byte has a scope", arguments: [0, 1])
+    func limit(more: UInt64) throws {
+        var f = F()
+        let most: UInt64 = 5
+        f.ledger = Ledger(retention: .init(undecidedLimit: .init(Int(most), inAll: 100)))
+        f.tick()
+        for serial in 1...most + more {
+            f.ledger.absorb(Self.socket(serial, to: "172.17.0.2", sent: 10, closed: 1))
+        }
+        f.ledger.absorb(Self.host("10.0.0.5", "172.17.0.2"))
+        f.tick()
+        let byScope = f.snapshot.totals.byScope
+        #expect(byScope["same_host"]?.payload.sent == 10 * most)
+        #expect(byScope["lan"]?.payload.sent ?? 0 == 10 * more)
+        #expect(f.snapshot.totals.bytes.payload.sent == 10 * (most + more))
+    }
+
     @Test("both ends of a container's connection are on the same host, in whatever order the news comes")
     func container() throws {
         let events = [
