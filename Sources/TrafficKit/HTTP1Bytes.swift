@@ -187,6 +187,9 @@ extension FixedWidthInteger {
 }
 
 extension UInt8 {
+    /// CR or LF.
+    var isLineEnd: Bool { self == UInt8(ascii: "\r") || self == UInt8(ascii: "\n") }
+
     /// No text, nor HTAB.
     var isControl: Bool { self < 0x20 && self != UInt8(ascii: "\t") || self == 0x7f }
 

@@ -31,7 +31,7 @@ package struct HTTP1Exchanges {
 
     // Apart from the records: while one of them tells what it finds, those change, and the other one does.
     private var requests: HTTP1Scanner
-    private var responses = HTTP1Scanner(.response)
+    private var responses: HTTP1Scanner
     private var records: HTTP1Records
     private var isClosed = false
 
@@ -69,6 +69,7 @@ package struct HTTP1Exchanges {
         naming: any ExchangeNaming
     ) {
         self.requests = HTTP1Scanner(.request, isReadHere: role == .server)
+        self.responses = HTTP1Scanner(.response, isReadHere: role == .client)
         self.records = HTTP1Records(
             role: role,
             cookie: cookie,

@@ -27,16 +27,16 @@ package struct HTTP1Head: Hashable, Sendable {
         package static let keepAlive = Connection(rawValue: 1 << 1)
         package static let upgrade = Connection(rawValue: 1 << 2)
         /// There is a field `Upgrade`.
-        package static let hasProtocol = Connection(rawValue: 1 << 3)
+        package static let hasUpgradeField = Connection(rawValue: 1 << 3)
     }
 
-    /// Nobody reads a message behind this one (RFC 9112 section 9.3).
+    /// Nobody reads a message behind this one (RFC 9112 section 9.3). As llhttp decides: HTTP/1.0 with `keep-alive` stays open even with `close`.
     package var isLast: Bool {
         self.version == .http1_0 ? !self.connection.contains(.keepAlive) : self.connection.contains(.close)
     }
 
     /// It asks to switch protocols.
-    package var asksForUpgrade: Bool { self.connection.isSuperset(of: [.upgrade, .hasProtocol]) }
+    package var asksForUpgrade: Bool { self.connection.isSuperset(of: [.upgrade, .hasUpgradeField]) }
 
     /// What is asked for, and of whom (RFC 9110 section 6.2). It is handed around a good deal: one reference.
     package final class Request: Hashable, Sendable {
@@ -81,7 +81,7 @@ enum HTTP1Body: Hashable {
     case chunked
     case untilClose
 
-    /// One to `CONNECT` has none, whatever it says (RFC 9110 section 9.3.6).
+    /// A `CONNECT` request has no body, whatever its fields say (RFC 9110 section 9.3.6).
     init(ofRequest head: HTTP1Head, method: String) {
         if method == "CONNECT" {
             self = .none
@@ -104,7 +104,7 @@ enum HTTP1Body: Hashable {
     }
 }
 
-/// Fields that matter for a message's bytes and its name (RFC 9110 section 5.1: in any case).
+/// Fields that matter for a message's bytes, its name and what comes behind it (RFC 9110 section 5.1: in any case).
 enum HTTP1Field: Hashable {
     case host, contentLength, transferEncoding, contentEncoding, contentType
     case connection, upgrade
@@ -129,7 +129,7 @@ enum HTTP1Field: Hashable {
             case 12 where name.isEqual(ignoringCase: "content-type"): .contentType
             case 14 where name.isEqual(ignoringCase: "content-length"): .contentLength
             case 16 where name.isEqual(ignoringCase: "content-encoding"): .contentEncoding
-            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // to llhttp
+            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // as llhttp takes it
             case 17 where name.isEqual(ignoringCase: "transfer-encoding"): .transferEncoding
             default: .other
             }
@@ -164,19 +164,24 @@ extension HTTP1Head {
         if place == nil { self.hasOtherCoding = true } else { self.isChunked = true }
     }
 
-    /// In doubt the connection closes: what comes then counts as nothing that anybody asked for. A tab behind an option makes llhttp overlook that.
+    /// In doubt HTTP/1.1 counts as closed, so that no request is counted that nobody reads. llhttp overlooks an option with a tab behind it, so
+    /// such a `keep-alive` does not count.
     ///
-    /// - Parameter value: Without white space at its ends.
+    /// - Parameters:
+    ///   - value: Without white space at its ends.
+    ///   - hasTab: A tab was behind it.
     mutating func take(connection value: Span<UInt8>, hasTab: Bool) {
         var start = 0
         while start < value.count {
             let end = value.index(of: UInt8(ascii: ","), in: start..<value.count)
             let padded = value.extracting(start..<end)
-            let option = padded.extracting(padded.trimmed)
-            let isPlain = padded.last != UInt8(ascii: "\t") && !(hasTab && end == value.count)
+            let place = padded.trimmed
+            let option = padded.extracting(place)
+            let tab = padded.index(of: UInt8(ascii: "\t"), in: place.upperBound..<padded.count)
+            let hasNoTabBehind = tab == padded.count && !(hasTab && end == value.count)
             if option.isEqual(ignoringCase: "close") { self.connection.insert(.close) }
             if option.isEqual(ignoringCase: "upgrade") { self.connection.insert(.upgrade) }
-            if option.isEqual(ignoringCase: "keep-alive"), isPlain { self.connection.insert(.keepAlive) }
+            if option.isEqual(ignoringCase: "keep-alive"), hasNoTabBehind { self.connection.insert(.keepAlive) }
             start = end + 1
         }
     }

@@ -56,7 +56,7 @@ struct HTTP1HeadReader {
     ///
     /// - Parameters:
     ///   - isCut: There is more of it that nobody kept.
-    ///   - isTrailer: It comes behind the body, and says nothing (RFC 9110 section 6.5).
+    ///   - isTrailer: It comes behind the body, and says nothing (RFC 9110 section 6.5) but `Connection`.
     /// - Returns: `nil`: it is none.
     mutating func take(_ line: Span<UInt8>, isCut: Bool, isTrailer: Bool) -> HTTP1Field? {
         // A name is a token, with nothing before its colon (RFC 9112 section 5.1).
@@ -64,11 +64,15 @@ struct HTTP1HeadReader {
         guard colon > 0, colon < line.count ? line[colon] == UInt8(ascii: ":") : isCut else { return nil }
         let field = HTTP1Field(name: line.extracting(0..<colon))
         guard field != .other else { return field }
-        // llhttp heeds `Connection` there, too.
+        // llhttp heeds `Connection` in trailers, too.
         if isTrailer, field != .connection { return field.isFraming ? nil : field }
         // What is not kept of a length may be a digit.
         if isCut, field.isFraming { self.head.isAmbiguous = true }
-        if isCut, field == .connection { self.head.connection.insert(.close) }
+        // What is not kept may say `close`, and what is kept may be of two options.
+        if isCut, field == .connection {
+            self.head.connection.insert(.close)
+            return field
+        }
         if field.isWanted {
             let value = line.extracting(min(colon + 1, line.count)...)
             let trimmed = value.trimmed
@@ -110,7 +114,7 @@ struct HTTP1HeadReader {
         case .host: self.changes.host = Self.change(of: self.request.host, to: name)
         case .contentType: self.head.contentClass = Report.ContentClass(mediaType: name)
         case .connection: self.head.take(connection: value, hasTab: hasTab)
-        case .upgrade: self.head.connection.insert(.hasProtocol)
+        case .upgrade: if !value.isEmpty { self.head.connection.insert(.hasUpgradeField) }
         case .contentEncoding: self.head.isEncoded = !value.isEmpty && !value.isEqual(ignoringCase: "identity")
         case .cookie, .other: break
         }

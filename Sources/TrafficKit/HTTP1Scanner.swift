@@ -20,7 +20,7 @@ package protocol HTTP1Sink {
         isComplete: Bool
     )
 
-    /// From this position on it is another protocol's: after an upgrade, or because it is no HTTP.
+    /// From this position on it is no message that anybody reads: another protocol's, no HTTP, or behind the last message.
     mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64)
 
     /// What the request had for a method that the final response at hand answers: one to `HEAD` has no body, whatever it says.
@@ -94,11 +94,11 @@ package struct HTTP1Scanner {
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
     private var chunkExtension = HTTP1ChunkExtension.start
-    /// Behind the message at hand nobody reads another one.
-    private var isLast = false
+    /// The request at hand asks for an upgrade or a tunnel, and this process reads it.
+    private var leavesHTTP = false
 
-    /// - Parameter isReadHere: Requests that this process gets. Behind one that asks for another protocol, NIO reads none, whatever the answer
-    ///   is. Of those that this process sends, who gets them knows.
+    /// - Parameter isReadHere: This process reads the messages, with NIO's decoder. That decoder stops behind a request for another protocol,
+    ///   whatever the answer is, and behind an interim response that closes. Of messages that this process sends the other side decides.
     package init(_ kind: Kind, isReadHere: Bool = false) {
         self.kind = kind
         self.isReadHere = isReadHere
@@ -106,10 +106,14 @@ package struct HTTP1Scanner {
 
     /// A message has begun and not ended.
     package var isInMessage: Bool {
-        !self.isOpaque && self.state != .over && (self.state != .idle || self.lengths.total > 0)
+        switch self.state {
+        case .over, .opaque: false
+        case .idle: self.lengths.total > 0
+        default: true
+        }
     }
 
-    /// What passes is another protocol's.
+    /// What passes is no message that anybody reads.
     package var isOpaque: Bool { self.state == .opaque }
 
     package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP1Sink) {
@@ -134,12 +138,15 @@ package struct HTTP1Scanner {
                 self.lengths.body += UInt64(bytes.count - index)
                 self.position += UInt64(bytes.count - index)
                 return
-            case .over where bytes[index] == UInt8(ascii: "\r") || bytes[index] == UInt8(ascii: "\n"):
+            case .over:
+                // As between two messages.
+                guard bytes[index].isLineEnd else {
+                    self.becomeOpaque(&sink)
+                    continue
+                }
                 self.position += 1
                 index += 1
                 sink.passed(self.kind, lineEnds: 1)
-            case .over:
-                self.becomeOpaque(&sink)
             case .opaque:
                 self.position += UInt64(bytes.count - index)
                 return
@@ -204,7 +211,7 @@ package struct HTTP1Scanner {
         let byte = bytes[index]
         switch self.state {
         case .idle:
-            if byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") {
+            if byte.isLineEnd {
                 self.position += 1
                 index += 1
                 // Behind an interim response it is in the middle of what answers.
@@ -321,12 +328,13 @@ package struct HTTP1Scanner {
         let body: HTTP1Body
         switch self.kind {
         case .request:
-            self.isLast = self.isReadHere && (head.asksForUpgrade || request.method == "CONNECT")
+            self.leavesHTTP = self.isReadHere && (head.asksForUpgrade || request.method == "CONNECT")
             body = HTTP1Body(ofRequest: head, method: request.method)
         case .response:
             if head.status == 101 { return self.becomeOpaque(isComplete: true, &sink) }
             if (100..<200).contains(head.status) {
-                if head.isLast { return self.refuse(&sink) }
+                // llhttp reads nothing behind it, and so no final response.
+                if self.isReadHere && head.isLast { return self.refuse(&sink) }
                 self.state = .idle  // its bytes stay in the lengths: the response is yet to come
                 return
             }
@@ -384,8 +392,8 @@ package struct HTTP1Scanner {
         if !self.text.isEmpty { self.text = HTTP1Line() }
         self.lineLength = 0
         (self.awaitsLineFeed, self.isInTrailers) = (false, false)
-        self.state = self.isLast || self.head.isLast ? .over : .idle
-        self.isLast = false
+        self.state = self.leavesHTTP || self.head.isLast ? .over : .idle
+        self.leavesHTTP = false
     }
 
     private mutating func becomeOpaque(isComplete: Bool, _ sink: inout some HTTP1Sink) {

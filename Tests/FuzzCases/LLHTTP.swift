@@ -9,7 +9,7 @@ final class LLHTTP {
         case open
         /// Refused for what makes a message's length, or its fields.
         case refused
-        /// It goes no further, for the words of a first line.
+        /// It goes no further, for the words of a first line or for its own limits.
         case over
         /// Nothing comes behind the last message: after an upgrade, or `Connection: close`.
         case ended

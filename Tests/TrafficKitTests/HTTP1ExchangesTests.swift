@@ -338,7 +338,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    /// Of a server whose decoder reads no further. The answers are the peer's to wait for.
+    /// Of a server. NIO's decoder reads nothing behind the last request; the answer that is due still counts.
     @Test(
         "what a client sends behind its last request is no request",
         arguments: [
@@ -347,7 +347,7 @@ struct HTTP1ExchangesTests {
             "Proxy-Connection: close", "Connection: " + String(repeating: "x", count: 9_000),
         ]
     )
-    func last(_ fields: String) {
+    func behindLastRequest(_ fields: String) {
         for body in ["", "hello"] {
             let length = body.isEmpty ? "" : "Content-Length: 5\r\n"
             var server = End(.server)
@@ -365,12 +365,17 @@ struct HTTP1ExchangesTests {
         }
     }
 
-    @Test("what closes a connection: its version, a word in trailers, a tunnel; and what does not")
-    func lasting() {
+    @Test("HTTP/1.0, `close` in trailers and CONNECT end the requests; `keep-alive` and half an upgrade do not")
+    func whatCloses() {
+        // Of a line this long the middle is not kept, and its ends are no option together.
+        let cut = "," + String(repeating: "x", count: 8_173) + ",keep-" + String(repeating: "z", count: 9) + "alive,aaa"
         for (stream, count) in [
             ("GET / HTTP/1.0\r\n\r\n", 1), ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 2),
             ("GET / HTTP/1.0\r\nConnection: keep-alive\t\r\n\r\n", 1),
             ("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n", 2),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\t ,x\r\n\r\n", 1),
+            ("GET / HTTP/1.0\r\nConnection: \(cut)\r\n\r\n", 1),
+            ("GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade:\t\r\n\r\n", 2),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nConnection: close\r\n\r\n", 1),
             ("CONNECT a:1 HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 1), ("GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n", 2),
             ("GET / HTTP/1.1\r\nConnection: upgrade\r\n\r\n", 2),
@@ -383,12 +388,12 @@ struct HTTP1ExchangesTests {
         }
     }
 
-    /// A server that does not know the protocol answers, and goes on.
+    /// Unlike a server of this process, others may refuse a protocol and read on.
     @Test(
-        "a client that asks for an upgrade in vain goes on",
+        "a client whose upgrade or tunnel is refused goes on",
         arguments: ["GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\n\r\n"]
     )
-    func inVain(_ request: String) {
+    func refusedUpgrade(_ request: String) {
         var client = End(.client)
         for _ in 0..<2 {
             client.send(request)
@@ -397,6 +402,32 @@ struct HTTP1ExchangesTests {
         client.close()
         #expect(client.requests.count == 2 && client.outcomes.count == 2)
         client.expectEveryByte()
+    }
+
+    @Test("behind a response that closes nothing is one, and an interim one that closes has no final one")
+    func closingResponses() {
+        var client = End(.client)
+        client.send(Self.get + Self.get)
+        client.receive("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok" + Self.ok)
+        client.close()
+        #expect(client.responses.count == 1)
+        #expect(client.connections.map(\.received.opaque) == [UInt64(Self.ok.utf8.count)])
+        client.expectEveryByte()
+        for role in [Report.Role.client, .server] {
+            var end = End(role)
+            let interim = "HTTP/1.0 100 Continue\r\n\r\n"
+            if role == .client {
+                end.send(Self.get)
+                end.receive(interim + Self.ok)
+            } else {
+                end.receive(Self.get)
+                end.send(interim + Self.ok)
+            }
+            end.close()
+            // What this process sends itself it means.
+            #expect(end.responses.map(\.status) == (role == .client ? [100] : [200]))
+            end.expectEveryByte()
+        }
     }
 
     @Test("another protocol is opaque from its first line, and a word that nobody asked for is framing")
