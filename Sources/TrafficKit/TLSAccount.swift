@@ -27,8 +27,8 @@ package final class TLSAccount {
     ///   - received: The same of the other direction.
     package init(role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0) {
         self.role = role
-        self.sent = Direction(position: sent, by: .own)
-        self.received = Direction(position: received, by: role == .client ? .server : .client)
+        self.sent = Direction(position: sent, by: .thisProcess)
+        self.received = Direction(position: received, by: role == .client ? .peerServer : .peerClient)
     }
 
     /// Where both are, for whoever goes on with them.
@@ -46,9 +46,7 @@ package final class TLSAccount {
 
     /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
     package func sent(ciphertext bytes: Span<UInt8>) {
-        self.sent.stream.passed(ciphertext: bytes)
-        self.sent.stream.settle()
-        self.received.stream.learn(from: self.sent.stream)
+        self.sent.stream.sent(ciphertext: bytes, &self.received.stream)
     }
 
     package func sent(plaintext count: UInt64) {

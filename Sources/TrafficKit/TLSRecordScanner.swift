@@ -13,6 +13,10 @@ struct TLSRecordScanner {
         let from: UInt64
         /// With its header.
         let bytes: UInt64
+        /// The second byte of its version: 3 from TLS 1.2 on (RFC 8446 section 5.1).
+        var minorVersion: UInt8 = 3
+        /// Perhaps the end of a record that began before the first byte that was seen.
+        var isRest = false
         /// It is several, or bytes that are no records: nobody knows which of them carry plaintext.
         var isMerged = false
     }
@@ -67,7 +71,8 @@ struct TLSRecordScanner {
                     !(20...24).contains(self.header[0]) || self.header[1] != 3 || self.left > Self.longestFragment
             }
             if self.left == 0, self.header.count == Self.headerBytes, !self.isLost {
-                emit(Record(type: self.header[0], from: self.from, bytes: self.position - self.from))
+                let bytes = self.position - self.from
+                emit(Record(type: self.header[0], from: self.from, bytes: bytes, minorVersion: self.header[2]))
                 self.header = []
                 self.from = self.position
                 self.mayRestart = false
@@ -76,8 +81,9 @@ struct TLSRecordScanner {
         guard self.isLost else { return }
         self.position = end
         guard end > self.from else { return }
-        let isMerged = !self.mayRestart
-        emit(Record(type: Record.applicationData, from: self.from, bytes: end - self.from, isMerged: isMerged))
+        var record = Record(type: Record.applicationData, from: self.from, bytes: end - self.from)
+        (record.isRest, record.isMerged) = (self.mayRestart, !self.mayRestart)
+        emit(record)
         self.from = end
     }
 }

@@ -10,18 +10,20 @@ package import TrafficReport
 /// ciphers of today add the same to every record (RFC 5116), so some of them have no plaintext where the others have all of it. Where no such
 /// choice fits (several records at once of CBC ciphers of TLS 1.2, or with the padding of TLS 1.3) or more than one does, the records count as
 /// one, and a message that begins or ends in them is ``Report/Quality/inferred``; also at an end of theirs, where an alert may hide, but not
-/// before TLS 1.3, where all records of data have plaintext. The same holds for a peer's records beyond the number that is kept of them.
+/// before TLS 1.3, where only small records of CBC that a peer sends may be without plaintext. The same holds for a peer's records beyond the
+/// number that is kept of them.
 ///
-/// A peer may pad its records so that a choice fits that it has not made (RFC 8446 section 5.4). So of a peer's records only those have no
-/// plaintext of which TLS says so: the handshake's and a server's tickets before the first data, and an alert behind data. With that a server
-/// can still misplace its first response, and anybody two bytes at the end of what comes at once: only messages of their own, and no sum.
+/// A peer may pad its records so that a wrong choice fits (RFC 8446 section 5.4). So a peer's record counts as empty only where TLS allows an
+/// empty one: before the first data the Finished of a client, which must be there, and a server's handshake and tickets, and behind data an
+/// alert. A server can still misplace what comes at once with its first data, and any peer can have places in one read off by about a
+/// record's overhead, with a record at its end that looks like an alert. That harms only the peer's own messages, and the sum of all bytes
+/// stays right.
 package struct TLSStream {
     /// Who makes the records.
     package enum Maker: Sendable {
-        /// This process.
-        case own
-        /// The peer, as it likes.
-        case client, server
+        case thisProcess
+        /// A peer makes records as it likes.
+        case peerClient, peerServer
     }
 
     /// A place between two bytes of the socket's stream.
@@ -60,7 +62,7 @@ package struct TLSStream {
     private static let longestFinished: UInt64 = 94
     /// Of plaintext (RFC 8446 section 6).
     private static let alertBytes: UInt64 = 2
-    /// With its header, of any record of CBC without plaintext: a block for the nonce, a digest, and a padding of the longest.
+    /// The longest record of CBC without plaintext: header, a block for the nonce, a digest, the longest padding.
     private static let longestEmpty: UInt64 = 5 + 16 + 64 + 256
     /// A peer's that are told apart, of those whose plaintext is not known: it may send any number of them that have none.
     private static let mostRecords = 1_024
@@ -70,16 +72,18 @@ package struct TLSStream {
     private var records: [TLSRecordScanner.Record] = []
     private var overhead: UInt64?
     private let maker: Maker
-    private var isPeers: Bool { self.maker != .own }
+    private var isPeers: Bool { self.maker != .thisProcess }
     /// Nothing had passed before.
     private let isFromStart: Bool
     /// The last record was ChangeCipherSpec.
     private var hasChangedCipher = false
-    /// It is TLS 1.2, or older: this process has sent a Finished as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From
+    /// Records of its own that look encrypted have been sent: behind a whole handshake the version shows by then.
+    private var hasSentData = false
+    /// It is TLS 1.2, or older: this process has sent data with what a cipher of TLS 1.2 adds, or a Finished as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From
     /// TLS 1.3 on only a second hello may be there, which is longer (RFC 8446 section D.4). The peer's records say nothing of it: a peer may
     /// cut a second hello into records of any length.
     package private(set) var isBefore13 = false
-    /// Of a peer's records.
+    /// For what a peer sends: this process's own records have told the version.
     private var isVersionKnown = false
     /// Bytes of plaintext that have their place.
     private var plain: UInt64 = 0
@@ -93,8 +97,8 @@ package struct TLSStream {
 
     /// - Parameters:
     ///   - position: Bytes that had passed before: a handshake.
-    ///   - maker: Of what passes.
-    package init(position: UInt64 = 0, by maker: Maker = .own) {
+    ///   - maker: Who makes the records of this direction.
+    package init(position: UInt64 = 0, by maker: Maker = .thisProcess) {
         self.scanner = TLSRecordScanner(position: position)
         self.maker = maker
         self.isFromStart = position == 0
@@ -117,6 +121,7 @@ package struct TLSStream {
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
             if isFinished, self.hasChangedCipher { self.isBefore13 = true }
             self.hasChangedCipher = record.type == TLSRecordScanner.Record.changeCipherSpec
+            if record.type == TLSRecordScanner.Record.applicationData { self.hasSentData = true }
         }
     }
 
@@ -132,11 +137,20 @@ package struct TLSStream {
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
-    /// Takes over from the direction that this process sends what that says of both. A process that does not pad shows the version by what a
-    /// record of its own adds, too.
+    /// Takes over the version, which the records that this process sends show: by the Finished, or, as this process does not pad, by what a
+    /// record of data adds.
     package mutating func learn(from sent: TLSStream) {
-        self.isBefore13 = sent.isBefore13 || sent.overhead.map { $0 != Self.overhead13 } ?? false
-        self.isVersionKnown = sent.isFromStart || sent.isBefore13 || sent.overhead != nil
+        self.isBefore13 = sent.isBefore13 || sent.overhead != nil && sent.overhead != Self.overhead13
+        self.isVersionKnown = self.isBefore13 || sent.overhead != nil || sent.isFromStart && sent.hasSentData
+    }
+
+    /// So much of what this process sends has passed, and its plaintext before.
+    ///
+    /// - Parameter received: The other direction, which learns what ``settle()`` finds out here.
+    package mutating func sent(ciphertext bytes: Span<UInt8>, _ received: inout TLSStream) {
+        self.passed(ciphertext: bytes)
+        self.settle()
+        received.learn(from: self)
     }
 
     /// Plaintext of records that have passed or are about to.
@@ -207,10 +221,14 @@ package struct TLSStream {
         guard !records.contains(where: { $0.isMerged }) else { return nil }
         let none = [Bool](repeating: false, count: records.count)
         if records.count == 1 {
+            guard !records[0].isRest else { return nil }
             let overhead = records[0].bytes - self.waiting
-            if Self.overheads.contains(overhead) { self.overhead = overhead }
+            let isKnown = !self.isPeers && records[0].minorVersion >= 3 && Self.overheads.contains(overhead)
+            if isKnown { self.overhead = overhead }
             return (overhead, none)
         }
+        // Before TLS 1.2 each record of CBC is padded as its maker likes, and one may add what another cipher does.
+        guard records.allSatisfy({ $0.minorVersion >= 3 }) else { return nil }
         if self.isPeers { return self.fit(peers: records) }
         var fitting: [(overhead: UInt64, empty: [Bool])] = []
         for overhead in self.overhead.map({ [$0] }) ?? Self.overheads {
@@ -233,22 +251,22 @@ package struct TLSStream {
         return fitting[0]
     }
 
-    /// The same of a peer's.
+    /// What each of a peer's records adds, and which are empty. Only records that TLS allows to be empty are tried.
     private func fit(peers records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
         guard self.isVersionKnown else { return nil }
         let is13 = !self.isBefore13
         let overheads = Self.overheads.filter { ($0 == Self.overhead13) == is13 }
-        let prefixes =
+        let emptyBeforeData =
             switch self.maker {
-            case .server where is13 && self.plain == 0: 0...records.count - 1
-            case .client where is13 && self.plain == 0 && self.isFromStart: 1...1
+            case .peerServer where is13 && self.plain == 0: 0...records.count - 1
+            case .peerClient where is13 && self.plain == 0 && self.isFromStart: 1...1
             default: 0...0
             }
         var fitting: [(overhead: UInt64, data: Range<Int>)] = []
         for overhead in overheads where records.allSatisfy({ $0.bytes >= overhead }) {
             let endsInAlert = is13 && records.last?.bytes == overhead + Self.alertBytes
-            var sum = records[prefixes.lowerBound...].reduce(0) { $0 + $1.bytes - overhead }
-            for prefix in prefixes {
+            var sum = records[emptyBeforeData.lowerBound...].reduce(0) { $0 + $1.bytes - overhead }
+            for prefix in emptyBeforeData {
                 if sum == self.waiting { fitting.append((overhead, prefix..<records.count)) }
                 if endsInAlert, prefix < records.count - 1, sum - Self.alertBytes == self.waiting {
                     fitting.append((overhead, prefix..<records.count - 1))

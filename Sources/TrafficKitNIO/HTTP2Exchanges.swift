@@ -101,9 +101,10 @@ final class HTTP2Exchanges {
 
     /// The kernel has taken it; the plaintext that is in it was scanned before.
     func sent(ciphertext bytes: Span<UInt8>, _ report: (consuming Report.Record) -> Void) {
-        self.sent.tls?.passed(ciphertext: bytes)
-        self.sent.tls?.settle()
-        if let tls = self.sent.tls { self.received.tls?.learn(from: tls) }
+        if var received = self.received.tls.take() {
+            self.sent.tls?.sent(ciphertext: bytes, &received)
+            self.received.tls = received
+        }
         self.settle(.sent, report)
     }
 

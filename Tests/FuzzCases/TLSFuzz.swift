@@ -23,7 +23,8 @@ public struct TLSFuzz: FuzzSubject {
 
     public func run(_ random: inout Seeded) throws -> String? {
         let session = random.pick(self.sessions)
-        let from = random.number(0..<session.count)
+        let isFromStart = random.isOne(in: 2)
+        let from = isFromStart ? 0 : random.number(0..<session.count)
         let records = Array(session[from..<min(session.count, from + random.number(1..<20))])
         var bytes: [UInt8] = []
         var ends: [Int] = []
@@ -33,21 +34,22 @@ public struct TLSFuzz: FuzzSubject {
             bytes += repeatElement(0xa5, count: length)
             ends.append(bytes.count)
         }
-        let base = UInt64(random.number(0..<5_000))
+        let base = isFromStart ? 0 : UInt64(random.number(0..<5_000))
         if random.isOne(in: 3) {
             random.mutate(&bytes, Self.dictionary, changes: random.number(1..<4))
             return Self.count(bytes, base, &random)
         }
-        // Nothing is in doubt where records come one by one, nor where the first one does and the others are like that one.
-        let maker = random.pick([TLSStream.Maker.own, .own, .client, .server])
-        let own = random.isOne(in: 4) ? TLSStream(position: 1) : Self.own(is13: Self.overheads(session).contains(22))
+        let maker = random.pick([TLSStream.Maker.thisProcess, .thisProcess, .peerClient, .peerServer])
+        let own =
+            random.isOne(in: 4) ? TLSStream(position: 1) : Self.ownStream(is13: Self.overheads(session).contains(22))
         let isOneByOne = random.isOne(in: 4)
         let first = Self.isSteady(records) ? zip(records, ends).first { $0.0.plain > 0 }?.1 : nil
         let pieces = bytes.pieces(isOneByOne ? ends : random.cuts(bytes.count, most: 30) + (first.map { [$0] } ?? []))
-        // Of a peer's, what is called exact must be right, and no more is asked for: without its handshake a session's piece leaves doubts.
-        let isExact = maker == .own && (isOneByOne || first != nil)
+        // Nothing is in doubt where records come one by one, nor where the first one does and the others are like that one. For a peer only wrong
+        // exact places fail: a session's piece without its handshake may be doubtful.
+        let isExact = maker == .thisProcess && (isOneByOne || first != nil)
         var stream = TLSStream(position: base, by: maker)
-        if maker != .own { stream.learn(from: own) }
+        if maker != .thisProcess { stream.learn(from: own) }
         return Self.place(records, pieces, base, stream, isExact: isExact, &random).map { text in
             "\(maker) \(text): \(records.map { "\($0.type):\($0.bytes):\($0.plain)" })"
         }
@@ -65,8 +67,9 @@ public struct TLSFuzz: FuzzSubject {
     }
 
     /// What this process has sent, which says what version it is.
-    private static func own(is13: Bool) -> TLSStream {
+    private static func ownStream(is13: Bool) -> TLSStream {
         var stream = TLSStream()
+        if is13 { stream.passed(ciphertext: ([23, 3, 3, 0, 53] + [UInt8](repeating: 0, count: 53)).span) }
         if !is13 {
             stream.passed(ciphertext: ([20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40] + [UInt8](repeating: 0, count: 40)).span)
         }
@@ -75,7 +78,9 @@ public struct TLSFuzz: FuzzSubject {
 
     /// Whatever passes, and whatever plaintext comes of it: no byte is claimed that has not passed, and none twice.
     private static func count(_ bytes: [UInt8], _ base: UInt64, _ random: inout Seeded) -> String? {
-        var (stream, claims) = (TLSStream(position: base, by: random.pick([.own, .client, .server])), Claims(base))
+        var (stream, claims) = (
+            TLSStream(position: base, by: random.pick([.thisProcess, .peerClient, .peerServer])), Claims(base)
+        )
         var plain: UInt64 = 0
         for piece in random.split(bytes, most: 30) {
             stream.passed(ciphertext: Array(piece).span)
@@ -103,13 +108,13 @@ public struct TLSFuzz: FuzzSubject {
         _ records: [Record],
         _ pieces: [ArraySlice<UInt8>],
         _ base: UInt64,
-        _ begun: TLSStream,
+        _ fresh: TLSStream,
         isExact: Bool,
         _ random: inout Seeded
     ) -> String? {
         let truth = Truth(records, base)
         // The other one gets the same in smaller pieces.
-        var (stream, other) = (begun, begun)
+        var (stream, other) = (fresh, fresh)
         var (claims, others) = (Claims(base, truth, isExact: isExact), Claims(base))
         var (position, plain) = (base, UInt64(0))
         let longest = UInt64(random.pick([1, 50, 3_000, 40_000]))

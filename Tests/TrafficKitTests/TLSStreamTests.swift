@@ -10,9 +10,9 @@ struct TLSStreamTests {
         var bytes: [UInt8] = []
         var plain: UInt64 = 0
 
-        mutating func add(_ plain: Int, overhead: Int = 22, type: UInt8 = 23) {
+        mutating func add(_ plain: Int, overhead: Int = 22, type: UInt8 = 23, minor: UInt8 = 3) {
             let length = plain + overhead - 5
-            self.bytes += [type, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)]
+            self.bytes += [type, 3, minor, UInt8(length >> 8), UInt8(length & 0xff)]
             self.bytes += repeatElement(0, count: length)
             self.plain += type == 23 ? UInt64(plain) : 0
         }
@@ -111,7 +111,7 @@ struct TLSStreamTests {
 
     /// Two records that fit no cipher, of a peer that has sent so many bytes of a handshake in each record behind ChangeCipherSpec.
     private static func padded(behind handshake: [Int], _ learned: TLSStream? = nil, first: Int = 290) -> Bool? {
-        var stream = TLSStream(by: .client)
+        var stream = TLSStream(by: .peerClient)
         var flight = Flight()
         flight.add(1, overhead: 5, type: 20)
         for count in handshake { flight.add(count - 5, overhead: 5, type: 22) }
@@ -124,7 +124,7 @@ struct TLSStreamTests {
         return stream.interval(.init(from: 0, to: UInt64(first + 290)))?.isExact
     }
 
-    @Test("what version it is only this process's own records say: a peer cuts its hello as it likes")
+    @Test("only this process's own records tell the version: a peer cuts its hello as it likes")
     func forgedFinished() {
         // The second hello, in two pieces behind ChangeCipherSpec, or with its first piece before that.
         for handshake in [[112, 100], [85, 60], [85]] { #expect(Self.padded(behind: handshake) == false) }
@@ -178,72 +178,126 @@ struct TLSStreamTests {
         #expect(stream.beside == 511 + 24)
     }
 
-    /// What a peer has sent: before its data a handshake's records and tickets, behind that an alert, and what each record of data adds.
-    struct Sent: Sendable {
-        var maker = TLSStream.Maker.client
+    /// What a peer sends at once: a handshake's records or tickets (`before`), data, then an alert or a ticket (`behind`).
+    struct PeerFlight: Sendable {
+        var maker = TLSStream.Maker.peerClient
         var position: UInt64 = 0
         /// Behind a record with plaintext that came alone.
         var isLater = false
-        /// This process's own Finished says so.
-        var isBefore13 = false
+        /// What this process has sent.
+        var own = Own.records13
+        var minor: UInt8 = 3
         var before: [Int] = []
         var data: [(plain: Int, overhead: Int)]
         var behind: [Int] = []
         let isExact: Bool
 
-        func read() -> Bool? {
-            var own = TLSStream()
-            var flight = Flight()
-            flight.add(1, overhead: 5, type: 20)
-            if self.isBefore13 { flight.add(40, overhead: 5, type: 22) }
-            TLSStreamTests.pass(flight, &own)
+        enum Own {
+            /// A hello alone.
+            case hello
+            case records13
+            case finished12
+            /// From the end of the handshake on, with what each record adds.
+            case data(UInt64)
+
+            var stream: TLSStream {
+                var stream = TLSStream()
+                var flight = Flight()
+                flight.add(1, overhead: 5, type: 20)
+                switch self {
+                case .hello: break
+                case .records13: flight.addTicket(52)
+                case .finished12: flight.add(40, overhead: 5, type: 22)
+                case .data(let overhead):
+                    (stream, flight) = (TLSStream(position: 700), Flight())
+                    if overhead > 0 { flight.add(10, overhead: Int(overhead)) }
+                }
+                TLSStreamTests.pass(flight, &stream)
+                return stream
+            }
+        }
+
+        /// - Returns: Whether the place of all of the data is exact, its interval, and what is beside it.
+        func place() throws -> (isExact: Bool, interval: Report.Interval, beside: UInt64) {
             var stream = TLSStream(position: self.position, by: self.maker)
-            stream.learn(from: own)
+            stream.learn(from: self.own.stream)
+            var flight = Flight()
             if self.isLater {
-                flight = Flight()
                 flight.add(10)
                 TLSStreamTests.pass(flight, &stream)
             }
             flight = Flight()
             for count in self.before { flight.addTicket(count) }
-            for (plain, overhead) in self.data { flight.add(plain, overhead: overhead) }
+            for (plain, overhead) in self.data { flight.add(plain, overhead: overhead, minor: self.minor) }
             for count in self.behind { flight.addTicket(count) }
             TLSStreamTests.pass(flight, &stream)
             let from: UInt64 = self.isLater ? 10 : 0
-            return stream.interval(.init(from: from, to: from + flight.plain))?.isExact
+            let place = try #require(stream.interval(.init(from: from, to: from + flight.plain)))
+            return (place.isExact, place.interval, stream.beside)
+        }
+
+        /// Where the records of data are, and how many bytes others take before and behind.
+        var truth: (from: UInt64, bytes: UInt64, beside: UInt64) {
+            let empty = { (counts: [Int]) in counts.reduce(0) { $0 + UInt64($1) + 22 } }
+            return (
+                self.position + (self.isLater ? 32 : 0) + empty(self.before),
+                self.data.reduce(0) { $0 + UInt64($1.plain + $1.overhead) },
+                self.position + empty(self.before) + empty(self.behind)
+            )
         }
     }
 
-    private static let two = [(100, 22), (40, 22)]
-    static let sent: [Sent] = [
-        // A client's Finished, and what it would be without.
-        Sent(before: [52], data: two, isExact: true), Sent(data: two, isExact: false),
-        Sent(before: [52], data: two, behind: [2], isExact: true), Sent(before: [52, 200], data: two, isExact: false),
+    private static let twoRecords = [(100, 22), (40, 22)]
+    static let peerFlights: [PeerFlight] = [
+        // A client's Finished, none, and more than one record of a handshake.
+        PeerFlight(before: [52], data: twoRecords, isExact: true), PeerFlight(data: twoRecords, isExact: false),
+        PeerFlight(before: [52], data: twoRecords, behind: [2], isExact: true),
+        PeerFlight(before: [52, 200], data: twoRecords, isExact: false),
         // As if the second record of data were empty, or the first one.
-        Sent(before: [52], data: [(60, 62), (40, 22)], isExact: false),
-        Sent(before: [52], data: [(100, 22), (40, 122)], isExact: false),
-        Sent(isLater: true, data: two, isExact: true), Sent(isLater: true, data: two, behind: [2], isExact: true),
-        Sent(isLater: true, before: [52], data: two, isExact: false),
-        Sent(isLater: true, data: [(60, 62), (40, 22)], isExact: false),
-        Sent(isLater: true, data: [(100, 22), (40, 122)], isExact: false),
+        PeerFlight(before: [52], data: [(60, 62), (40, 22)], isExact: false),
+        PeerFlight(before: [52], data: [(100, 22), (40, 122)], isExact: false),
+        PeerFlight(isLater: true, data: twoRecords, isExact: true),
+        PeerFlight(isLater: true, data: twoRecords, behind: [2], isExact: true),
+        PeerFlight(isLater: true, before: [52], data: twoRecords, isExact: false),
+        PeerFlight(isLater: true, data: [(60, 62), (40, 22)], isExact: false),
+        PeerFlight(isLater: true, data: [(100, 22), (40, 122)], isExact: false),
         // A server's handshake and tickets.
-        Sent(maker: .server, before: [30, 900, 80, 52, 233, 233], data: two, behind: [2], isExact: true),
-        Sent(maker: .server, data: two, isExact: true),
-        Sent(maker: .server, isLater: true, before: [233], data: two, isExact: false),
-        Sent(maker: .server, data: two, behind: [233], isExact: false),
+        PeerFlight(
+            maker: .peerServer,
+            before: [30, 900, 80, 52, 233, 233],
+            data: twoRecords,
+            behind: [2],
+            isExact: true
+        ),
+        PeerFlight(maker: .peerServer, data: twoRecords, isExact: true),
+        PeerFlight(maker: .peerServer, isLater: true, before: [233], data: twoRecords, isExact: false),
+        PeerFlight(maker: .peerServer, data: twoRecords, behind: [233], isExact: false),
         // From the end of the handshake on.
-        Sent(position: 700, data: two, isExact: true), Sent(position: 700, before: [52], data: two, isExact: false),
+        PeerFlight(position: 700, data: twoRecords, isExact: true),
+        PeerFlight(position: 700, before: [52], data: twoRecords, isExact: false),
         // Padded to look like TLS 1.2, and the real one.
-        Sent(before: [52], data: [(100, 22), (40, 36)], isExact: false),
-        Sent(isLater: true, data: [(100, 29), (40, 29)], isExact: false),
-        Sent(isBefore13: true, data: [(100, 29), (40, 29)], isExact: true),
-        Sent(isBefore13: true, data: [(100, 21), (40, 21)], isExact: true),
-        Sent(isBefore13: true, before: [52], data: [(100, 29), (40, 29)], isExact: false),
+        PeerFlight(before: [52], data: [(100, 22), (40, 36)], isExact: false),
+        PeerFlight(isLater: true, data: [(100, 29), (40, 29)], isExact: false),
+        PeerFlight(own: .finished12, data: [(100, 29), (40, 29)], isExact: true),
+        PeerFlight(own: .finished12, data: [(100, 21), (40, 21)], isExact: true),
+        PeerFlight(own: .finished12, before: [52], data: [(100, 29), (40, 29)], isExact: false),
+        // CBC of TLS 1.0, padded as if each record added 29 bytes.
+        PeerFlight(own: .finished12, minor: 1, data: [(105, 28), (103, 30)], isExact: false),
+        PeerFlight(own: .finished12, minor: 1, data: [(100, 29), (40, 29)], isExact: false),
+        // What version it is this process's own data tell, or nothing does.
+        PeerFlight(own: .data(29), data: [(100, 29), (40, 29)], isExact: true),
+        PeerFlight(position: 700, own: .data(22), data: twoRecords, isExact: true),
+        PeerFlight(own: .data(0), before: [52], data: twoRecords, isExact: false),
+        PeerFlight(own: .hello, before: [52], data: twoRecords, isExact: false),
     ]
 
-    @Test("a peer's padding makes no place exact that a peer may choose", arguments: sent)
-    func padding(_ sent: Sent) {
-        #expect(sent.read() == sent.isExact)
+    @Test("a peer cannot make a wrong place exact by padding", arguments: peerFlights)
+    func padding(_ flight: PeerFlight) throws {
+        let (isExact, interval, beside) = try flight.place()
+        #expect(isExact == flight.isExact)
+        let truth = flight.truth
+        guard isExact else { return }
+        #expect(interval.from == truth.from && interval.bytes == truth.bytes && beside == truth.beside)
     }
 
     /// Records whose plaintext is not known.
@@ -254,11 +308,11 @@ struct TLSStreamTests {
     @Test(
         "of a peer's records 1,024 are told apart, and of one's own all",
         arguments: [1_024, 1_025],
-        [TLSStream.Maker.own, .server]
+        [TLSStream.Maker.thisProcess, .peerServer]
     )
     func many(count: Int, maker: TLSStream.Maker) {
         var stream = TLSStream(position: 7, by: maker)
-        stream.learn(from: TLSStream())
+        stream.learn(from: PeerFlight.Own.records13.stream)
         var flight = Flight()
         flight.add(1)
         Self.pass(flight, &stream)
@@ -266,7 +320,7 @@ struct TLSStreamTests {
         for _ in 0..<count { flight.add(1) }
         Self.pass(flight, &stream)
         let end = 1 + UInt64(count)
-        #expect(stream.interval(.init(from: 1, to: end))?.isExact == (maker == .own || count == 1_024))
+        #expect(stream.interval(.init(from: 1, to: end))?.isExact == (maker == .thisProcess || count == 1_024))
         #expect(Self.interval(stream, 1, end) == [30, 7 + end * 23, UInt64(count) * 23])
         #expect(stream.beside == 7)
     }
@@ -276,7 +330,7 @@ struct TLSStreamTests {
         arguments: [22, 23]
     )
     func flood(type: UInt8) {
-        var stream = TLSStream(by: .client)
+        var stream = TLSStream(by: .peerClient)
         for _ in 0..<100 {
             var flight = Flight()
             for _ in 0..<100 { flight.add(1, type: type) }
@@ -296,7 +350,7 @@ struct TLSStreamTests {
 
     @Test("records that were put together are never a single one")
     func merged() {
-        var stream = TLSStream(by: .client)
+        var stream = TLSStream(by: .peerClient)
         var flight = Flight()
         for _ in 0..<1_025 { flight.addTicket(1) }
         Self.pass(flight, &stream)
@@ -308,7 +362,7 @@ struct TLSStreamTests {
 
     @Test("where a peer's first bytes begin no record, it can't choose where others begin")
     func forged() {
-        var stream = TLSStream(by: .client)
+        var stream = TLSStream(by: .peerClient)
         stream.passed(ciphertext: ([0x80, 0x2e, 1, 3, 3] + [UInt8](repeating: 0, count: 43)).span)
         // The header of a record that is none, and what it may have chosen of the next.
         stream.passed(ciphertext: ([22, 3, 3, 0, 5] + [UInt8](repeating: 0, count: 5)).span)
@@ -325,7 +379,7 @@ struct TLSStreamTests {
 
     @Test("more plaintext than a peer's records may have: they are none, and what comes has a place again")
     func tooLittle() {
-        var stream = TLSStream(by: .client)
+        var stream = TLSStream(by: .peerClient)
         var flight = Flight()
         flight.add(10, type: 22)
         flight.add(10)
@@ -368,6 +422,15 @@ struct TLSStreamTests {
         Self.pass(flight, &stream)
         #expect(Self.interval(stream, 0, 50) == [1_100, 1_172, 72])
         #expect(stream.beside == 1_100 && stream.position == 1_172)
+    }
+
+    @Test("where a message begins in the rest of a record is not exact")
+    func dataInRest() {
+        var stream = TLSStream(position: 1_000, by: .peerClient)
+        stream.passed(ciphertext: [UInt8](repeating: 0xaa, count: 100).span)
+        stream.passed(plaintext: 50)
+        stream.settle()
+        #expect(stream.interval(.init(from: 0, to: 50)).map { $0.isExact } == false)
     }
 
     @Test("what is no TLS has its place, too, and never traps")
