@@ -38,8 +38,9 @@ static __always_inline struct caller kernel_caller(void)
 }
 
 /*
- * Everything but the start and the counters. Written once, by whoever claimed the slot. The number of the process, or the flag of the kernel's own
- * slot, comes last: then a reader takes the slot for finished (hide_unfinished_owners() in ends.bpf.h).
+ * Writes all of a slot but the start and the counters, once, by the program that claimed the slot. The last write is the process's number, or
+ * in the kernel's own slot the flag: readers take that as the sign that the slot is complete (hide_unfinished_owners() in ends.bpf.h). That
+ * holds on processors that keep the order of stores, as x86 does; elsewhere a reader may see a number before a name.
  */
 static __always_inline void describe_owner(struct traffic_owner *owner, const struct caller *caller)
 {

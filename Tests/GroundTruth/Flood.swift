@@ -26,8 +26,8 @@ public final class Flood {
         public var loss: CaptureLoss
         /// In the row of nobody: bytes that found no row of a user. Explains a difference.
         public var ofNobody: UInt64
-        /// IP packets sent, in the rows of the flood. Beside a missing byte this says whether a call was not seen or a socket was lost: a datagram
-        /// of one byte is 29 bytes long.
+        /// Bytes of IP packets sent, in the rows of the flood. Where payload is missing: if the packets are counted, a call was not seen; if not, a
+        /// socket was lost. A datagram of one byte takes 29.
         public var wireSent: UInt64
         /// TCP sockets, of anybody, that ended while process 1 ran. One kernel tells no BPF program of those (``EventsOfProcessOne``).
         public var endsOfProcessOne: Int
@@ -148,7 +148,9 @@ public final class Flood {
             loss: snapshot.capture.loss,
             ofNobody: (snapshot.exited ?? []).filter { $0.name == "_other" && $0.uid == nil }
                 .reduce(0) { $0 + $1.bytes.payload.total },
-            wireSent: (counted.wireSent ?? 0) - (self.before.wireSent ?? 0),
+            wireSent: PayloadBytes(sent: counted.wireSent ?? 0).growth(
+                since: PayloadBytes(sent: self.before.wireSent ?? 0)
+            ).sent,
             endsOfProcessOne: self.endsOfProcessOne?.stop().count ?? 0
         )
     }
