@@ -73,19 +73,14 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	return 0;
 }
 #else
-/*
- * One pass over the storage of all sockets, in every network namespace: writes a struct traffic_socket for each one that
- * changed since the last pass (for all, if told so). 10,000 sockets take about 4 ms (Linux 6.18).
- */
-SEC("iter/bpf_sk_storage_map")
-int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
+/* Writes a struct traffic_socket if the socket changed since the last sweep, or if told so. */
+static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq)
 {
-	struct sock *sk = context->sk;
-	struct traffic_socket *socket = context->value, *copy;
+	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 length, zero = 0;
 
-	if (!sk || !socket || !socket->serial || socket->closed_boottime_ns)
+	if (!socket->serial || socket->closed_boottime_ns)
 		return 0;
 	copy = bpf_map_lookup_elem(&copies, &zero);
 	if (!copy)
@@ -113,12 +108,47 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
-	if (!socket->closed_boottime_ns && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
+	if (!socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
 		note_seen(socket, copy);
 		socket->swept_mark = activity(copy);
 	}
 	end_telling(socket);
 	return 0;
+}
+
+/* One pass over the storage of all sockets, in every network namespace. 10,000 sockets take about 4 ms (Linux 6.18). */
+SEC("iter/bpf_sk_storage_map")
+int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
+{
+	struct sock *sk = context->sk;
+	struct traffic_socket *socket = context->value;
+
+	return sk && socket ? sweep_socket(sk, socket, context->meta->seq) : 0;
+}
+
+/*
+ * The sweep since Linux 7.0: one pass over the sockets that processes hold. Since 5d800f87d0a5 ("bpf: Support lockless unlink when freeing
+ * map or local storage") a socket that is freed while the pass above looks at its storage makes the kernel follow a null pointer in
+ * __bpf_sk_storage_map_seq_show(). Anybody who closes sockets could bring that about. Here the file holds the socket.
+ */
+SEC("iter/task_file")
+int sweep_held_sockets(struct bpf_iter__task_file *context)
+{
+	struct file *file = context->file;
+	struct traffic_socket *storage;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!file)
+		return 0;
+	socket = socket_of(file);
+	if (!socket)
+		return 0;
+	sk = READ(socket, sk);
+	if (!sk || !(is_internet(sk) || is_packet(sk)))
+		return 0;
+	storage = storage_of(sk);
+	return storage ? sweep_socket(sk, storage, context->meta->seq) : 0;
 }
 
 #endif

@@ -67,11 +67,13 @@ public final class BPFCapture: CaptureSource {
         interfaceElements: UInt32? = nil,
         rowElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
-        refusing refused: Set<String> = []
+        refusing refused: Set<String> = [],
+        sweepingHeldSockets sweepsHeldSockets: Bool = false
     ) throws(CaptureError) {
         let faults = LoadedRung.Faults(
             leftOut: leftOut,
             refused: refused,
+            sweepsHeldSockets: sweepsHeldSockets,
             ringBytes: ringBytes,
             mapElements: mapElements,
             interfaceElements: interfaceElements,
@@ -95,8 +97,8 @@ public final class BPFCapture: CaptureSource {
         var telling = traffic_told()
         telling.estimates_wire = rung.seesPackets ? 0 : 1
         try told.setGlobals(telling)
-        let sweepLink = try rung.object.program("sweep_sockets")
-            .attachIterator(over: try rung.object.map("sockets"))
+        let sweep = try rung.object.program(rung.sweep.rawValue)
+        let sweepLink = try sweep.attachIterator(over: rung.sweep == .all ? try rung.object.map("sockets") : nil)
         let adoptLink = try rung.object.program("adopt_held_sockets").attachIterator()
         try adoptLink.iterate("adopt_held_sockets") { _ in }
         let adoptTCP = try rung.object.program("adopt_tcp_sockets").attachIterator()
@@ -151,7 +153,7 @@ public final class BPFCapture: CaptureSource {
         self.telling.sweeps &+= 1
         self.frameSockets.beginSweep()
         var census: Set<UInt64>?
-        let isSwept = self.reads.attempt("sweep_sockets") { () throws(CaptureError) in
+        let isSwept = self.reads.attempt(self.rung.sweep.rawValue) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
         // After the sweep: a socket that closed in between has its larger, final totals here.
@@ -216,7 +218,9 @@ public final class BPFCapture: CaptureSource {
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sweepsUntilCensus = Self.sweepsBetweenCensuses
         }
-        let isCensus = self.status.rung != .kprobe && (self.leavesProgramsOut || self.censusesDue > 0)
+        // Nor of held sockets: one that nobody holds, of io_uring's for example, may live on.
+        let sweepsAll = self.status.rung != .kprobe && self.rung.sweep == .all
+        let isCensus = sweepsAll && (self.leavesProgramsOut || self.censusesDue > 0)
         self.telling.report_all = isCensus ? 1 : 0
         try self.tell()
         var serials: Set<UInt64> = []
@@ -256,7 +260,7 @@ public final class BPFCapture: CaptureSource {
     private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
         var bytes = 0
         var records = RecordSplitter()
-        try self.sweepLink.iterate("sweep_sockets") { piece throws(CaptureError) in
+        try self.sweepLink.iterate(self.rung.sweep.rawValue) { piece throws(CaptureError) in
             bytes += piece.byteCount
             records.split(piece) { record in self.decode(record, emit) }
         }
@@ -354,7 +358,7 @@ public final class BPFCapture: CaptureSource {
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
         // Without the one that only the start runs.
         let iterated = [
-            try self.rung.object.program("sweep_sockets"), try self.rung.object.program("adopt_held_sockets"),
+            try self.rung.object.program(self.rung.sweep.rawValue), try self.rung.object.program("adopt_held_sockets"),
         ]
         return try ProgramMeter(programs: self.rung.links.programs + iterated)
     }

@@ -72,8 +72,8 @@ struct BPFPrograms {
 
     let hooks: [Hook]
 
-    /// Programs that user space runs, attached to nothing.
-    static let iterators: Set<String> = ["sweep_sockets", "adopt_held_sockets", "adopt_tcp_sockets"]
+    /// Programs that user space runs, attached to nothing, beside the sweep.
+    static let iterators: Set<String> = ["adopt_held_sockets", "adopt_tcp_sockets"]
 
     /// Those that count packets. They add up only together: where the kernel refuses one, none is used.
     static let packets: Set<String> = [

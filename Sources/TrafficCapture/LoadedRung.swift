@@ -8,6 +8,8 @@ struct LoadedRung: ~Copyable {
         var leftOut: Set<String> = []
         /// Programs that the kernel shall refuse to load.
         var refused: Set<String> = []
+        /// The sweep passes over held sockets, as on a kernel whose walk through the storage is not safe.
+        var sweepsHeldSockets = false
         /// Bytes of the ring of closed sockets, a power of two and at least a page.
         var ringBytes: UInt32?
         /// Elements of every hash map.
@@ -21,7 +23,29 @@ struct LoadedRung: ~Copyable {
     // Links first: they hang on the programs of the object.
     private(set) var links: BPFLinks
     let object: BPFObject
+    let sweep: Sweep
     let blindSpots: [String]
+
+    /// What the sweep passes over.
+    enum Sweep: String {
+        /// The storage or the hash with all sockets.
+        case all = "sweep_sockets"
+        /// Sockets that processes hold, because the kernel's walk through the storage may end in a null pointer (`bpf/iterate.bpf.h`).
+        case held = "sweep_held_sockets"
+
+        /// - Parameter object: A hash is walked by another iterator of the kernel's.
+        init(_ object: EmbeddedObject, _ faults: Faults) {
+            let isSafe = object == .hash || HostFacts.kernelVersion < (7, 0)
+            self = isSafe && !faults.sweepsHeldSockets ? .all : .held
+        }
+
+        var blindSpots: [String] {
+            guard self == .held else { return [] }
+            return [
+                "open sockets that no process holds (not accepted yet, sent by SCM_RIGHTS and not received, io_uring's own files): they count when they are held again or close"
+            ]
+        }
+    }
     /// The programs that count packets are among them.
     let seesPackets: Bool
 
@@ -31,7 +55,8 @@ struct LoadedRung: ~Copyable {
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` where the kernel refuses one that the rung needs.
     init(_ rung: CaptureRung, wire: Quality, faults: Faults) throws(CaptureError) {
         var hooks: [BPFPrograms.Hook] = []
-        var blindSpots = BPFPrograms.blindSpots(of: rung)
+        let sweep = Sweep(rung.object, faults)
+        var blindSpots = BPFPrograms.blindSpots(of: rung) + sweep.blindSpots
         for hook in BPFPrograms.of(rung).hooks {
             if hook.isKnownToKernel {
                 hooks.append(hook)
@@ -47,7 +72,7 @@ struct LoadedRung: ~Copyable {
         }
         while true {
             do throws(CaptureError) {
-                let object = try LoadedRung.load(rung.object, Set(hooks.map(\.program)), faults)
+                let object = try LoadedRung.load(rung.object, Set(hooks.map(\.program)), sweep, faults)
                 self.links = try LoadedRung.attach(hooks.filter { !faults.leftOut.contains($0.program) }, object)
                 self.object = object
                 break
@@ -63,6 +88,7 @@ struct LoadedRung: ~Copyable {
         if let reason = self.links.narrowReturns {
             blindSpots.append("\(BPFPrograms.narrowReturnsBlindSpot) (\(reason))")
         }
+        self.sweep = sweep
         self.blindSpots = blindSpots
         self.seesPackets = BPFPrograms.packets.isSubset(of: hooks.map(\.program))
     }
@@ -70,10 +96,11 @@ struct LoadedRung: ~Copyable {
     private static func load(
         _ embedded: EmbeddedObject,
         _ programs: Set<String>,
+        _ sweep: Sweep,
         _ faults: Faults
     ) throws(CaptureError) -> BPFObject {
         let object = try BPFObject(elf: embedded.elf())
-        object.select(programs: programs.union(BPFPrograms.iterators))
+        object.select(programs: programs.union(BPFPrograms.iterators).union([sweep.rawValue]))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
         // Of a type that is not there before Linux 5.11, and of use to twins only.
         if embedded == .storage && !Preemption.reachesTracepoints { try object.map("counted_calls").leaveOut() }
