@@ -26,8 +26,8 @@ public final class Flood {
         public var loss: CaptureLoss
         /// In the row of nobody: bytes that found no row of a user. Explains a difference.
         public var ofNobody: UInt64
-        /// Bytes of IP packets sent, in the rows of the flood. Where payload is missing: if the packets are counted, a call was not seen; if not, a
-        /// socket was lost. A datagram of one byte takes 29.
+        /// Bytes of IP packets sent, in the rows of the flood; a datagram of one byte takes 29. Where payload is missing and its packet too, a socket was
+        /// lost or a call was not seen: packets of a socket that nobody has used are the kernel's.
         public var wireSent: UInt64
         /// TCP sockets, of anybody, that ended while process 1 ran. One kernel tells no BPF program of those (``EventsOfProcessOne``).
         public var endsOfProcessOne: Int
