@@ -24,6 +24,14 @@ static inline struct bpf_link *shim_attach_iterator(const struct bpf_program *pr
 	return bpf_program__attach_iter(program, &options);
 }
 
+/* With one element, which may be an array like `inner`. Returns its descriptor, or a negative number and errno. */
+static inline int shim_create_array_of_maps(const char *name, int inner)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .inner_map_fd = inner);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, name, sizeof(int), sizeof(int), 1, &options);
+}
+
 /* An event of the kernel's tracing directory, for a program to hang on: then it runs on every processor. */
 static inline int shim_open_tracepoint(unsigned long long id)
 {

@@ -41,9 +41,6 @@ static inline int linux_open_kernfs(int mount, uint64_t id)
 
 static inline int linux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-/* Waits until no program that runs now is running any more (membarrier(2), MEMBARRIER_CMD_GLOBAL: an RCU grace period). */
-static inline int linux_membarrier_global(void) { return (int)syscall(SYS_membarrier, 1, 0, 0); }
-
 static inline int linux_unshare_network(void) { return (int)syscall(SYS_unshare, 0x40000000 /* CLONE_NEWNET */); }
 
 static inline int linux_setns_network(int namespace) { return (int)syscall(SYS_setns, namespace, 0x40000000 /* CLONE_NEWNET */); }

@@ -109,13 +109,15 @@ public final class BPFCapture: CaptureSource {
         self.ring = try RingReader(map: closed)
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
-        self.rows = try RowReader(object: rung.object)
+        let gracePeriod = try GracePeriod()
+        self.rows = try RowReader(object: rung.object, gracePeriod: gracePeriod)
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
         self.interfaces = try InterfaceReader(
             packets: rung.seesPackets ? rung.object.map("interfaces") : nil,
-            strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil
+            strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil,
+            gracePeriod: gracePeriod
         )
         self.loss = try rung.object.map("loss")
         self.told = told
@@ -164,8 +166,8 @@ public final class BPFCapture: CaptureSource {
         let absent = self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
         for socket in absent where socket.isShared { self.closedSockets.insert(socket.serial) }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
-        self.reads.attempt("owners") { () throws(CaptureError) in try self.takeOwners(emit) }
-        self.reads.attempt("executed") { () throws(CaptureError) in try self.takeNames(emit) }
+        self.takeOwners(emit)
+        self.takeNames(emit)
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(emit) { try self.tell() }
         }
@@ -303,7 +305,7 @@ public final class BPFCapture: CaptureSource {
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var serials: [UInt64] = []
         var events: [CaptureEvent] = []
-        try self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
+        self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
             serials.append(key.unsafeLoadUnaligned(as: UInt64.self))
             self.decode(value) { events.append($0) }
         }
@@ -314,9 +316,9 @@ public final class BPFCapture: CaptureSource {
     }
 
     /// Owners beyond those in a socket's own record. They go when the socket has closed: until then the kernel may add to them.
-    private func takeOwners(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+    private func takeOwners(_ emit: (CaptureEvent) -> Void) {
         var finished: [traffic_owner_key] = []
-        try self.owners.forEach(
+        self.owners.forEach(
             keySize: MemoryLayout<traffic_owner_key>.size,
             valueSize: MemoryLayout<traffic_owner>.size
         ) { key, value in
@@ -334,9 +336,9 @@ public final class BPFCapture: CaptureSource {
         self.closedSockets.removeAll()
     }
 
-    private func takeNames(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+    private func takeNames(_ emit: (CaptureEvent) -> Void) {
         var taken: [traffic_owner_key] = []
-        try self.executed.forEach(
+        self.executed.forEach(
             keySize: MemoryLayout<traffic_owner_key>.size,
             valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
         ) { key, value in

@@ -147,8 +147,8 @@ struct BPFMap {
     func forEach(
         keySize: Int,
         valueSize: Int,
-        _ body: (_ key: RawSpan, _ value: RawSpan) throws(CaptureError) -> Void
-    ) throws(CaptureError) {
+        _ body: (_ key: RawSpan, _ value: RawSpan) -> Void
+    ) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * keySize + valueSize, alignment: 8)
         defer { buffer.deallocate() }
         let key = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<keySize])
@@ -159,7 +159,7 @@ struct BPFMap {
             key.copyMemory(from: UnsafeRawBufferPointer(next))
             previous = key.baseAddress
             guard bpf_map_lookup_elem(self.descriptor, key.baseAddress, value.baseAddress) == 0 else { continue }
-            try body(
+            body(
                 RawSpan(_unsafeBytes: UnsafeRawBufferPointer(key)),
                 RawSpan(_unsafeBytes: UnsafeRawBufferPointer(value))
             )
@@ -167,9 +167,17 @@ struct BPFMap {
     }
 
     /// Absence is no error: another thread, or the kernel, was first.
+    ///
+    /// Since Linux 6.15 the kernel gives up after a quarter of a second (`RES_DEF_TIMEOUT` in rqspinlock.c) where another processor is at work
+    /// on elements beside this one. A virtual processor may be stopped for longer, so this tries again for a few seconds.
     func remove<Key: BitwiseCopyable>(_ key: Key) {
-        _ = withUnsafeBytes(of: key) { bpf_map_delete_elem(self.descriptor, $0.baseAddress) }
+        for _ in 1...Self.mostRemovals {
+            let result = withUnsafeBytes(of: key) { bpf_map_delete_elem(self.descriptor, $0.baseAddress) }
+            if result == 0 || result == -ENOENT { return }
+        }
     }
+
+    private static let mostRemovals = 20
 
     /// The values of element 0 of a per-CPU array, one per possible CPU.
     func perCPUValues<Value: BitwiseCopyable>(as type: Value.Type) throws(CaptureError) -> [Value] {

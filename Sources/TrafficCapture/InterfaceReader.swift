@@ -1,4 +1,3 @@
-import CLinux
 import CTrafficABI
 import TrafficModel
 
@@ -17,6 +16,7 @@ struct InterfaceReader: ~Copyable {
     /// `nil` where packets are not seen.
     private var counters: Counters?
     private let interfaces = NetworkInterfaces()
+    private let gracePeriod: GracePeriod
     private var presentMark: UInt32 = 0
     /// Whether there is a generation before the present one that is yet to be taken.
     private var isRetiring = false
@@ -24,7 +24,8 @@ struct InterfaceReader: ~Copyable {
     /// - Parameters:
     ///   - packets: The map `interfaces`; `nil` where packets are not seen.
     ///   - strangers: The map `stranger_interfaces`.
-    init(packets: BPFMap?, strangers: BPFMap?) throws(CaptureError) {
+    init(packets: BPFMap?, strangers: BPFMap?, gracePeriod: GracePeriod) throws(CaptureError) {
+        self.gracePeriod = gracePeriod
         guard let packets, let strangers else { return }
         // What finds no room counts there: it must be there before the first packet is.
         try packets.insertZeros(
@@ -78,9 +79,8 @@ struct InterfaceReader: ~Copyable {
 
     /// Takes the generation before the present one.
     private mutating func retire(_ counters: inout Counters, present: Set<UInt32>) throws(CaptureError) {
-        // Programs that found an element before they were told may still be at work; the kernel waits for them. Where it refuses (nohz_full)
-        // a whole round has passed since.
-        linux_membarrier_global()
+        // Programs that found an element before they were told may still be at work.
+        try self.gracePeriod.wait()
         let oldMark = self.presentMark ^ Self.mark
         let map = counters.interfaces
         let isOld = { (key: traffic_interface_key) in key.network_namespace != 0 && key.index & Self.mark == oldMark }

@@ -1,10 +1,9 @@
-import CLinux
 import CTrafficABI
 import TrafficModel
 
 /// Reads the rows in which the kernel counts what no record of a socket tells (`rows.bpf.h`), and empties them.
 ///
-/// Programs add to the rows of one generation. To read them, the generation is raised, and membarrier(2) waits until no program can
+/// Programs add to the rows of one generation. To read them, the generation is raised, and ``GracePeriod`` waits until no program can
 /// still be adding to the one before. So rows never run out for longer than one sweep, and none is removed before it is read.
 struct RowReader {
     private let rows: BPFMap
@@ -12,14 +11,16 @@ struct RowReader {
     private let rest: BPFMap
     private let gone: BPFMap
     private(set) var generation: UInt32 = 0
-    /// Rows of the generation before this one wait to be read: this kernel can't wait for its programs.
-    private var isWaiting = false
+    private let gracePeriod: GracePeriod
+    /// Rows of the generation before this one are yet to be read: the last attempt failed.
+    private var isUnread = false
     /// What had been folded when the generation was raised last.
     private var foldedBefore: UInt64 = 0
     /// Readings so far: generations wrap, this does not.
     private var readings: UInt64 = 0
 
-    init(object: borrowing BPFObject) throws(CaptureError) {
+    init(object: borrowing BPFObject, gracePeriod: GracePeriod) throws(CaptureError) {
+        self.gracePeriod = gracePeriod
         self.rows = try object.map("rows")
         self.userRows = try object.map("user_rows")
         self.rest = try object.map("rest")
@@ -41,34 +42,35 @@ struct RowReader {
     ) throws(CaptureError) {
         let serials = self.gone.popAll(as: UInt64.self)
         if !serials.isEmpty { try drain() }
-        if self.isWaiting { try self.read(emit) }
-        if folded > self.foldedBefore || isClosing {
-            self.foldedBefore = folded
+        if !self.isUnread && (folded > self.foldedBefore || isClosing) {
+            try raise(self.generation &+ 1)
             self.generation &+= 1
-            try raise(self.generation)
-            // Refused where processors are kept free of the tick (nohz_full): then the next sweep reads, an interval later.
-            if linux_membarrier_global() == 0 { try self.read(emit) } else { self.isWaiting = true }
+            self.foldedBefore = folded
+            self.isUnread = true
         }
+        if self.isUnread { try self.read(emit) }
         // After the rows: a reader of the events then never sees a closed socket whose bytes are nowhere.
         if !serials.isEmpty { emit(.gone(serials)) }
     }
 
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        self.isWaiting = false
-        self.readings += 1
+        try self.gracePeriod.wait()
         let past = self.generation &- 1
-        var folded = FoldedRows(generation: self.readings)
-        folded.processes = try Self.take(from: self.rows, of: past)
-        folded.users = try Self.take(from: self.userRows, of: past).filter { !$0.isEmpty }
-        let rest = try self.rest.value(at: past & 1, as: traffic_row.self)
+        let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
         try self.rest.set(past & 1, to: traffic_row())
-        folded.rest = FoldedRows.Row(rest).isEmpty ? nil : FoldedRows.Row(rest)
+        // From here on nothing fails: what is removed is told.
+        self.isUnread = false
+        self.readings += 1
+        var folded = FoldedRows(generation: self.readings)
+        folded.processes = Self.take(from: self.rows, of: past)
+        folded.users = Self.take(from: self.userRows, of: past).filter { !$0.isEmpty }
+        folded.rest = rest.isEmpty ? nil : rest
         emit(.rows(folded))
     }
 
-    private static func take(from map: BPFMap, of generation: UInt32) throws(CaptureError) -> [FoldedRows.Row] {
+    private static func take(from map: BPFMap, of generation: UInt32) -> [FoldedRows.Row] {
         var taken: [(key: traffic_row_key, row: FoldedRows.Row)] = []
-        try map.forEach(
+        map.forEach(
             keySize: MemoryLayout<traffic_row_key>.size,
             valueSize: MemoryLayout<traffic_row>.size
         ) { key, value in
