@@ -10,9 +10,12 @@ struct GoneSockets {
     private var disputed: Deque<SocketUsage> = []
     private var disputedCount = 0
 
-    mutating func bury(_ socket: SocketUsage, isDisputed: Bool) {
-        self.tallies += socket.tallies()
-        guard isDisputed else { return }
+    mutating func bury(_ tallies: AuditTallies) {
+        self.tallies += tallies
+    }
+
+    /// Of a socket whose witnesses disagree.
+    mutating func list(_ socket: SocketUsage) {
         self.disputedCount += 1
         self.disputed.append(socket)
         if self.disputed.count > Self.listed { self.disputed.removeFirst() }

@@ -283,15 +283,16 @@ public struct Ledger: Sendable {
 
     private mutating func bury(_ socket: SocketAccount) {
         self.reports.forget(socket: socket.observation.serial)
-        let usage = socket.usage(bootedAt: self.bootedAt)
-        self.goneSockets.bury(usage, isDisputed: socket.evidence.isDisputed)
-        for owner in usage.owners { self.processes[owner.identity]?.bury(usage.tallies(of: owner)) }
+        let tallies = socket.tallies
+        self.goneSockets.bury(tallies.whole)
+        if tallies.whole.isDisputed { self.goneSockets.list(socket.usage(bootedAt: self.bootedAt)) }
+        for (process, part) in tallies.parts { self.processes[process]?.bury(part) }
     }
 
     private var evidence: AuditEvidence {
         var evidence = self.goneSockets.evidence
         for account in self.presumedClosed.accounts {
-            evidence.goneSockets += account.usage(bootedAt: self.bootedAt).tallies()
+            evidence.goneSockets += account.evidence.tallies
         }
         for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
         evidence.packets = self.interfaces.seen

@@ -228,6 +228,16 @@ struct SocketAccount {
         )
     }
 
+    /// What an audit wants to know of it: the socket's lines, and those lines as each of its processes sees them.
+    var tallies: (whole: AuditTallies, parts: [(process: ProcessIdentity, part: AuditTallies)]) {
+        let evidence = self.evidence
+        let whole = evidence.tallies
+        let parts = self.shares.map { process, share in
+            (process, evidence.part(of: whole, payload: share.payload, wire: share.wire))
+        }
+        return (whole, parts)
+    }
+
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
     func usage(bootedAt: Int64) -> SocketUsage {
         let seen = self.observation

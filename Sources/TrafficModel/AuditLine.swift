@@ -82,15 +82,26 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     }
 }
 
+extension AuditLine {
+    /// Its place in ``allCases``: the compiler numbers cases that carry nothing in their order. A dictionary's look-up by line would hash the
+    /// line's name, and every socket that closes makes some fifty of them.
+    package var position: Int { Int(unsafeBitCast(self, to: UInt8.self)) }
+}
+
 /// Bytes by line. Additive, so that a host's lines are its sockets'.
 public struct AuditTally: Hashable, Sendable {
-    private var bytes: [AuditLine: Int64] = [:]
+    /// By ``AuditLine/position``.
+    private var bytes = Self.zeros
+    private static let zeros = [Int64](repeating: 0, count: AuditLine.allCases.count)
 
     public init() {}
 
     public subscript(_ line: AuditLine) -> Int64 {
-        get { self.bytes[line] ?? 0 }
-        set { self.bytes[line] = newValue == 0 ? nil : newValue }
+        get { self.bytes[line.position] }
+        set {
+            let position = line.position
+            if self.bytes[position] != newValue { self.bytes[position] = newValue }
+        }
     }
 
     public mutating func merge(_ lines: [(AuditLine, Int64)]) {
@@ -98,7 +109,9 @@ public struct AuditTally: Hashable, Sendable {
     }
 
     public static func += (left: inout AuditTally, right: AuditTally) {
-        left.bytes.merge(right.bytes, uniquingKeysWith: +|)
+        for position in right.bytes.indices where right.bytes[position] != 0 {
+            left.bytes[position] +|= right.bytes[position]
+        }
     }
 }
 
@@ -108,6 +121,9 @@ public struct AuditTallies: Hashable, Sendable {
     public var received = AuditTally()
 
     public init() {}
+
+    /// Whether a socket's witnesses disagree.
+    public var isDisputed: Bool { self.sent[.unexplained] != 0 || self.received[.unexplained] != 0 }
 
     public static func += (left: inout AuditTallies, right: AuditTallies) {
         left.sent += right.sent

@@ -38,7 +38,27 @@ public struct SocketEvidence: Hashable, Sendable {
     }
 
     /// Whether the witnesses disagree.
-    public var isDisputed: Bool { self.sent[.unexplained] != 0 || self.received[.unexplained] != 0 }
+    public var isDisputed: Bool { self.tallies.isDisputed }
+
+    /// The lines as one of the socket's processes sees them.
+    ///
+    /// - Parameters:
+    ///   - whole: This socket's ``tallies``.
+    ///   - payload: What the process moved.
+    ///   - wire: Its part of the packets.
+    package func part(of whole: AuditTallies, payload: PayloadBytes, wire: WireTotals) -> AuditTallies {
+        var tallies = whole
+        let othersSent = tallies.sent[.payload] -| Int64(clamping: payload.sent)
+        let othersReceived = tallies.received[.payload] -| Int64(clamping: payload.received)
+        tallies.sent[.payload] -|= othersSent
+        tallies.sent[.othersPayload] = othersSent
+        tallies.received[.payload] -|= othersReceived
+        tallies.received[.othersPayload] = othersReceived
+        guard let all = self.wire else { return tallies }
+        tallies.sent[.othersWire] = Int64(clamping: wire.sent) -| Int64(clamping: all.sent.total)
+        tallies.received[.othersWire] = Int64(clamping: wire.received) -| Int64(clamping: all.received.total)
+        return tallies
+    }
 
     private var sent: AuditTally {
         var tally = AuditTally()
@@ -204,24 +224,13 @@ public struct AuditEvidence: Hashable, Sendable {
 extension SocketUsage {
     /// Its lines for the whole socket, or as one of its processes sees them.
     public func tallies(for process: ProcessIdentity? = nil) -> AuditTallies {
-        guard let process else { return self.evidence?.tallies ?? AuditTallies() }
-        return self.tallies(of: self.owners.first { $0.identity == process })
-    }
-
-    /// - Parameter own: `nil`: a process that is none of its owners.
-    package func tallies(of own: Owner?) -> AuditTallies {
         guard let evidence else { return AuditTallies() }
-        var tallies = evidence.tallies
-        let payload = own?.payload ?? PayloadBytes()
-        let othersSent = tallies.sent[.payload] -| Int64(clamping: payload.sent)
-        let othersReceived = tallies.received[.payload] -| Int64(clamping: payload.received)
-        tallies.sent[.payload] -|= othersSent
-        tallies.sent[.othersPayload] = othersSent
-        tallies.received[.payload] -|= othersReceived
-        tallies.received[.othersPayload] = othersReceived
-        guard let wire = evidence.wire else { return tallies }
-        tallies.sent[.othersWire] = Int64(clamping: own?.wire.sent ?? 0) -| Int64(clamping: wire.sent.total)
-        tallies.received[.othersWire] = Int64(clamping: own?.wire.received ?? 0) -| Int64(clamping: wire.received.total)
-        return tallies
+        guard let process else { return evidence.tallies }
+        let own = self.owners.first { $0.identity == process }
+        return evidence.part(
+            of: evidence.tallies,
+            payload: own?.payload ?? PayloadBytes(),
+            wire: own?.wire ?? WireTotals()
+        )
     }
 }

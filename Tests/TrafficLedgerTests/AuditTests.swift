@@ -181,6 +181,11 @@ struct AuditTests {
         #expect(evidence.isDisputed == isWrong)
     }
 
+    @Test("lines are numbered in their order")
+    func positions() {
+        #expect(AuditLine.allCases.map(\.position) == Array(AuditLine.allCases.indices))
+    }
+
     private func report(_ f: F, _ subject: AuditSubject = .host) throws -> AuditReport {
         try AuditReport(of: subject, in: f.snapshot)
     }
