@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,10 +161,34 @@ static void become_nobody(void)
 	prctl(PR_SET_NAME, "flooder");
 }
 
+struct run {
+	const struct kind *kind;
+	uint64_t end_ns;
+};
+
+/*
+ * A thread with descriptors of its own, which /proc/PID/fd does not show. Who reads that directory holds each file for a moment, and ends the
+ * sockets that are closed just then. Where these tests run process 1 reads it every second, and the kernel tells no BPF program what process
+ * 1 does (TrafficCapture.md): of 70 million sockets one was never seen to end.
+ */
+static void *run_out_of_sight(void *argument)
+{
+	const struct run *run = argument;
+
+	if (unshare(CLONE_FILES))
+		fail("descriptors of its own");
+	for (unsigned long i = 0;; i++) {
+		run->kind->once();
+		if (i % run->kind->rounds == 0 && now_ns() >= run->end_ns && told_to_stop())
+			return NULL;
+	}
+}
+
 int flood(int argc, char **argv)
 {
 	const struct kind *kind = NULL;
-	uint64_t end_ns;
+	struct run run;
+	pthread_t thread;
 
 	for (unsigned int i = 0; argc >= 3 && i < COUNT_OF(kinds); i++) {
 		if (!strcmp(kinds[i].name, argv[1]))
@@ -176,12 +202,9 @@ int flood(int argc, char **argv)
 		held_limit = strtoul(argv[3], NULL, 10);
 	become_nobody();
 	open_sink();
-	end_ns = now_ns() + strtoul(argv[2], NULL, 10) * 1000000000ULL;
-	for (unsigned long i = 0;; i++) {
-		kind->once();
-		if (i % kind->rounds == 0 && now_ns() >= end_ns && told_to_stop())
-			break;
-	}
+	run = (struct run){ kind, now_ns() + strtoul(argv[2], NULL, 10) * 1000000000ULL };
+	if (pthread_create(&thread, NULL, run_out_of_sight, &run) || pthread_join(thread, NULL))
+		fail("a thread of the flood");
 	printf("{\"pid\":%d,\"sockets\":%lu,\"processes\":%lu,\"sent\":%llu,\"received\":%llu}\n", getpid(), done.sockets,
 	       done.processes, (unsigned long long)done.sent, (unsigned long long)done.received);
 	return 0;
