@@ -109,15 +109,13 @@ public final class BPFCapture: CaptureSource {
         self.ring = try RingReader(map: closed)
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
-        let gracePeriod = try GracePeriod()
-        self.rows = try RowReader(object: rung.object, gracePeriod: gracePeriod)
+        self.rows = try RowReader(object: rung.object)
         self.owners = try rung.object.map("owners")
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
         self.interfaces = try InterfaceReader(
             packets: rung.seesPackets ? rung.object.map("interfaces") : nil,
-            strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil,
-            gracePeriod: gracePeriod
+            strangers: rung.seesPackets ? rung.object.map("stranger_interfaces") : nil
         )
         self.loss = try rung.object.map("loss")
         self.told = told
@@ -205,7 +203,7 @@ public final class BPFCapture: CaptureSource {
             emit(event)
         }
         guard isClosing else { return }
-        // The sweep has passed over them already; by now they have left their records.
+        // The sweep has passed over them already; by now they have left their records, unless the wait for programs was given up.
         try self.drain(emit)
         try self.takeDeferred(emit)
     }

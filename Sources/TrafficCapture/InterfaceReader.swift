@@ -7,6 +7,7 @@ struct InterfaceReader: ~Copyable {
     private struct Counters {
         let interfaces: BPFMap
         let strangers: BPFMap
+        let gracePeriod: GracePeriod
         var generations: InterfaceGenerations
     }
 
@@ -16,16 +17,16 @@ struct InterfaceReader: ~Copyable {
     /// `nil` where packets are not seen.
     private var counters: Counters?
     private let interfaces = NetworkInterfaces()
-    private let gracePeriod: GracePeriod
     private var presentMark: UInt32 = 0
     /// Whether there is a generation before the present one that is yet to be taken.
     private var isRetiring = false
+    /// Whether the grace period has begun.
+    private var isWaiting = false
 
     /// - Parameters:
     ///   - packets: The map `interfaces`; `nil` where packets are not seen.
     ///   - strangers: The map `stranger_interfaces`.
-    init(packets: BPFMap?, strangers: BPFMap?, gracePeriod: GracePeriod) throws(CaptureError) {
-        self.gracePeriod = gracePeriod
+    init(packets: BPFMap?, strangers: BPFMap?) throws(CaptureError) {
         guard let packets, let strangers else { return }
         // What finds no room counts there: it must be there before the first packet is.
         try packets.insertZeros(
@@ -35,6 +36,7 @@ struct InterfaceReader: ~Copyable {
         self.counters = Counters(
             interfaces: packets,
             strangers: strangers,
+            gracePeriod: try GracePeriod(),
             generations: InterfaceGenerations(
                 home: self.interfaces.networkNamespace,
                 threshold: Int(packets.capacity) / 4
@@ -59,7 +61,9 @@ struct InterfaceReader: ~Copyable {
             emit(.interfaces(try self.interfaces.read()))
             return false
         }
-        if self.isRetiring { try self.retire(&counters, present: Set(try self.interfaces.read().compactMap(\.index))) }
+        if try self.mayRetire(counters.gracePeriod) {
+            try self.retire(&counters, present: Set(try self.interfaces.read().compactMap(\.index)))
+        }
         self.counters = counters
         var packets = try Self.read(counters.interfaces, where: { _ in true })
         for attempt in 1...20 {
@@ -77,10 +81,25 @@ struct InterfaceReader: ~Copyable {
         return true
     }
 
+    /// Whether nobody adds to the generation before the present one any more. Programs that found an element of it before they were told may
+    /// still be at work.
+    private mutating func mayRetire(_ gracePeriod: GracePeriod) throws(CaptureError) -> Bool {
+        guard self.isRetiring else { return false }
+        if !self.isWaiting {
+            gracePeriod.begin()
+            self.isWaiting = true
+        }
+        do {
+            self.isWaiting = try !gracePeriod.hasEnded(within: GracePeriod.patience)
+        } catch {
+            self.isWaiting = false
+            throw error
+        }
+        return !self.isWaiting
+    }
+
     /// Takes the generation before the present one.
     private mutating func retire(_ counters: inout Counters, present: Set<UInt32>) throws(CaptureError) {
-        // Programs that found an element before they were told may still be at work.
-        try self.gracePeriod.wait()
         let oldMark = self.presentMark ^ Self.mark
         let map = counters.interfaces
         let isOld = { (key: traffic_interface_key) in key.network_namespace != 0 && key.index & Self.mark == oldMark }

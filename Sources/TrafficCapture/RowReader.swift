@@ -4,7 +4,8 @@ import TrafficModel
 /// Reads the rows in which the kernel counts what no record of a socket tells (`rows.bpf.h`), and empties them.
 ///
 /// Programs add to the rows of one generation. To read them, the generation is raised, and ``GracePeriod`` waits until no program can
-/// still be adding to the one before. So rows never run out for longer than one sweep, and none is removed before it is read.
+/// still be adding to the one before. Where that takes long, the next sweep reads them: a user who floods the machine can keep the kernel from
+/// waiting, but not the daemon from its round. No row is removed before it is read.
 struct RowReader {
     private let rows: BPFMap
     private let userRows: BPFMap
@@ -12,15 +13,17 @@ struct RowReader {
     private let gone: BPFMap
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
-    /// Rows of the generation before this one are yet to be read: the last attempt failed.
+    /// Rows of the generation before this one are yet to be read.
     private var isUnread = false
+    /// Sockets that closed, whose bytes are in those rows.
+    private var goneSockets: [UInt64] = []
     /// What had been folded when the generation was raised last.
     private var foldedBefore: UInt64 = 0
     /// Readings so far: generations wrap, this does not.
     private var readings: UInt64 = 0
 
-    init(object: borrowing BPFObject, gracePeriod: GracePeriod) throws(CaptureError) {
-        self.gracePeriod = gracePeriod
+    init(object: borrowing BPFObject) throws(CaptureError) {
+        self.gracePeriod = try GracePeriod()
         self.rows = try object.map("rows")
         self.userRows = try object.map("user_rows")
         self.rest = try object.map("rest")
@@ -40,21 +43,41 @@ struct RowReader {
         drain: () throws(CaptureError) -> Void,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
-        let serials = self.gone.popAll(as: UInt64.self)
-        if !serials.isEmpty { try drain() }
-        if !self.isUnread && (folded > self.foldedBefore || isClosing) {
+        if self.isUnread { try self.readWhenComplete(emit) }
+        guard !self.isUnread else { return }
+        self.goneSockets += self.gone.popAll(as: UInt64.self)
+        if !self.goneSockets.isEmpty { try drain() }
+        if folded > self.foldedBefore || isClosing {
             try raise(self.generation &+ 1)
             self.generation &+= 1
             self.foldedBefore = folded
             self.isUnread = true
+            self.gracePeriod.begin()
+            try self.readWhenComplete(emit)
+        } else {
+            self.tellGoneSockets(emit)
         }
-        if self.isUnread { try self.read(emit) }
+    }
+
+    private mutating func readWhenComplete(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        do {
+            guard try self.gracePeriod.hasEnded(within: GracePeriod.patience) else { return }
+            try self.read(emit)
+        } catch {
+            self.gracePeriod.begin()
+            throw error
+        }
         // After the rows: a reader of the events then never sees a closed socket whose bytes are nowhere.
-        if !serials.isEmpty { emit(.gone(serials)) }
+        self.tellGoneSockets(emit)
+    }
+
+    private mutating func tellGoneSockets(_ emit: (CaptureEvent) -> Void) {
+        guard !self.goneSockets.isEmpty else { return }
+        emit(.gone(self.goneSockets))
+        self.goneSockets.removeAll()
     }
 
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        try self.gracePeriod.wait()
         let past = self.generation &- 1
         let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
         try self.rest.set(past & 1, to: traffic_row())
