@@ -1,45 +1,99 @@
 #include "generator.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-/* HTTP/1.0 with Connection: close: the body ends where the stream ends, and is never chunked. */
-int fetch(int argc, char **argv)
+struct text {
+	char *bytes; /* with a zero behind the last one */
+	size_t length;
+};
+
+static struct text read_all(int fd)
+{
+	struct text text = { 0 };
+	size_t room = 0;
+	ssize_t result;
+
+	do {
+		if (text.length + 1 >= room) {
+			room = room ? 2 * room : 1 << 20;
+			text.bytes = realloc(text.bytes, room);
+			if (!text.bytes)
+				fail("memory for an answer");
+		}
+		result = read(fd, text.bytes + text.length, room - 1 - text.length);
+		text.length += result > 0 ? result : 0;
+	} while (result > 0);
+	if (result < 0)
+		text.length = 0;
+	text.bytes[text.length] = 0;
+	return text;
+}
+
+/* HTTP/1.0 with Connection: close: the body ends where the stream ends, and is never chunked. `bytes` NULL: there is none. */
+static struct text get(const char *socket_path, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char request[512], received_bytes[65536], *body = NULL;
-	size_t held = 0;
-	ssize_t result;
+	char request[512], *body;
+	struct text answer;
 	int fd, length;
 
-	if (argc != 3 || strlen(argv[1]) >= sizeof(address.sun_path)) {
+	length = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\nHost: trafficd\r\nConnection: close\r\n\r\n", path);
+	strcpy(address.sun_path, socket_path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) || write(fd, request, length) != length) {
+		perror(socket_path);
+		return (struct text){ 0 };
+	}
+	answer = read_all(fd);
+	body = strstr(answer.bytes, "\r\n\r\n");
+	if (!body || strncmp(answer.bytes + strcspn(answer.bytes, " \r"), " 200 ", 5)) {
+		fprintf(stderr, "%s%s: %.*s\n", socket_path, path, (int)strcspn(answer.bytes, "\r\n"), answer.bytes);
+		return (struct text){ 0 };
+	}
+	body += 4;
+	return (struct text){ body, answer.bytes + answer.length - body };
+}
+
+static bool is_socket_path(const char *path)
+{
+	return strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path);
+}
+
+int fetch(int argc, char **argv)
+{
+	struct text body;
+
+	if (argc != 3 || !is_socket_path(argv[1])) {
 		fputs("usage: trafficgen fetch SOCKET PATH\n", stderr);
 		return 64;
 	}
-	strcpy(address.sun_path, argv[1]);
-	length = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\nHost: trafficd\r\nConnection: close\r\n\r\n", argv[2]);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) || write(fd, request, length) != length) {
-		perror(argv[1]);
+	body = get(argv[1], argv[2]);
+	return !body.bytes || fwrite(body.bytes, 1, body.length, stdout) != body.length || fflush(stdout);
+}
+
+/* Prints how old a snapshot was when its last byte arrived, in nanoseconds. */
+int age(int argc, char **argv)
+{
+	static const char key[] = "\"taken_boottime_ns\":";
+	struct timespec now;
+	struct text body;
+	char *taken;
+
+	if (argc != 2 || !is_socket_path(argv[1])) {
+		fputs("usage: trafficgen age SOCKET\n", stderr);
+		return 64;
+	}
+	body = get(argv[1], "/v1/snapshot");
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	taken = body.bytes ? strstr(body.bytes, key) : NULL;
+	if (!taken)
 		return 1;
-	}
-	while (!body && held < sizeof(received_bytes) - 1) {
-		result = read(fd, received_bytes + held, sizeof(received_bytes) - 1 - held);
-		if (result <= 0)
-			break;
-		held += result;
-		received_bytes[held] = 0;
-		body = strstr(received_bytes, "\r\n\r\n");
-	}
-	if (!body || !strstr(received_bytes, " 200 ")) {
-		fprintf(stderr, "%s%s: %.*s\n", argv[1], argv[2], (int)strcspn(received_bytes, "\r\n"), received_bytes);
-		return 1;
-	}
-	body += 4;
-	fwrite(body, 1, received_bytes + held - body, stdout);
-	while ((result = read(fd, received_bytes, sizeof(received_bytes))) > 0)
-		fwrite(received_bytes, 1, result, stdout);
-	return result < 0 || fflush(stdout) ? 1 : 0;
+	taken += strlen(key);
+	printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec - atoll(taken + (*taken == '"')));
+	return 0;
 }

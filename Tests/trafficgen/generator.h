@@ -139,6 +139,7 @@ int oneshot(int argc, char **argv);
 int second_program(int argc, char **argv);
 /* fetch.c: `trafficgen fetch SOCKET PATH`, a GET over a Unix socket for machines without curl. */
 int fetch(int argc, char **argv);
+int age(int argc, char **argv); /* `trafficgen age SOCKET`, of a snapshot on its arrival */
 /* flood.c: `trafficgen flood KIND SECONDS`, what a hostile user does. */
 int flood(int argc, char **argv);
 

@@ -37,6 +37,7 @@ static const char usage[] =
 	"\n"
 	"usage: trafficgen [options] SCENARIO\n"
 	"       trafficgen fetch SOCKET PATH    GET over a Unix socket, prints the body\n"
+	"       trafficgen age SOCKET           how old a snapshot is on its arrival, in nanoseconds\n"
 	"       trafficgen flood KIND SECONDS   what a hostile user does, as uid 65534, until a line on standard input\n"
 	"\n"
 	"  --address A    where the servers listen; may be given again (127.0.0.1 and ::1)\n"
@@ -118,6 +119,8 @@ int main(int argc, char **argv)
 		return second_program(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "fetch"))
 		return fetch(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "age"))
+		return age(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "flood"))
 		return flood(argc - 1, argv + 1);
 	while ((key = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
