@@ -83,24 +83,34 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
 }
 
 extension AuditLine {
-    /// Its place in ``allCases``: the compiler numbers cases that carry nothing in their order. A dictionary's look-up by line would hash the
-    /// line's name, and every socket that closes makes some fifty of them.
+    /// Its place in ``allCases``: the compiler numbers cases that carry nothing in their order.
     package var position: Int { Int(unsafeBitCast(self, to: UInt8.self)) }
 }
 
 /// Bytes by line. Additive, so that a host's lines are its sockets'.
 public struct AuditTally: Hashable, Sendable {
-    /// By ``AuditLine/position``.
-    private var bytes = Self.zeros
-    private static let zeros = [Int64](repeating: 0, count: AuditLine.allCases.count)
+    private struct Entry: Hashable {
+        var line: AuditLine
+        var bytes: Int64
+    }
+
+    /// In the order of lines, none of 0 bytes. A socket has three or four, and each that closes makes some: a dictionary would hash the line's
+    /// name for each look.
+    private var entries: [Entry] = []
 
     public init() {}
 
     public subscript(_ line: AuditLine) -> Int64 {
-        get { self.bytes[line.position] }
+        get { self.entries.first { $0.line == line }?.bytes ?? 0 }
         set {
-            let position = line.position
-            if self.bytes[position] != newValue { self.bytes[position] = newValue }
+            let index = self.entries.firstIndex { $0.line.position >= line.position } ?? self.entries.endIndex
+            let isThere = index < self.entries.endIndex && self.entries[index].line == line
+            switch (isThere, newValue) {
+            case (true, 0): self.entries.remove(at: index)
+            case (true, _): self.entries[index].bytes = newValue
+            case (false, 0): break
+            case (false, _): self.entries.insert(Entry(line: line, bytes: newValue), at: index)
+            }
         }
     }
 
@@ -109,9 +119,7 @@ public struct AuditTally: Hashable, Sendable {
     }
 
     public static func += (left: inout AuditTally, right: AuditTally) {
-        for position in right.bytes.indices where right.bytes[position] != 0 {
-            left.bytes[position] +|= right.bytes[position]
-        }
+        for entry in right.entries { left[entry.line] +|= entry.bytes }
     }
 }
 

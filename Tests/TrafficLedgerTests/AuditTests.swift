@@ -186,6 +186,17 @@ struct AuditTests {
         #expect(AuditLine.allCases.map(\.position) == Array(AuditLine.allCases.indices))
     }
 
+    @Test("a tally has what was set, whatever the order, and nothing of what came to 0")
+    func tally() {
+        var tally = AuditTally()
+        for line in AuditLine.allCases.reversed() { tally[line] = Int64(line.position) }
+        for line in AuditLine.allCases { #expect(tally[line] == Int64(line.position)) }
+        var negative = AuditTally()
+        for line in AuditLine.allCases { negative[line] = -Int64(line.position) }
+        tally += negative
+        #expect(tally == AuditTally())
+    }
+
     private func report(_ f: F, _ subject: AuditSubject = .host) throws -> AuditReport {
         try AuditReport(of: subject, in: f.snapshot)
     }
