@@ -14,8 +14,8 @@ struct GoneSockets {
         self.tallies += tallies
     }
 
-    /// Of a socket whose witnesses disagree.
-    mutating func list(_ socket: SocketUsage) {
+    /// - Parameter socket: Its witnesses disagree.
+    mutating func keepDisputed(_ socket: SocketUsage) {
         self.disputedCount += 1
         self.disputed.append(socket)
         if self.disputed.count > Self.listed { self.disputed.removeFirst() }

@@ -31,6 +31,9 @@ public struct Ledger: Sendable {
     /// In how many censuses in a row open sockets were missing, by serial.
     private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
+    /// Processes that ended since those beyond the limits were folded. So many may be listed beyond them.
+    private var endsUnfolded = 0
+    private static let mostEndsUnfolded = 512
     private var reports = ReportAccounts()
 
     /// - Parameter classes: Which remote addresses have a sum of their own.
@@ -69,6 +72,8 @@ public struct Ledger: Sendable {
         case .exited(let process, let time):
             self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
             self.reports.end(process: process)
+            self.endsUnfolded += 1
+            if self.endsUnfolded >= Self.mostEndsUnfolded { self.foldExitedProcesses() }
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
         case .packets(let packets):
@@ -283,10 +288,15 @@ public struct Ledger: Sendable {
 
     private mutating func bury(_ socket: SocketAccount) {
         self.reports.forget(socket: socket.observation.serial)
-        let tallies = socket.tallies
-        self.goneSockets.bury(tallies.whole)
-        if tallies.whole.isDisputed { self.goneSockets.list(socket.usage(bootedAt: self.bootedAt)) }
-        for (process, part) in tallies.parts { self.processes[process]?.bury(part) }
+        let evidence = socket.evidence
+        let whole = evidence.tallies
+        self.goneSockets.bury(whole)
+        if whole.isDisputed { self.goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
+        for (process, share) in socket.shares {
+            self.processes.changeInPlace(process) {
+                $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
+            }
+        }
     }
 
     private var evidence: AuditEvidence {
@@ -322,6 +332,7 @@ public struct Ledger: Sendable {
 
     /// Those beyond the limits, too.
     private mutating func foldExitedProcesses(endedBefore moment: UInt64 = 0) {
+        self.endsUnfolded = 0
         let limit = self.retention.exitedProcessLimit
         var gone = self.processes.values.compactMap { process in
             process.exitedBoottime.map { (boottime: $0, identity: process.identity, uid: process.uid) }

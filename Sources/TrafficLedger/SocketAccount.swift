@@ -3,7 +3,7 @@ import TrafficModel
 /// One socket as the ledger knows it: the last observation, and what each process moved over it.
 struct SocketAccount {
     /// A process may stand in the socket's own record and, when several threads came at once, in the map of further owners too.
-    private struct Share {
+    struct Share {
         var inRecord = PayloadBytes()
         var inMap = PayloadBytes()
 
@@ -50,7 +50,7 @@ struct SocketAccount {
     private var ends: SocketEnds?
     /// Where what grows counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
-    private var shares: [ProcessIdentity: Share] = [:]
+    private(set) var shares: [ProcessIdentity: Share] = [:]
     private var unowned = PayloadBytes()
     /// The kernel counts retransmissions from a connection's start; of a preexisting one only what came after counts.
     private let retransmittedBaseline: UInt64
@@ -226,16 +226,6 @@ struct SocketAccount {
             isClosed: self.isClosed,
             preexisting: self.observation.preexisting
         )
-    }
-
-    /// What an audit wants to know of it: the socket's lines, and those lines as each of its processes sees them.
-    var tallies: (whole: AuditTallies, parts: [(process: ProcessIdentity, part: AuditTallies)]) {
-        let evidence = self.evidence
-        let whole = evidence.tallies
-        let parts = self.shares.map { process, share in
-            (process, evidence.part(of: whole, payload: share.payload, wire: share.wire))
-        }
-        return (whole, parts)
     }
 
     /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.

@@ -60,6 +60,8 @@ final class Accountant {
             switch step {
             case .drain:
                 try self.source.drain { self.absorb($0) }
+                // Processes that have ended already then leave the list before others come.
+                for event in self.resolver.takeResults() { self.absorb(event) }
             case .collect:
                 try self.collect()
             case .look:

@@ -222,6 +222,23 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 100)
     }
 
+    @Test("processes beyond the limit leave the list as they end, before a sweep says that time has passed")
+    func endsBetweenSweeps() {
+        var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
+        f.tick()
+        let end = f.snapshot.takenAt
+        for pid in 1...3_000 as ClosedRange<Int32> {
+            f.absorb(
+                F.socket(UInt64(pid), [self.owner(F.process(pid), uid: 9, sent: 1)], closed: f.now),
+                .exited(F.process(pid), at: end)
+            )
+        }
+        #expect((3...3 + 512).contains(f.snapshot.processes?.count ?? 0))
+        #expect(f.snapshot.totals.bytes.payload.sent == 3_000)
+        let rows = (f.snapshot.processes ?? []).map(\.bytes) + (f.snapshot.exited ?? []).map(\.bytes)
+        #expect(rows.reduce(0) { $0 + $1.payload.sent } == 3_000)
+    }
+
     @Test("between two sweeps, too, the list keeps the limits")
     func listedBetweenSweeps() {
         var f = F(
