@@ -19,8 +19,8 @@ public final class Flood {
         public var truth: PayloadBytes
         /// By the daemon, in whatever rows.
         public var counted: PayloadBytes
-        /// Age in seconds of the oldest snapshot when its last byte arrived; 0 where none came.
-        public var oldestSnapshot: Double
+        /// Age in seconds of the oldest snapshot when its last byte arrived; `nil` where none came.
+        public var oldestSnapshot: Double?
         /// Largest growth of the daemon's resident memory, in bytes.
         public var residentGrowth: Int
         public var loss: CaptureLoss
@@ -46,7 +46,7 @@ public final class Flood {
         public var description: String {
             "flood of \(self.sockets) sockets and \(self.processes) processes:"
                 + " \(self.counted == self.truth ? "exact" : "expected \(self.truth), counted \(self.counted)"),"
-                + " oldest snapshot \(String(format: "%.2f", self.oldestSnapshot)) s,"
+                + " oldest snapshot \(self.oldestSnapshot.map { String(format: "%.2f", $0) } ?? "none, after") s,"
                 + " resident +\(String(format: "%.1f", Double(self.residentGrowth) / 1e6)) MB,"
                 + " \(self.loss.socketsFolded) sockets in rows"
                 + (self.counted == self.truth ? "" : ", \(self.wireSent) bytes in packets sent")
@@ -59,6 +59,7 @@ public final class Flood {
     private static let uid: UInt32 = 65534
     /// What each socket of `trafficgen flood tcp` moves.
     private static let connectionBytes: UInt64 = 100
+    private static let mostLateSnapshots = 10
 
     private let programs: [Program]
     private let daemon: Daemon
@@ -69,7 +70,7 @@ public final class Flood {
 
     private struct Worst: Sendable {
         /// Seconds.
-        var oldestSnapshot = 0.0
+        var oldestSnapshot: Double?
         var resident = 0
     }
 
@@ -105,7 +106,7 @@ public final class Flood {
             if let answer = try? await Program.run(generator, ["age", socket]),
                 let nanoseconds = Double(String(decoding: answer.output.dropLast(), as: UTF8.self))
             {
-                worst.oldestSnapshot = max(worst.oldestSnapshot, nanoseconds / 1e9)
+                worst.oldestSnapshot = max(worst.oldestSnapshot ?? 0, nanoseconds / 1e9)
             }
             worst.resident = max(worst.resident, self.resident(pid))
             try? await Task.sleep(for: .milliseconds(100))
@@ -128,12 +129,13 @@ public final class Flood {
         let worst = await self.watching.value
         let truth = results.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }
         var snapshot = try await self.daemon.snapshot()
+        var counted = Self.counted(in: snapshot)
         // On a busy machine rows may come some sweeps late (`RowReader`).
-        for _ in 1...20 where Self.counted(in: snapshot).payload.growth(since: self.before.payload) != truth {
+        for _ in 1...Self.mostLateSnapshots where counted.payload.growth(since: self.before.payload) != truth {
             try await Task.sleep(for: .milliseconds(500))
             snapshot = try await self.daemon.snapshot()
+            counted = Self.counted(in: snapshot)
         }
-        let counted = Self.counted(in: snapshot)
         return Report(
             sockets: results.reduce(0) { $0 + $1.sockets },
             processes: results.reduce(0) { $0 + $1.processes },

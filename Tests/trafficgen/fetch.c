@@ -94,6 +94,6 @@ int age(int argc, char **argv)
 	if (!taken)
 		return 1;
 	taken += strlen(key);
-	printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec - atoll(taken + (*taken == '"')));
+	printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec - atoll(taken));
 	return 0;
 }

@@ -161,19 +161,18 @@ static void become_nobody(void)
 	prctl(PR_SET_NAME, "flooder");
 }
 
-struct run {
+struct flood_run {
 	const struct kind *kind;
 	uint64_t end_ns;
 };
 
 /*
- * A thread with descriptors of its own, which /proc/PID/fd does not show. Who reads that directory holds each file for a moment, and ends the
- * sockets that are closed just then. Where these tests run process 1 reads it every second, and the kernel tells no BPF program what process
- * 1 does (TrafficCapture.md): of 70 million sockets one was never seen to end.
+ * A thread with descriptors of its own, so that nobody finds them in /proc/PID/fd: a reader of that directory ends sockets in the owner's
+ * place, and the reader may be process 1 (TrafficCapture.md). The sockets of the kind `process` are in its children, where /proc shows them.
  */
 static void *run_out_of_sight(void *argument)
 {
-	const struct run *run = argument;
+	const struct flood_run *run = argument;
 
 	if (unshare(CLONE_FILES))
 		fail("descriptors of its own");
@@ -187,7 +186,7 @@ static void *run_out_of_sight(void *argument)
 int flood(int argc, char **argv)
 {
 	const struct kind *kind = NULL;
-	struct run run;
+	struct flood_run run;
 	pthread_t thread;
 
 	for (unsigned int i = 0; argc >= 3 && i < COUNT_OF(kinds); i++) {
@@ -202,7 +201,7 @@ int flood(int argc, char **argv)
 		held_limit = strtoul(argv[3], NULL, 10);
 	become_nobody();
 	open_sink();
-	run = (struct run){ kind, now_ns() + strtoul(argv[2], NULL, 10) * 1000000000ULL };
+	run = (struct flood_run){ kind, now_ns() + strtoul(argv[2], NULL, 10) * 1000000000ULL };
 	if (pthread_create(&thread, NULL, run_out_of_sight, &run) || pthread_join(thread, NULL))
 		fail("a thread of the flood");
 	printf("{\"pid\":%d,\"sockets\":%lu,\"processes\":%lu,\"sent\":%llu,\"received\":%llu}\n", getpid(), done.sockets,
