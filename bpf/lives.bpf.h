@@ -151,7 +151,7 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 /*
  * inet_release(): the last reference to the file is gone, so no call can add to it. Attached to the root of the cgroup hierarchy; the
  * kernel ignores what it returns. TCP goes on after this and ends above. Where the kernel may leave out both programs of the end, what
- * TCP's calls have moved is told here: this program is never left out.
+ * TCP's calls have moved is told here: this program is not left out where those are (but see process 1 in TrafficCapture.md).
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)

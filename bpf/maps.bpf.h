@@ -7,7 +7,7 @@
 
 #ifdef SOCKETS_IN_HASH
 /* Before Linux 6.1 kprobes must not use maps that get their memory as they go. */
-enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 4096 };
+enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 8192 };
 
 /* By the address of the struct sock. About 0.6 KiB each. */
 struct {
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
 #else
-enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536, ROWS_LIMIT = 16384 };
+enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536, ROWS_LIMIT = 32768 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -7,7 +7,7 @@
 #ifndef ROWS_BPF_H
 #define ROWS_BPF_H
 
-/* By process. */
+/* By process. Like the map of users' rows it has room for two generations, for user space may be long in reading the one before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -19,7 +19,7 @@ struct {
 /* By user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 2048);
 	__type(key, struct traffic_row_key);
 	__type(value, struct traffic_row);
 } user_rows SEC(".maps");
@@ -32,7 +32,8 @@ struct {
 	__type(value, struct traffic_row);
 } rest SEC(".maps");
 
-enum { ROWS_OF_A_USER = ROWS_LIMIT / 16 };
+/* In a generation. */
+enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / 16 };
 
 /* What is added to a row. */
 struct amounts {

@@ -16,7 +16,7 @@ public final class BPFCapture: CaptureSource {
     /// Of the ring, in records.
     private let ringLimit: Int
     private var rows: RowReader
-    private let owners: BPFMap
+    private var owners: OwnerReader
     private let deferred: BPFMap
     private let executed: BPFMap
     private var interfaces: InterfaceReader
@@ -43,8 +43,6 @@ public final class BPFCapture: CaptureSource {
     /// A walk through all open files takes as long as users have files open; who has many shall not keep the daemon at it.
     private var adoptRestsUntil: UInt64 = 0
     private static let adoptRestFactor: UInt64 = 19
-    /// Sockets whose last word came while the `owners` map still had something of them.
-    private var closedSockets: Set<UInt64> = []
 
     /// Loads, attaches, and gives every existing socket its baseline.
     ///
@@ -110,7 +108,7 @@ public final class BPFCapture: CaptureSource {
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
         self.rows = try RowReader(object: rung.object)
-        self.owners = try rung.object.map("owners")
+        self.owners = try OwnerReader(object: rung.object)
         self.deferred = try rung.object.map("deferred")
         self.executed = try rung.object.map("executed")
         self.interfaces = try InterfaceReader(
@@ -162,16 +160,23 @@ public final class BPFCapture: CaptureSource {
         if let census { emit(.census(census)) }
         // A probe sees the end on `kprobe`, whose sweep passes over what has not changed.
         let absent = self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
-        for socket in absent where socket.isShared { self.closedSockets.insert(socket.serial) }
+        for socket in absent where socket.isShared { self.owners.close(socket.serial) }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
-        self.takeOwners(emit)
+        self.malformed += self.owners.read(census: census, emit)
         self.takeNames(emit)
+        let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
-            if try self.interfaces.read(emit) { try self.tell() }
+            if try self.interfaces.read(by: deadline, emit) { try self.tell() }
         }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
-        self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(emit) }
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
+        self.status.awaitsRows = self.rows.isUnread
         self.status.blindSpots = self.rung.blindSpots + self.reads.blindSpots
+        if self.rows.isUnread {
+            self.status.blindSpots.append(
+                "late at present: some bytes of sockets that closed in a flood (the machine is too busy)"
+            )
+        }
         try self.reads.endSweep()
     }
 
@@ -187,9 +192,10 @@ public final class BPFCapture: CaptureSource {
         self.sawUnowned = !isDone
     }
 
-    private func takeRows(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+    private func takeRows(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let isClosing = self.closing > 0
         try self.rows.take(
+            by: deadline,
             folded: self.lastLoss.socketsFolded +| self.lastLoss.callsFolded,
             isClosing: isClosing,
             raise: { generation throws(CaptureError) in
@@ -199,11 +205,11 @@ public final class BPFCapture: CaptureSource {
             drain: { () throws(CaptureError) in try self.drain(emit) }
         ) { event in
             // Their further owners go with the next reading.
-            if case .gone(let serials) = event { self.closedSockets.formUnion(serials) }
+            if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
             emit(event)
         }
         guard isClosing else { return }
-        // The sweep has passed over them already; by now they have left their records, unless the wait for programs was given up.
+        // The sweep has passed over them already; by now they have left their records, unless the wait for programs is still under way.
         try self.drain(emit)
         try self.takeDeferred(emit)
     }
@@ -291,7 +297,7 @@ public final class BPFCapture: CaptureSource {
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             self.frameSockets.observe(observation)
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
-                self.closedSockets.insert(observation.serial)
+                self.owners.close(observation.serial)
             }
             emit(.socket(observation))
         } catch {
@@ -311,27 +317,6 @@ public final class BPFCapture: CaptureSource {
         if !events.isEmpty { try self.drain(emit) }
         for event in events { emit(event) }
         for serial in serials { self.deferred.remove(serial) }
-    }
-
-    /// Owners beyond those in a socket's own record. They go when the socket has closed: until then the kernel may add to them.
-    private func takeOwners(_ emit: (CaptureEvent) -> Void) {
-        var finished: [traffic_owner_key] = []
-        self.owners.forEach(
-            keySize: MemoryLayout<traffic_owner_key>.size,
-            valueSize: MemoryLayout<traffic_owner>.size
-        ) { key, value in
-            do {
-                let (serial, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
-                emit(.owner(socket: serial, owner))
-                if self.closedSockets.contains(serial) {
-                    finished.append(key.unsafeLoadUnaligned(as: traffic_owner_key.self))
-                }
-            } catch {
-                self.malformed += 1
-            }
-        }
-        for key in finished { self.owners.remove(key) }
-        self.closedSockets.removeAll()
     }
 
     private func takeNames(_ emit: (CaptureEvent) -> Void) {

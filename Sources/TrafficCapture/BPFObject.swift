@@ -168,16 +168,17 @@ struct BPFMap {
 
     /// Absence is no error: another thread, or the kernel, was first.
     ///
-    /// Since Linux 6.15 the kernel gives up after a quarter of a second (`RES_DEF_TIMEOUT` in rqspinlock.c) where another processor is at work
-    /// on elements beside this one. A virtual processor may be stopped for longer, so this tries again for a few seconds.
+    /// Since Linux 6.15 the kernel gives up after a quarter of a second (`RES_DEF_TIMEOUT` in rqspinlock.c) where another processor holds the
+    /// lock of the element's neighbours. A virtual processor may be stopped for longer, so this tries for up to five seconds. No failure
+    /// beyond that is known; nothing handles one.
     func remove<Key: BitwiseCopyable>(_ key: Key) {
-        for _ in 1...Self.mostRemovals {
+        for _ in 1...Self.removalAttempts {
             let result = withUnsafeBytes(of: key) { bpf_map_delete_elem(self.descriptor, $0.baseAddress) }
             if result == 0 || result == -ENOENT { return }
         }
     }
 
-    private static let mostRemovals = 20
+    private static let removalAttempts = 20
 
     /// The values of element 0 of a per-CPU array, one per possible CPU.
     func perCPUValues<Value: BitwiseCopyable>(as type: Value.Type) throws(CaptureError) -> [Value] {
@@ -199,11 +200,12 @@ struct BPFMap {
         return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
     }
 
-    /// Takes what is in a queue now, oldest first.
+    /// Takes what is in a queue now, oldest first; of what is added meanwhile, no more than the queue holds.
     func popAll<Value: BitwiseCopyable>(as type: Value.Type) -> [Value] {
         var values: [Value] = []
         withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Value>.size, alignment: 8) { value in
-            while bpf_map_lookup_and_delete_elem(self.descriptor, nil, value.baseAddress) == 0 {
+            for _ in 0..<self.capacity {
+                guard bpf_map_lookup_and_delete_elem(self.descriptor, nil, value.baseAddress) == 0 else { return }
                 values.append(value.loadUnaligned(as: Value.self))
             }
         }

@@ -27,6 +27,8 @@ struct BPFPrograms {
         var place: Place
         /// Where the kernel refuses it: what is no longer seen. `nil` for a hook that the rung can't do without.
         var blindSpot: String?
+        /// The program that this one stands in for where the kernel leaves that one out (preempt.bpf.h).
+        var twinOf: String?
 
         init(_ program: String, fexit target: String, blindSpot: String? = nil) {
             self.program = program
@@ -38,6 +40,11 @@ struct BPFPrograms {
             self.program = program
             self.place = .target(target, kind: BPF_TRACE_RAW_TP)
             self.blindSpot = blindSpot
+        }
+
+        init(twinOf program: String, tracepoint target: String) {
+            self.init("\(program)_twin", tracepoint: target)
+            self.twinOf = program
         }
 
         init(_ program: String, kprobe target: String, blindSpot: String? = nil) {
@@ -148,9 +155,9 @@ struct BPFPrograms {
 
     /// Beside those of `tracepoint`, where the kernel may leave them out: see preempt.bpf.h.
     private static let twins = [
-        Hook("sock_send_length_twin", tracepoint: "sock_send_length"),
-        Hook("sock_recv_length_twin", tracepoint: "sock_recv_length"),
-        Hook("tcp_receive_twin", tracepoint: "tcp_rcv_space_adjust"),
+        Hook(twinOf: "sock_send_length", tracepoint: "sock_send_length"),
+        Hook(twinOf: "sock_recv_length", tracepoint: "sock_recv_length"),
+        Hook(twinOf: "tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
     ]
 
     private static let kprobe = [
@@ -183,9 +190,9 @@ struct BPFPrograms {
     private static let everyRung = [
         Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
         Hook("socket_state", tracepoint: "inet_sock_set_state"),
-        Hook("socket_state_twin", tracepoint: "inet_sock_set_state"),
+        Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state"),
         Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
-        Hook("tcp_destroy_twin", tracepoint: "tcp_destroy_sock"),
+        Hook(twinOf: "tcp_destroy", tracepoint: "tcp_destroy_sock"),
         Hook(
             "process_executed",
             tracepoint: "sched_process_exec",

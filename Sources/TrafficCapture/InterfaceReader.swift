@@ -20,8 +20,6 @@ struct InterfaceReader: ~Copyable {
     private var presentMark: UInt32 = 0
     /// Whether there is a generation before the present one that is yet to be taken.
     private var isRetiring = false
-    /// Whether the grace period has begun.
-    private var isWaiting = false
 
     /// - Parameters:
     ///   - packets: The map `interfaces`; `nil` where packets are not seen.
@@ -55,13 +53,17 @@ struct InterfaceReader: ~Copyable {
     /// Reads the interfaces' counters between two readings of our own that are equal, so that both are of one moment. Under load that may not
     /// succeed: after some attempts the last reading is taken as it is.
     ///
+    /// - Parameter deadline: How long to wait for programs that may still add to the generation before the present one, in nanoseconds of
+    ///   ``MonotonicClock``.
     /// - Returns: Whether there is something new to tell the programs.
-    mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {
+    mutating func read(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {
         guard var counters = self.counters else {
             emit(.interfaces(try self.interfaces.read()))
             return false
         }
-        if try self.mayRetire(counters.gracePeriod) {
+        let retirement = Result { () throws(CaptureError) in
+            // Programs that found an element of the old generation before they were told of the new one may still be at work.
+            guard self.isRetiring, try counters.gracePeriod.hasPassed(by: deadline) else { return }
             try self.retire(&counters, present: Set(try self.interfaces.read().compactMap(\.index)))
         }
         self.counters = counters
@@ -75,27 +77,12 @@ struct InterfaceReader: ~Copyable {
             emit(.interfaces(interfaces))
             break
         }
+        // Not before: what passed is known all the same.
+        try retirement.get()
         guard !self.isRetiring && packets.count >= counters.generations.threshold else { return false }
         self.presentMark ^= Self.mark
         self.isRetiring = true
         return true
-    }
-
-    /// Whether nobody adds to the generation before the present one any more. Programs that found an element of it before they were told may
-    /// still be at work.
-    private mutating func mayRetire(_ gracePeriod: GracePeriod) throws(CaptureError) -> Bool {
-        guard self.isRetiring else { return false }
-        if !self.isWaiting {
-            gracePeriod.begin()
-            self.isWaiting = true
-        }
-        do {
-            self.isWaiting = try !gracePeriod.hasEnded(within: GracePeriod.patience)
-        } catch {
-            self.isWaiting = false
-            throw error
-        }
-        return !self.isWaiting
     }
 
     /// Takes the generation before the present one.

@@ -4,7 +4,7 @@ import TrafficModel
 struct LoadedRung: ~Copyable {
     /// For tests: what the kernel may do to us.
     struct Faults {
-        /// Programs that are not attached: what the kernel does to one call now and then, done to all of them.
+        /// Programs that are not attached, nor their twins: what the kernel does to one call now and then, done to all of them.
         var leftOut: Set<String> = []
         /// Programs that the kernel shall refuse to load.
         var refused: Set<String> = []
@@ -73,7 +73,8 @@ struct LoadedRung: ~Copyable {
         while true {
             do throws(CaptureError) {
                 let object = try LoadedRung.load(rung.object, Set(hooks.map(\.program)), sweep, faults)
-                self.links = try LoadedRung.attach(hooks.filter { !faults.leftOut.contains($0.program) }, object)
+                let wanted = hooks.filter { !faults.leftOut.contains($0.twinOf ?? $0.program) }
+                self.links = try LoadedRung.attach(wanted, object)
                 self.object = object
                 break
             } catch .refused(let program, let reason) {
@@ -138,6 +139,7 @@ struct LoadedRung: ~Copyable {
         if hooks.contains(where: \.isReturnProbe) { links.openTracingDirectory() }
         for hook in hooks {
             let program = try object.program(hook.program)
+            links.twins[hook.program] = hook.twinOf
             switch hook.place {
             case .target, .entry:
                 try links.attach(program)
@@ -165,6 +167,8 @@ struct BPFLinks: ~Copyable {
     private var links: [Box] = []
     private(set) var programs: [BPFProgram] = []
     private(set) var hooks: [String] = []
+    /// By program: what it is the twin of.
+    fileprivate(set) var twins: [String: String] = [:]
     /// Why returns are missed where many calls wait.
     private(set) var narrowReturns: String?
     private var tracing: TracingDirectory?
@@ -231,7 +235,7 @@ struct BPFLinks: ~Copyable {
         var missed: [String: UInt64] = [:]
         for program in self.programs {
             let own = try program.missedRuns()
-            let name = program.name.replacing("_twin", with: "")
+            let name = self.twins[program.name] ?? program.name
             missed[name] = missed[name].map { min($0, own) } ?? own
         }
         return missed.values.reduce(0, +|)

@@ -4,8 +4,8 @@ import TrafficModel
 /// Reads the rows in which the kernel counts what no record of a socket tells (`rows.bpf.h`), and empties them.
 ///
 /// Programs add to the rows of one generation. To read them, the generation is raised, and ``GracePeriod`` waits until no program can
-/// still be adding to the one before. Where that takes long, the next sweep reads them: a user who floods the machine can keep the kernel from
-/// waiting, but not the daemon from its round. No row is removed before it is read.
+/// still be adding to the one before. If that takes long, a later sweep reads them, so that a user who floods the machine cannot block the
+/// daemon. No row is removed before it is read.
 struct RowReader {
     private let rows: BPFMap
     private let userRows: BPFMap
@@ -14,9 +14,11 @@ struct RowReader {
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
     /// Rows of the generation before this one are yet to be read.
-    private var isUnread = false
+    private(set) var isUnread = false
     /// Sockets that closed, whose bytes are in those rows.
     private var goneSockets: [UInt64] = []
+    /// Sockets that closed, whose bytes may be in rows of this generation. Taken at every sweep: all users share the queue's room.
+    private var newlyGone: [UInt64] = []
     /// What had been folded when the generation was raised last.
     private var foldedBefore: UInt64 = 0
     /// Readings so far: generations wrap, this does not.
@@ -31,48 +33,42 @@ struct RowReader {
     }
 
     /// - Parameters:
+    ///   - deadline: How long to wait for programs, in nanoseconds of ``MonotonicClock``. Rows that are not complete by then come with a
+    ///     later call.
     ///   - folded: How many sockets and calls have been added to rows so far.
     ///   - isClosing: A program may be about to add to a row.
     ///   - raise: Tells the programs the new generation.
     ///   - drain: Empties the ring. Records made while a socket was open must reach the ledger before ``CaptureEvent/gone(_:)`` says that it
     ///     closed.
     mutating func take(
+        by deadline: UInt64,
         folded: UInt64,
         isClosing: Bool,
         raise: (UInt32) throws(CaptureError) -> Void,
         drain: () throws(CaptureError) -> Void,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
-        if self.isUnread { try self.readWhenComplete(emit) }
-        guard !self.isUnread else { return }
-        self.goneSockets += self.gone.popAll(as: UInt64.self)
-        if !self.goneSockets.isEmpty { try drain() }
-        if folded > self.foldedBefore || isClosing {
-            try raise(self.generation &+ 1)
-            self.generation &+= 1
-            self.foldedBefore = folded
-            self.isUnread = true
-            self.gracePeriod.begin()
-            try self.readWhenComplete(emit)
-        } else {
-            self.tellGoneSockets(emit)
-        }
+        self.newlyGone += self.gone.popAll(as: UInt64.self)
+        if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
+        // A socket may have closed since `folded` was read: then only `gone` knows.
+        guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.newlyGone.isEmpty else { return }
+        if !self.newlyGone.isEmpty { try drain() }
+        try raise(self.generation &+ 1)
+        self.generation &+= 1
+        self.foldedBefore = folded
+        self.isUnread = true
+        swap(&self.goneSockets, &self.newlyGone)
+        try self.readWhenComplete(by: deadline, emit)
     }
 
-    private mutating func readWhenComplete(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        do {
-            guard try self.gracePeriod.hasEnded(within: GracePeriod.patience) else { return }
-            try self.read(emit)
-        } catch {
-            self.gracePeriod.begin()
-            throw error
-        }
-        // After the rows: a reader of the events then never sees a closed socket whose bytes are nowhere.
-        self.tellGoneSockets(emit)
-    }
-
-    private mutating func tellGoneSockets(_ emit: (CaptureEvent) -> Void) {
+    private mutating func readWhenComplete(
+        by deadline: UInt64,
+        _ emit: (CaptureEvent) -> Void
+    ) throws(CaptureError) {
+        guard try self.gracePeriod.hasPassed(by: deadline) else { return }
+        try self.read(emit)
         guard !self.goneSockets.isEmpty else { return }
+        // After the rows: a reader of the events then never sees a closed socket whose bytes are nowhere.
         emit(.gone(self.goneSockets))
         self.goneSockets.removeAll()
     }

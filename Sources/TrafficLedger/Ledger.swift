@@ -398,6 +398,7 @@ public struct Ledger: Sendable {
         snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
         snapshot.exchanges = self.reports.exchangeUsages
         snapshot.evidence = self.evidence
+        snapshot.evidence?.awaitsRows = capture.awaitsRows
         return snapshot
     }
 }

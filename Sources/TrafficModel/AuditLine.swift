@@ -62,7 +62,7 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     /// Protocols other than IP, such as ARP.
     case otherProtocols = "other_protocols"
     case linkHeaders = "link_headers"
-    /// Passed while the numbers were read.
+    /// Passed while the numbers were read, or of sockets whose rows come with a later sweep (``FoldedRows``).
     case onItsWay = "on_its_way"
     /// What the interface's own counter has more, or less. A defect.
     case unexplainedAtInterface = "unexplained_at_interface"

@@ -10,7 +10,7 @@ extension AuditReport {
         case .host:
             var tallies = evidence.goneSockets
             for socket in sockets { tallies += socket.tallies() }
-            tallies.add(evidence.packets, snapshot.interfaces ?? [])
+            tallies.add(evidence.packets, snapshot.interfaces ?? [], awaitsRows: evidence.awaitsRows)
             let interfaces = snapshot.interfaces ?? []
             self.sections =
                 [
@@ -92,7 +92,9 @@ extension AuditTally {
         .earlier, .handshakePayload, .urgent, .estimated, .inUse, .unexplained,
     ]
     private static let headers: [AuditLine] = [.headers, .acknowledgements, .handshake, .othersWire, .folded]
-    private static let beyondSockets: [AuditLine] = [.noSocket, .fragments, .queues, .unexplainedAtInterface]
+    private static let beyondSockets: [AuditLine] = [
+        .noSocket, .fragments, .queues, .onItsWay, .unexplainedAtInterface,
+    ]
 
     /// The lines and their sums. Those that must be 0 are there in any case, others only where they are not.
     fileprivate func lines(upTo last: AuditLine) -> [AuditReport.Line] {
@@ -119,7 +121,11 @@ extension AuditTallies {
     /// What passed the interfaces beside the sockets' packets.
     ///
     /// - Parameter interfaces: Those whose own counters are known: they have the last word on what passed.
-    fileprivate mutating func add(_ packets: [InterfacePackets], _ interfaces: [InterfaceUsage]) {
+    fileprivate mutating func add(
+        _ packets: [InterfacePackets],
+        _ interfaces: [InterfaceUsage],
+        awaitsRows: Bool
+    ) {
         let unseen = interfaces.compactMap(\.evidence).reduce(into: (sent: Int64(0), received: Int64(0))) {
             $0.sent +|= $1.sent.lasting
             $0.received +|= $1.received.lasting
@@ -141,6 +147,9 @@ extension AuditTallies {
             passed: Int64(clamping: received.wire) +| unseen.received
         )
         self.received.merge(beyondReceived)
+        guard awaitsRows else { return }
+        self.sent[.onItsWay] = self.sent[.unexplainedAtInterface]
+        self.sent[.unexplainedAtInterface] = 0
     }
 }
 

@@ -9,6 +9,8 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     public var blindSpots: [String]
     public var loss: CaptureLoss
     public var reports: ReportCounters
+    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the kernel has not said yet that the rows are complete.
+    package var awaitsRows = false
 
     public init(
         rung: CaptureRung,

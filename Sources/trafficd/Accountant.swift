@@ -21,6 +21,8 @@ final class Accountant {
     /// Rounds in a row in which nothing at all could be read.
     private var vainRounds = 0
     private static let vainRoundLimit = 10
+    /// Each waits for 200 ms (`GracePeriod.patience`).
+    private static let mostLastSweeps = 25
 
     init(
         source: any CaptureSource,
@@ -69,11 +71,20 @@ final class Accountant {
             case .sweep:
                 try self.sweep()
             case .stop:
-                return try self.sweep()
+                return try self.sweepToTheEnd()
             }
             for owner in self.ledger.takeUnresolved() { self.resolver.resolve(owner) }
             step = pace.next()
         }
+    }
+
+    /// A last sweep, and further ones for some seconds while rows are awaited.
+    private func sweepToTheEnd() throws(CaptureError) {
+        for _ in 1...Self.mostLastSweeps {
+            try self.sweep()
+            guard self.source.status.awaitsRows else { return }
+        }
+        self.logger.warning("some bytes of sockets that closed in a flood were not counted: the machine was too busy")
     }
 
     /// - Parameter isTick: Of the interval; else for the sake of requests that wait.
@@ -81,7 +92,8 @@ final class Accountant {
         at time: () -> CaptureEvent = HostFacts.tick,
         isTick: Bool = true
     ) throws(CaptureError) {
-        // Before the sweep: a snapshot holds every byte from before the time it bears, and from before the requests that it answers.
+        // Before the sweep: a snapshot holds every byte from before the time it bears, and from before the requests that it answers, but for
+        // rows that are awaited.
         let requests = self.box.beginSweep()
         let end = time()
         try self.collect()

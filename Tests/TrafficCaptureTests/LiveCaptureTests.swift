@@ -106,6 +106,37 @@ struct LiveCaptureTests {
         #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
     }
 
+    @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
+    func missedEndOfShared() throws {
+        let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+        let owners = { () throws -> [UInt64: Set<ProcessIdentity>] in
+            var owners: [UInt64: Set<ProcessIdentity>] = [:]
+            try capture.sweep { event in
+                if case .owner(let socket, let owner) = event { owners[socket, default: []].insert(owner.identity) }
+            }
+            return owners
+        }
+        let shared = try { () throws -> UInt64 in
+            let pair = try SocketPair()
+            // The socket's own record has room for two.
+            for _ in 1...4 {
+                let writer = Foundation.Process()
+                writer.executableURL = URL(filePath: "/bin/echo")
+                writer.standardOutput = Foundation.FileHandle(fileDescriptor: pair.client.descriptor)
+                try writer.run()
+                writer.waitUntilExit()
+            }
+            return try #require(try owners().first { $0.value.count >= 2 }?.key)
+        }()
+        // TCP ends it some time after close(2), and it has to be missing several times.
+        var isThere = true
+        for _ in 0..<3_000 where isThere {
+            isThere = try owners()[shared] != nil
+            usleep(10_000)
+        }
+        #expect(!isThere)
+    }
+
     @Test("starting and stopping leaves no descriptor behind")
     func descriptors() throws {
         let before = Self.openBPFDescriptors()

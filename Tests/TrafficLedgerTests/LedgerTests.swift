@@ -85,6 +85,8 @@ struct LedgerFixture {
         )
     }
 
+    var capture = CaptureStatus(rung: .tracepoint, hooks: [], blindSpots: [])
+
     var now: UInt64 { self.seconds * 1_000_000_000 }
 
     var snapshot: Snapshot {
@@ -92,7 +94,7 @@ struct LedgerFixture {
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
             host: HostDescription(name: "host", bootID: "boot", kernel: "6"),
             daemon: DaemonDescription(version: "0", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
-            capture: CaptureStatus(rung: .tracepoint, hooks: [], blindSpots: [])
+            capture: self.capture
         )
     }
 

@@ -1,0 +1,56 @@
+import CTrafficABI
+import TrafficModel
+
+/// Reads the processes of a socket beyond those in the socket's own record. They leave the map when the socket has closed: until then the
+/// kernel may add to them.
+struct OwnerReader {
+    private let owners: BPFMap
+    /// Sockets whose last word came since the last reading.
+    private var closed: Set<UInt64> = []
+    /// Sockets with owners in the map: in how many censuses in a row each was missing. Of such a one no last word is to be expected.
+    private var absences: [UInt64: Int] = [:]
+
+    init(object: borrowing BPFObject) throws(CaptureError) {
+        self.owners = try object.map("owners")
+    }
+
+    mutating func close(_ serial: UInt64) {
+        self.closed.insert(serial)
+    }
+
+    /// - Parameter census: The serials of all sockets, where they were just taken.
+    /// - Returns: How many entries could not be decoded.
+    mutating func read(census: Set<UInt64>?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
+        var sockets: Set<UInt64> = []
+        var entries: [(key: traffic_owner_key, socket: UInt64)] = []
+        var malformed: UInt64 = 0
+        self.owners.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: MemoryLayout<traffic_owner>.size
+        ) { key, value in
+            do {
+                let (serial, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
+                emit(.owner(socket: serial, owner))
+                sockets.insert(serial)
+                entries.append((key.unsafeLoadUnaligned(as: traffic_owner_key.self), serial))
+            } catch {
+                malformed += 1
+            }
+        }
+        if let census { self.count(absentees: sockets.subtracting(census)) }
+        for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
+        self.closed.removeAll()
+        return malformed
+    }
+
+    private mutating func count(absentees: Set<UInt64>) {
+        self.absences = self.absences.filter { absentees.contains($0.key) }
+        for socket in absentees {
+            self.absences[socket, default: 0] += 1
+            if self.absences[socket] == CaptureEvent.censusesUntilGone {
+                self.absences[socket] = nil
+                self.closed.insert(socket)
+            }
+        }
+    }
+}
