@@ -150,19 +150,19 @@ public final class BPFCapture: CaptureSource {
         self.adoptHeldSockets()
         self.telling.sweeps &+= 1
         self.frameSockets.beginSweep()
-        var census: Set<UInt64>?
+        var census: Census?
         let isSwept = self.reads.attempt(self.rung.sweep.rawValue) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
         // After the sweep: a socket that closed in between has its larger, final totals here.
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
-        if let census { emit(.census(census)) }
+        if let census { emit(.census(census.serials)) }
         // A probe sees the end on `kprobe`, whose sweep passes over what has not changed.
         let absent = self.status.rung == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
         for socket in absent where socket.isShared { self.owners.close(socket.serial) }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
-        self.malformed += self.owners.read(census: census, emit)
+        self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
         self.takeNames(emit)
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
@@ -214,9 +214,15 @@ public final class BPFCapture: CaptureSource {
         try self.takeDeferred(emit)
     }
 
+    private struct Census {
+        var serials: Set<UInt64> = []
+        /// No walk was disturbed to the last: no socket that lives is missing.
+        var isWhole = false
+    }
+
     /// - Returns: The serials of all sockets, now and then, and where the kernel has missed calls since they were last asked for: one of them
     ///   may have been the end of a socket.
-    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Set<UInt64>? {
+    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
         let missed = self.lastLoss.missedRuns
         // Not of a hash: a walk through it may pass over an element while its neighbours come and go.
         self.sweepsUntilCensus -= 1
@@ -229,19 +235,20 @@ public final class BPFCapture: CaptureSource {
         let isCensus = sweepsAll && (self.leavesProgramsOut || self.censusesDue > 0)
         self.telling.report_all = isCensus ? 1 : 0
         try self.tell()
-        var serials: Set<UInt64> = []
+        var census = Census()
         let sweep = Result { () throws(CaptureError) in
             for _ in 1...Self.mostWalks {
                 let ended = try self.endedSockets()
                 let bytes = try self.walkSockets { event in
                     if case .socket(let socket) = event {
-                        if isCensus { serials.insert(socket.serial) }
+                        if isCensus { census.serials.insert(socket.serial) }
                         self.frameSockets.sweep(socket)
                     }
                     emit(event)
                 }
-                if bytes < Self.wholeWalk { return }
-                if try self.endedSockets() == ended { return }
+                let isQuiet = try self.endedSockets() == ended
+                census.isWhole = isQuiet || bytes < Self.wholeWalk
+                if census.isWhole { return }
             }
         }
         if isCensus {
@@ -253,7 +260,7 @@ public final class BPFCapture: CaptureSource {
         guard isCensus else { return nil }
         self.censusesDue -= 1
         self.missedAtLastCensus = missed
-        return serials
+        return census
     }
 
     /// After each piece of output the kernel resumes the walk by position, so a socket that ends meanwhile makes the walk miss another. So a

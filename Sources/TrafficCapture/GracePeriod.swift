@@ -14,6 +14,7 @@ final class GracePeriod {
     static let patience: UInt64 = 200_000_000
 
     private let waiter: Waiter
+    private let thread: pthread_t
     private var isUnderWay = false
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` where the kernel makes no map or no thread.
@@ -21,7 +22,7 @@ final class GracePeriod {
         self.waiter = try Waiter()
         // Now, because later there may be no room for a thread: users fill the table of processes.
         var thread = pthread_t()
-        let waiter = Unmanaged.passRetained(self.waiter)
+        let retained = Unmanaged.passRetained(self.waiter)
         let error = pthread_create(
             &thread,
             nil,
@@ -29,28 +30,32 @@ final class GracePeriod {
                 if let argument { Unmanaged<Waiter>.fromOpaque(argument).takeRetainedValue().run() }
                 return nil
             },
-            waiter.toOpaque()
+            retained.toOpaque()
         )
         guard error == 0 else {
-            waiter.release()
+            retained.release()
             throw .system(call: "pthread_create", object: "wait", errno: error)
         }
-        pthread_detach(thread)
+        self.thread = thread
     }
 
-    deinit { self.waiter.stop() }
+    /// Waits for the end of a wait that is under way.
+    deinit {
+        self.waiter.stop()
+        pthread_join(self.thread, nil)
+    }
 
     /// Begins a wait, unless one is under way, and returns when it has ended, or at the deadline.
     ///
     /// - Parameter deadline: Nanoseconds of ``MonotonicClock``.
     /// - Returns: Whether the wait has ended. Where it has not, the next call goes on with it; else the next call begins another.
-    /// - Throws: ``CaptureError/system(call:object:errno:)`` where the kernel did not wait. The next call begins another wait.
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` where the kernel did not wait; then the next call begins another wait.
     func hasPassed(by deadline: UInt64) throws(CaptureError) -> Bool {
         if !self.isUnderWay { try self.waiter.begin() }
         self.isUnderWay = true
         guard try self.waiter.hasEnded(by: deadline) else { return false }
         self.isUnderWay = false
-        try self.waiter.check()
+        try self.waiter.checkResult()
         return true
     }
 }
@@ -66,37 +71,37 @@ private final class Waiter: Sendable {
     private let isStopped = Atomic<Bool>(false)
 
     init() throws(CaptureError) {
-        let inner = try TrafficCapture.check("bpf_map_create", "waited") {
+        let inner = try check("bpf_map_create", "waited") {
             bpf_map_create(BPF_MAP_TYPE_ARRAY, "traffic_waited", 4, 4, 1, nil)
         }
         self.inner = FileHandle(owning: inner)
         self.outer = FileHandle(
-            owning: try TrafficCapture.check("bpf_map_create", "wait") {
+            owning: try check("bpf_map_create", "wait") {
                 shim_create_array_of_maps("traffic_wait", inner)
             }
         )
-        self.begun = FileHandle(owning: try TrafficCapture.check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
-        self.ended = FileHandle(owning: try TrafficCapture.check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
+        self.begun = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
+        self.ended = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
     }
 
     func begin() throws(CaptureError) {
-        try TrafficCapture.check("eventfd_write", "wait") { eventfd_write(self.begun.descriptor, 1) }
+        try check("eventfd_write", "wait") { eventfd_write(self.begun.descriptor, 1) }
     }
 
     func hasEnded(by deadline: UInt64) throws(CaptureError) -> Bool {
         var event = pollfd(fd: self.ended.descriptor, events: Int16(POLLIN), revents: 0)
-        let ready = try TrafficCapture.check("poll", "wait") {
+        let ready = try check("poll", "wait") {
             let now = MonotonicClock.nanoseconds()
             return poll(&event, 1, now < deadline ? Int32(clamping: (deadline - now) / 1_000_000 + 1) : 0)
         }
         guard ready > 0 else { return false }
         var count: eventfd_t = 0
-        try TrafficCapture.check("eventfd_read", "wait") { eventfd_read(self.ended.descriptor, &count) }
+        try check("eventfd_read", "wait") { eventfd_read(self.ended.descriptor, &count) }
         return true
     }
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` where the last wait was none.
-    func check() throws(CaptureError) {
+    func checkResult() throws(CaptureError) {
         let result = self.result.load(ordering: .relaxed)
         guard result == 0 else { throw .system(call: "bpf_map_update_elem", object: "wait", errno: -result) }
     }
@@ -109,7 +114,9 @@ private final class Waiter: Sendable {
     func run() {
         var count: eventfd_t = 0
         while true {
-            guard eventfd_read(self.begun.descriptor, &count) == 0 || errno == EINTR else { return }
+            guard eventfd_read(self.begun.descriptor, &count) == 0 || errno == EINTR else {
+                fatalError("nobody waits for BPF programs any more: eventfd_read: errno \(errno)")
+            }
             if self.isStopped.load(ordering: .relaxed) { return }
             guard count > 0 else { continue }
             count = 0

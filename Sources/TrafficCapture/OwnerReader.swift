@@ -1,13 +1,14 @@
 import CTrafficABI
 import TrafficModel
 
-/// Reads the processes of a socket beyond those in the socket's own record. They leave the map when the socket has closed: until then the
-/// kernel may add to them.
+/// Reads the processes of a socket beyond those in the socket's own record. They leave the map when the socket has closed, or is missing from
+/// several censuses: until then the kernel may add to them.
 struct OwnerReader {
     private let owners: BPFMap
     /// Sockets whose last word came since the last reading.
     private var closed: Set<UInt64> = []
-    /// Sockets with owners in the map: in how many censuses in a row each was missing. Of such a one no last word is to be expected.
+    /// Sockets with owners in the map: in how many censuses in a row each was missing. After ``CaptureEvent/censusesUntilGone`` no last word
+    /// is expected any more.
     private var absences: [UInt64: Int] = [:]
 
     init(object: borrowing BPFObject) throws(CaptureError) {
@@ -18,7 +19,8 @@ struct OwnerReader {
         self.closed.insert(serial)
     }
 
-    /// - Parameter census: The serials of all sockets, where they were just taken.
+    /// - Parameter census: The serials of all sockets, where they were just taken and none can be missing: the counters of a process that
+    ///   leaves the map begin anew at 0.
     /// - Returns: How many entries could not be decoded.
     mutating func read(census: Set<UInt64>?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
         var sockets: Set<UInt64> = []

@@ -31,8 +31,9 @@ public struct Ledger: Sendable {
     /// In how many censuses in a row open sockets were missing, by serial.
     private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
-    /// Processes that ended since those beyond the limits were folded. So many may be listed beyond them.
+    /// Processes that ended since those beyond the limits were folded.
     private var endsUnfolded = 0
+    /// So many may be listed beyond the limits between two ticks.
     private static let mostEndsUnfolded = 512
     private var reports = ReportAccounts()
 
@@ -51,6 +52,7 @@ public struct Ledger: Sendable {
         case .owner(let socket, let owner):
             // Owners are read after their socket was; one whose socket is no longer listed has been counted.
             guard let growth = self.sockets[socket]?.absorb(owner) else { return }
+            if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
         case .rows(let rows):
             self.absorb(rows)
@@ -335,9 +337,14 @@ public struct Ledger: Sendable {
         self.endsUnfolded = 0
         let limit = self.retention.exitedProcessLimit
         var gone = self.processes.values.compactMap { process in
-            process.exitedBoottime.map { (boottime: $0, identity: process.identity, uid: process.uid) }
+            process.exitedBoottime.map {
+                (boottime: $0, wall: process.exitedAt, identity: process.identity, uid: process.uid)
+            }
         }
-        gone.sort { $0.boottime < $1.boottime }
+        // Those that ended between the same two ticks by the clock on the wall.
+        gone.sort {
+            ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
+        }
         var counts: [UInt32: Int] = [:]
         for process in gone { counts[process.uid, default: 0] += 1 }
         let kept = counts.mapValues { min($0, limit.ofUser) }
@@ -398,7 +405,6 @@ public struct Ledger: Sendable {
         snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
         snapshot.exchanges = self.reports.exchangeUsages
         snapshot.evidence = self.evidence
-        snapshot.evidence?.awaitsRows = capture.awaitsRows
         return snapshot
     }
 }

@@ -194,12 +194,14 @@ struct SocketAccount {
         let grown = owner.payload.growth(since: known)
         self.shares[owner.identity, default: Share()].inMap = known + grown
         self.payload += grown
-        return Growth(
+        var growth = Growth(
             owners: [(owner.withoutPayload, grown)],
             newOwners: isNew ? [owner.identity] : [],
             ends: self.ends,
             destination: self.destination
         )
+        growth.isBackwards = owner.payload.isBehind(known)
+        return growth
     }
 
     /// What would be its last word, if there were one.

@@ -10,7 +10,7 @@ extension AuditReport {
         case .host:
             var tallies = evidence.goneSockets
             for socket in sockets { tallies += socket.tallies() }
-            tallies.add(evidence.packets, snapshot.interfaces ?? [], awaitsRows: evidence.awaitsRows)
+            tallies.add(evidence.packets, snapshot.interfaces ?? [], awaitsRows: snapshot.capture.awaitsRows)
             let interfaces = snapshot.interfaces ?? []
             self.sections =
                 [
@@ -147,6 +147,7 @@ extension AuditTallies {
             passed: Int64(clamping: received.wire) +| unseen.received
         )
         self.received.merge(beyondReceived)
+        // Packets of sockets whose own numbers are to come. What those received is among `noSocket` meanwhile, where it can't be told apart.
         guard awaitsRows else { return }
         self.sent[.onItsWay] = self.sent[.unexplainedAtInterface]
         self.sent[.unexplainedAtInterface] = 0

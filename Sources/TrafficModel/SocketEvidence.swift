@@ -217,8 +217,6 @@ public struct AuditEvidence: Hashable, Sendable {
     public var disputedCount = 0
     /// Every interface of every network namespace.
     public var packets: [InterfacePackets] = []
-    /// ``CaptureStatus/awaitsRows``: the packets of some sockets are counted, the sockets' own numbers not yet.
-    package var awaitsRows = false
 
     public init() {}
 }

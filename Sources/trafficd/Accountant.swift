@@ -21,8 +21,8 @@ final class Accountant {
     /// Rounds in a row in which nothing at all could be read.
     private var vainRounds = 0
     private static let vainRoundLimit = 10
-    /// Each waits for 200 ms (`GracePeriod.patience`).
-    private static let mostLastSweeps = 25
+    /// How long a recording daemon goes on, when it is told to stop, to read rows that are awaited.
+    private static let lastSweepsNanoseconds: UInt64 = 5_000_000_000
 
     init(
         source: any CaptureSource,
@@ -78,13 +78,17 @@ final class Accountant {
         }
     }
 
-    /// A last sweep, and further ones for some seconds while rows are awaited.
+    /// A last sweep, and where somebody will read its events, further ones for some seconds while rows are awaited.
     private func sweepToTheEnd() throws(CaptureError) {
-        for _ in 1...Self.mostLastSweeps {
+        let end = MonotonicClock.nanoseconds() + Self.lastSweepsNanoseconds
+        try self.sweep()
+        while self.recorder != nil, self.source.status.awaitsRows {
+            guard MonotonicClock.nanoseconds() < end else {
+                self.logger.warning("the record lacks some bytes of a flood: the machine was too busy")
+                return
+            }
             try self.sweep()
-            guard self.source.status.awaitsRows else { return }
         }
-        self.logger.warning("some bytes of sockets that closed in a flood were not counted: the machine was too busy")
     }
 
     /// - Parameter isTick: Of the interval; else for the sake of requests that wait.

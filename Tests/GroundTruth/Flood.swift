@@ -46,7 +46,7 @@ public final class Flood {
         public var description: String {
             "flood of \(self.sockets) sockets and \(self.processes) processes:"
                 + " \(self.counted == self.truth ? "exact" : "expected \(self.truth), counted \(self.counted)"),"
-                + " oldest snapshot \(self.oldestSnapshot.map { String(format: "%.2f", $0) } ?? "none, after") s,"
+                + " oldest snapshot \(self.oldestSnapshot.map { String(format: "%.2f s", $0) } ?? "none"),"
                 + " resident +\(String(format: "%.1f", Double(self.residentGrowth) / 1e6)) MB,"
                 + " \(self.loss.socketsFolded) sockets in rows"
                 + (self.counted == self.truth ? "" : ", \(self.wireSent) bytes in packets sent")

@@ -109,9 +109,11 @@ struct LiveCaptureTests {
     @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
     func missedEndOfShared() throws {
         let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+        var serials: [UInt64: UInt64] = [:]
         let owners = { () throws -> [UInt64: Set<ProcessIdentity>] in
             var owners: [UInt64: Set<ProcessIdentity>] = [:]
             try capture.sweep { event in
+                if case .socket(let socket) = event { serials[socket.cookie.rawValue] = socket.serial }
                 if case .owner(let socket, let owner) = event { owners[socket, default: []].insert(owner.identity) }
             }
             return owners
@@ -126,7 +128,10 @@ struct LiveCaptureTests {
                 try writer.run()
                 writer.waitUntilExit()
             }
-            return try #require(try owners().first { $0.value.count >= 2 }?.key)
+            let found = try owners()
+            let serial = try #require(serials[pair.cookies[0]])
+            #expect((found[serial]?.count ?? 0) >= 2)
+            return serial
         }()
         // TCP ends it some time after close(2), and it has to be missing several times.
         var isThere = true

@@ -233,7 +233,9 @@ struct RowTests {
                 .exited(F.process(pid), at: end)
             )
         }
-        #expect((3...3 + 512).contains(f.snapshot.processes?.count ?? 0))
+        let listed = f.snapshot.processes?.count ?? 0
+        #expect((3...3 + 512).contains(listed))
+        #expect(f.snapshot.exited?.reduce(listed) { $0 + $1.processes } == 3_000)
         #expect(f.snapshot.totals.bytes.payload.sent == 3_000)
         let rows = (f.snapshot.processes ?? []).map(\.bytes) + (f.snapshot.exited ?? []).map(\.bytes)
         #expect(rows.reduce(0) { $0 + $1.payload.sent } == 3_000)
