@@ -28,7 +28,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        // Without its default traits: FullFoundation brings Foundation's internationalisation, 50 MB of a program.
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
@@ -39,7 +40,10 @@ let package = Package(
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
+        .target(name: "CPrivileges", cSettings: [.treatAllWarnings(as: .error)]),
         .target(name: "CTrafficABI"),
+        // Sockets that are files: Swift has no convenient way to name one.
+        .target(name: "CUnixSocket", cSettings: [.treatAllWarnings(as: .error)]),
         .executableTarget(name: "bpfembed", swiftSettings: strict),
         .plugin(
             name: "BPFBuildPlugin",
@@ -50,6 +54,9 @@ let package = Package(
 
         // The core: values, then the pure ledger.
         .target(name: "TrafficModel", swiftSettings: strict),
+        // Questions to a snapshot: which rows (the filter language), and where each byte is (the audit).
+        .target(name: "TrafficQuery", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(name: "TrafficAudit", dependencies: ["TrafficModel"], swiftSettings: strict),
         // What a cooperating library tells the daemon: values and their bytes, nothing else.
         .target(name: "TrafficReport", swiftSettings: strict),
         .target(
@@ -65,13 +72,19 @@ let package = Package(
         // The rim: kernel in, text out.
         .target(
             name: "TrafficCapture",
-            dependencies: ["CLibbpf", "CLinux", "CTrafficABI", "TrafficModel"],
+            dependencies: ["CLibbpf", "CLinux", "CPrivileges", "CTrafficABI", "TrafficModel"],
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
         ),
+        // The socket that cooperating programs report to, and what waits there.
+        .target(
+            name: "TrafficInbox",
+            dependencies: ["CLinux", "CUnixSocket", "TrafficCapture", "TrafficModel", "TrafficReport"],
+            swiftSettings: strict
+        ),
         .target(
             name: "TrafficExport",
-            dependencies: ["TrafficModel"],
+            dependencies: ["TrafficAudit", "TrafficModel"],
             resources: [
                 .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
                 .embedInCode("ExchangeReport.schema.json"),
@@ -80,9 +93,9 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "TrafficControl",
+            name: "TrafficAPI",
             dependencies: [
-                "TrafficExport", "TrafficModel",
+                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficModel", "TrafficQuery",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -92,10 +105,14 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "TrafficView", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(
+            name: "TrafficView",
+            dependencies: ["TrafficAudit", "TrafficModel", "TrafficQuery"],
+            swiftSettings: strict
+        ),
 
         // The library that an app links.
-        .target(name: "TrafficKit", dependencies: ["TrafficReport"], swiftSettings: strict),
+        .target(name: "TrafficKit", dependencies: ["CUnixSocket", "TrafficReport"], swiftSettings: strict),
         .target(
             name: "TrafficKitNIO",
             dependencies: [
@@ -134,10 +151,17 @@ let package = Package(
         ),
         .target(name: "TrafficKitURLSession", dependencies: ["TrafficKit", "TrafficReport"], swiftSettings: strict),
 
+        // What the options of both programs take.
+        .target(
+            name: "CommandOptions",
+            dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: strict
+        ),
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "TrafficCapture", "TrafficControl", "TrafficLedger", "TrafficModel",
+                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficInbox", "TrafficLedger",
+                "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -149,11 +173,13 @@ let package = Package(
         .executableTarget(
             name: "trafficctl",
             dependencies: [
-                "CNcurses", "CTerminal", "TrafficExport", "TrafficModel", "TrafficView",
+                "CNcurses", "CommandOptions", "CTerminal", "TrafficAudit", "TrafficExport", "TrafficModel",
+                "TrafficQuery",
+                "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
@@ -172,36 +198,40 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
+            path: "Sources/Examples/trafficexample",
             swiftSettings: strict
         ),
 
         // Makes known traffic and prints what its calls returned: the ground truth of the accuracy tests.
         .executableTarget(
             name: "trafficgen",
-            path: "Tests/trafficgen",
+            dependencies: ["CUnixSocket"],
+            path: "Tests/Tools/trafficgen",
             cSettings: [.treatAllWarnings(as: .error)]
         ),
+        // What tests of every module need: programs of the system, numbers that come again.
+        .target(name: "TestSupport", path: "Tests/Support/TestSupport", swiftSettings: strict),
         // Compares a snapshot with it; one implementation for the tests, scripts/accuracy and the kernel lab.
         .target(
             name: "GroundTruth",
-            dependencies: ["TrafficModel"],
-            path: "Tests/GroundTruth",
+            dependencies: ["TestSupport", "TrafficAudit", "TrafficModel"],
+            path: "Tests/Support/GroundTruth",
             swiftSettings: strict
         ),
         .executableTarget(
             name: "trafficcheck",
             dependencies: [
-                "GroundTruth", "TrafficModel",
+                "GroundTruth", "TestSupport", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            path: "Tests/trafficcheck",
+            path: "Tests/Tools/trafficcheck",
             swiftSettings: strict
         ),
         // URLSession in a process of its own, which can trust a certificate of the tests.
         .executableTarget(
             name: "trafficfetch",
             dependencies: ["TrafficKit", "TrafficKitURLSession"],
-            path: "Tests/trafficfetch",
+            path: "Tests/Tools/trafficfetch",
             swiftSettings: strict,
             // Foundation's networking stands on libcurl, which `--static-swift-stdlib` leaves to the program to link.
             linkerSettings: [.linkedLibrary("curl")]
@@ -210,29 +240,30 @@ let package = Package(
         .target(
             name: "TrafficKitTestSupport",
             dependencies: [
-                "TrafficKit", "TrafficKitNIO", "TrafficReport",
+                "CUnixSocket", "TestSupport", "TrafficKit", "TrafficKitNIO", "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
-            path: "Tests/TrafficKitTestSupport",
+            path: "Tests/Support/TrafficKitTestSupport",
             swiftSettings: strict
         ),
         // Frames that a test forges.
-        .target(name: "CTunTap", path: "Tests/CTunTap", cSettings: [.treatAllWarnings(as: .error)]),
+        .target(name: "CTunTap", path: "Tests/Support/CTunTap", cSettings: [.treatAllWarnings(as: .error)]),
         // Parsers of ours beside those of others, on real traffic that is cut and damaged: by the million by hand, in short in the tests.
         .target(
             name: "FuzzCases",
             dependencies: [
-                "CTrafficABI", "TrafficCapture", "TrafficKit", "TrafficKitNIO", "TrafficModel", "TrafficReport",
+                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficKitNIO", "TrafficModel",
+                "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            path: "Tests/FuzzCases",
+            path: "Tests/Support/FuzzCases",
             resources: [
                 .embedInCode("Traffic/http1.txt"), .embedInCode("Traffic/http2.txt"), .embedInCode("Traffic/tls.txt"),
             ],
@@ -241,34 +272,49 @@ let package = Package(
         .executableTarget(
             name: "trafficfuzz",
             dependencies: ["FuzzCases", .product(name: "ArgumentParser", package: "swift-argument-parser")],
-            path: "Tests/trafficfuzz",
+            path: "Tests/Tools/trafficfuzz",
             swiftSettings: strict
         ),
+        .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzCases", "TrafficKit"], swiftSettings: strict),
-        .testTarget(name: "TrafficModelTests", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficQueryTests",
+            dependencies: ["TestSupport", "TrafficModel", "TrafficQuery"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TrafficLedgerTests",
-            dependencies: ["TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport", "TrafficView"],
+            dependencies: [
+                "TestSupport", "TrafficAudit", "TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport",
+                "TrafficView",
+            ],
             resources: [.copy("Recordings")],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficCaptureTests",
             dependencies: [
-                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TrafficCapture", "TrafficLedger",
+                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TestSupport", "TrafficCapture",
+                "TrafficLedger",
                 "TrafficModel",
             ],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "TrafficExportTests",
-            dependencies: ["TrafficExport", "TrafficModel"],
+            name: "TrafficInboxTests",
+            dependencies: ["CUnixSocket", "TestSupport", "TrafficCapture", "TrafficInbox", "TrafficModel"],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "TrafficControlTests",
+            name: "TrafficExportTests",
+            dependencies: ["TestSupport", "TrafficAudit", "TrafficExport", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficAPITests",
             dependencies: [
-                "TrafficControl", "TrafficExport", "TrafficModel",
+                "CUnixSocket", "TestSupport", "TrafficAPI", "TrafficAudit", "TrafficExport", "TrafficModel",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -283,20 +329,20 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficViewTests",
-            dependencies: ["TrafficView", "TrafficModel"],
+            dependencies: ["TestSupport", "TrafficAudit", "TrafficModel", "TrafficQuery", "TrafficView"],
             exclude: ["Frames"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficReportTests",
-            dependencies: ["TrafficReport"],
+            dependencies: ["CUnixSocket", "TestSupport", "TrafficReport"],
             exclude: ["Golden", "send_report.py"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficKitNIOTests",
             dependencies: [
-                "TrafficKit", "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
+                "TestSupport", "TrafficKit", "TrafficKitNIO", "TrafficKitTestSupport", "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),
@@ -310,7 +356,7 @@ let package = Package(
         .testTarget(
             name: "TrafficKitAsyncHTTPClientTests",
             dependencies: [
-                "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport", "TrafficReport",
+                "TestSupport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitTestSupport", "TrafficReport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -322,7 +368,7 @@ let package = Package(
         .testTarget(
             name: "TrafficKitHummingbirdTests",
             dependencies: [
-                "TrafficKit", "TrafficKitHummingbird", "TrafficKitTestSupport", "TrafficReport",
+                "TestSupport", "TrafficKit", "TrafficKitHummingbird", "TrafficKitTestSupport", "TrafficReport",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HummingbirdHTTP2", package: "hummingbird"),
@@ -335,25 +381,28 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficKitTests",
-            dependencies: ["TrafficKit", "TrafficKitTestSupport", "TrafficReport"],
+            dependencies: ["TestSupport", "TrafficKit", "TrafficKitTestSupport", "TrafficReport"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficKitURLSessionTests",
-            dependencies: ["TrafficKit", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficReport"],
+            dependencies: [
+                "TestSupport", "TrafficKit", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficReport",
+            ],
             swiftSettings: strict
         ),
         // The comparisons themselves, on made-up numbers: they would be worth nothing if they let a wrong count pass.
         .testTarget(
             name: "GroundTruthTests",
-            dependencies: ["GroundTruth", "TrafficModel"],
+            dependencies: ["GroundTruth", "TestSupport", "TrafficModel"],
             swiftSettings: strict
         ),
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "GroundTruth", "TrafficExport", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
+                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficExport", "TrafficKit",
+                "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
                 "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The accounting itself: what a call adds, and to whom.
+ * The accounting: which bytes a call adds, and to which process.
  *
- * Counters live in socket storage, one slot per owning process, and only grow. The path of a call that moved bytes is
- * one storage look-up, one comparison and one atomic add; it takes no timestamp and writes no record. User space learns
- * of the volume by sweeping the storage (iterate.bpf.h) and of a closed socket by a record with its final totals, or by
- * its processes' rows (ends.bpf.h), because then the storage goes away.
+ * The counters are in socket storage, one slot per owning process, and only grow. A call that moved bytes costs one
+ * storage look-up, one comparison and one atomic add. The call takes no timestamp and writes no record. The daemon
+ * learns the volume from a sweep over the storage (iterate.bpf.h). The storage goes away when the socket closes, so a
+ * closing socket leaves a record with its final totals, or adds to the rows of its processes (ends.bpf.h).
  */
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H
 
 /* The process that an owner slot stands for. */
 struct caller {
-	struct task_struct *leader; /* NULL: no process, the kernel's own receive path */
+	struct task_struct *leader; /* NULL: no process, but the kernel's own receive path */
 	struct task_struct *task;
 	u64 start_boottime_ns;
 	u32 tgid;
 };
 
-/* init may have started at 0, before the clock ran; 0 marks a free slot. */
+/*
+ * A start time of 0 marks a free slot. init may have started at 0, before the clock ran, so its start time becomes 1.
+ */
 static __always_inline struct caller caller_of(struct task_struct *task)
 {
 	struct task_struct *leader = READ(task, group_leader);
@@ -31,16 +33,17 @@ static __always_inline struct caller caller_of(struct task_struct *task)
 	};
 }
 
-/* tgid 0 is the idle task: no process reads or writes on its behalf, so it stands for the kernel itself. */
+/* The owner that stands for the kernel. Its tgid is 0, that of the idle task, for which no process reads or writes. */
 static __always_inline struct caller kernel_caller(void)
 {
 	return (struct caller){ .leader = NULL, .start_boottime_ns = 1 };
 }
 
 /*
- * Writes all of a slot but the start and the counters, once, by the program that claimed the slot. The last write is the process's number, or
- * in the kernel's own slot the flag: readers take that as the sign that the slot is complete (hide_unfinished_owners() in ends.bpf.h). That
- * holds on processors that keep the order of stores, as x86 does; elsewhere a reader may see a number before a name.
+ * Writes all of a slot except the start time and the counters. Only the program that claimed the slot calls this, once.
+ * The last write is the process's number, or the flag in the kernel's own slot. Readers take the last write as the sign
+ * that the slot is complete (hide_unfinished_owners() in ends.bpf.h). That holds on processors that keep the order of
+ * stores, as x86 does. On other processors a reader may see a number before a name.
  */
 static __always_inline void describe_owner(struct traffic_owner *owner, const struct caller *caller)
 {
@@ -63,8 +66,8 @@ static __always_inline void describe_owner(struct traffic_owner *owner, const st
 
 #ifdef SOCKETS_IN_HASH
 /*
- * There is no atomic exchange here. Only one program can insert an element, so the element is a lock. A program that fails to does not
- * wait: it uses the `owners` map.
+ * There is no atomic exchange here. Only one program at a time can insert the element, so the element is a lock. A
+ * program that cannot insert the element does not wait: it tries the next slot, then the `owners` map.
  */
 static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
 {
@@ -94,9 +97,9 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 #endif
 
 /*
- * The slot of a process that is not in the first one. A slot is claimed by swapping its start time in; two threads of one
- * process that meet here may claim two slots, which user space adds up. Slots are never given back: a reader must not
- * see a counter fall.
+ * Returns the slot of a process that does not own the first slot. A program claims a slot by swapping the start time
+ * in. Two threads of one process that come here at once may claim two slots; the daemon adds the two up. A slot is
+ * never freed: a reader must not see a counter fall.
  */
 static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socket, struct task_struct *task, u32 kernel)
 {
@@ -128,7 +131,10 @@ static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socke
 	return owner;
 }
 
-/* What a call moved goes to its process's row: there is no room for the socket, or not for this process beside its other owners. */
+/*
+ * Adds the bytes of a call to the row of its process. This is for a socket without storage, and for a process that
+ * found no room beside the socket's other owners.
+ */
 static __noinline int fold_call(struct task_struct *task, u32 kernel, u64 sent, u64 received)
 {
 	struct caller caller = kernel ? kernel_caller() : caller_of(task);
@@ -141,7 +147,7 @@ static __noinline int fold_call(struct task_struct *task, u32 kernel, u64 sent, 
 	return 0;
 }
 
-/* `socket`: NULL where it could get no storage. */
+/* `socket`: NULL where the socket could get no storage. */
 static __always_inline void count_in_row(struct traffic_socket *socket, struct task_struct *task, u32 kernel, u64 sent, u64 received)
 {
 	if (socket && sent)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls between their entry and their return, for probes, which see the two apart.
+ * Calls between entry and return. A probe at the entry and a probe at the return are two separate programs.
  */
 #ifndef CALLS_BPF_H
 #define CALLS_BPF_H
 
 enum call_kind { CALL_SEND, CALL_SENDPAGE, CALL_RECEIVE, CALL_SPLICE };
 
-/* A call at work, by its thread: one may make another one of another kind. */
+/* A call in progress, by its thread. Within one call a thread may make a call of another kind. */
 struct call_key {
 	u64 thread;
 	u64 kind; /* enum call_kind */
@@ -16,7 +16,7 @@ struct call_key {
 struct call {
 	u64 sk;
 	u32 flags;
-	u32 counted; /* by skb_consume_udp */
+	u32 counted; /* 1: datagram_consumed() has counted this call */
 };
 
 struct {
@@ -31,7 +31,7 @@ static __always_inline struct call_key call_of(u64 kind)
 	return (struct call_key){ .thread = bpf_get_current_pid_tgid(), .kind = kind };
 }
 
-/* `sk` NULL: a call that is not counted by its return. */
+/* `sk`: NULL for a call that is not counted at its return. */
 static __always_inline int called(u64 kind, struct sock *sk, u32 flags)
 {
 	struct call_key key = call_of(kind);
@@ -48,7 +48,7 @@ static __always_inline int called(u64 kind, struct sock *sk, u32 flags)
 	return 0;
 }
 
-/* Whether the call that returns is one to be counted. */
+/* Returns whether the call that returns is to be counted, and fills in `call`. */
 static __always_inline bool returned(u64 kind, struct call *call)
 {
 	struct call_key key = call_of(kind);

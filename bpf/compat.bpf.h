@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Differences between kernels, each with the commit that made it.
+ * Differences between kernels, each with the commit that made the difference.
  */
 #ifndef COMPAT_BPF_H
 #define COMPAT_BPF_H
 
 #ifdef SOCKETS_IN_HASH
 /*
- * For kernels whose tracing programs have no socket storage (before 5.11; kprobes have none on any): see hash.bpf.h. Where a function's
- * arguments come in registers the verifier knows no types, so the kernel's memory is copied field by field.
+ * For kernels whose tracing programs have no socket storage (before 5.11), and for kprobes, which have none on any
+ * kernel: see hash.bpf.h. Where a function's arguments come in registers the verifier knows no types. So the programs
+ * copy the kernel's memory field by field.
  */
 #define READ(source, ...)                                                                                              \
 	({                                                                                                             \
-		__typeof__(((void)0, ___arrow(source, __VA_ARGS__))) read_value; /* the comma takes const off */       \
+		__typeof__(((void)0, ___arrow(source, __VA_ARGS__))) read_value; /* the comma removes `const` */       \
 		BPF_CORE_READ_INTO(&read_value, source, __VA_ARGS__);                                                  \
 		read_value;                                                                                            \
 	})
@@ -37,8 +38,9 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 }
 
 /*
- * Before Linux 5.12 (5ffa25502b5a "bpf: Add instructions for atomic_[cmp]xchg") the only atomic operation is an addition whose result
- * nobody sees. Who needs more here either holds the socket's lock or writes what anybody else would.
+ * Before Linux 5.12 (5ffa25502b5a "bpf: Add instructions for atomic_[cmp]xchg") the only atomic operation is an
+ * addition, and the program does not get its result. So every program that uses these macros holds the socket's lock,
+ * or writes the same value as any other program would.
  */
 #define SET_BITS(field, bits) ((field) |= (bits))
 #define SET_ONCE(field, fresh)                                                                                         \
@@ -62,10 +64,16 @@ static __always_inline struct socket *socket_of(struct file *file)
 	return bpf_sock_from_file(file);
 }
 
-/* Linux 6.2, a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). Costs nothing: the verifier only notes the type. */
+/*
+ * Linux 6.2, a35b9af4ec2c ("bpf: Add a kfunc for generic type cast"). The cast costs nothing: the verifier only notes
+ * the type.
+ */
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 
-/* The tcp_sock that `sk` is, for reading, where the caller knows that it is one. Before 6.2 a helper does it, a call. */
+/*
+ * `sk` as a tcp_sock, for reading. The caller must know that `sk` is a tcp_sock. Before 6.2 this costs the call of a
+ * helper.
+ */
 static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 {
 	if (bpf_rdonly_cast)
@@ -75,15 +83,15 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 #endif
 
 /*
- * The same where it may be another protocol's: then NULL. A raw socket of protocol 6 is no TCP socket, though
- * bpf_skc_to_tcp_sock() of some kernels takes it for one.
+ * `sk` as a tcp_sock, or NULL where `sk` is of another protocol. A raw socket of protocol 6 is not a TCP socket, but
+ * bpf_skc_to_tcp_sock() of some kernels treats such a socket as TCP.
  */
 static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
 {
 	return READ(sk, sk_protocol) == IPPROTO_TCP && READ(sk, sk_type) == SOCK_STREAM ? read_as_tcp(sk) : NULL;
 }
 
-/* Whether the IP packet that begins there is a fragment of a larger one. */
+/* Whether the IP packet that begins at `start` is a fragment of a larger packet. */
 static __always_inline bool is_fragment(void *start, bool is_ipv4)
 {
 	const __be16 more_or_offset = bpf_htons(0x3fff);

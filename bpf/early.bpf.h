@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Payload that comes before its connection does: with TCP Fast Open in the SYN, or in the last packet of the handshake. The listener gets
- * those packets; the connection takes over what they carried.
+ * Payload that arrives before its connection is established: in the SYN with TCP Fast Open, or in the last packet of
+ * the handshake. Those packets count for the listener. When the connection is established, this file moves their
+ * payload to the connection.
  */
 #ifndef EARLY_BPF_H
 #define EARLY_BPF_H
 
 /*
- * Anybody may send a listener segments that never become a connection; the `early` map then forgets others. Counts what was remembered and not
- * taken in this period and the last: a high count means that the map may have forgotten something. Two processors that begin a period at once
- * may lose a count.
+ * Any host may send a listener segments that never become a connection. Then the `early` map drops other elements. This
+ * counts the elements that were added and not taken, in this period and in the last one. A high count means that the
+ * map may have dropped an element. If two processors begin a period at once, a count may be lost.
  */
-static const u64 EARLY_PERIOD_NS = 128ULL * 1000000000; /* longer than a handshake: a SYN-ACK is sent again for 63 s (tcp_synack_retries) */
+/* longer than a handshake: the kernel repeats a SYN-ACK for 63 s (tcp_synack_retries) */
+static const u64 EARLY_PERIOD_NS = 128ULL * 1000000000;
 
 struct early_flow {
 	u64 period_ends_ns;
@@ -66,7 +68,7 @@ static __noinline int remember_early(struct traffic_socket *listener, struct __s
 	return 0;
 }
 
-/* A connection is established: what came for it before is its own. */
+/* A connection is established: moves the early payload of this connection from the map to its socket. */
 static __noinline int take_early(struct traffic_socket *socket)
 {
 	struct traffic_tuple tuple = {

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What user space is told of a socket, and the socket's end.
+ * Records: what the programs tell the daemon about a socket, and the end of a socket.
  *
- * A closing socket leaves a record in the ring, of which each user may fill a part between two drains. Where that part is full the record
- * goes to the map `deferred`, of which each user may fill a part between two sweeps. Beyond that the programs add what the socket moved to
- * its processes' rows (rows.bpf.h), where there is always room. A socket that moved nothing and that user space has not seen leaves nothing.
+ * A closing socket leaves a record in the ring. Each user may fill a part of the ring between two drains. If the user's
+ * part is full, the record goes to the map `deferred`. Each user may fill a part of that map between two sweeps. If
+ * that part is full too, the programs add the socket's bytes to the rows of its processes (rows.bpf.h), where there is
+ * always room. A socket that moved nothing and that the daemon has not seen leaves nothing.
  *
- * What user space has seen of a socket must not be added to a row, so each record that is written is noted in the socket (`seen`).
- * A socket may close on one processor while another one writes a record of it. The writer sets `teller` and looks whether the socket
- * is closed; the end sets `closed_boottime_ns` and looks for a teller. One of them sees the other: then the writer gives up, or the
- * end does not rely on `seen`. report_now() need not look: it runs only in a call on the socket, or before TCP ends it.
+ * Bytes that the daemon has already seen in a record must not be added to a row. So each program that writes a record
+ * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
+ * writes a record of the socket. The writer sets `teller` and then looks whether the socket is closed. The program at
+ * the end sets `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the
+ * writer gives up, or the program at the end does not rely on `seen`. report_now() need not look: it runs only in a
+ * call on the socket, or before TCP ends the socket.
  */
 #ifndef ENDS_BPF_H
 #define ENDS_BPF_H
 
 /*
- * A user may fill one part of the ring, and one of `deferred`. For sockets that user space has not seen, the parts of `deferred` are
- * smaller: with 65,536 elements about as many as the daemon lists for a user.
+ * A user may fill one of PARTS parts of the ring, and one of PARTS parts of `deferred`. For sockets that the daemon has
+ * not seen, `deferred` is divided into PARTS_FOR_UNSEEN smaller parts. With 65,536 elements such a part holds about as
+ * many sockets as the daemon lists for a user.
  */
 enum { PARTS = 4, PARTS_FOR_UNSEEN = 32, USERS_TOLD_APART = 1024 };
 
-/* How much of its part a user has filled. Users whose ids are equal modulo USERS_TOLD_APART have one part together. */
+/* How much of the parts a user has filled. Users whose ids are equal modulo USERS_TOLD_APART share their parts. */
 struct user_part {
-	u32 drains; /* since when, as in struct traffic_told */
+	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps` is the same for `deferred` */
 	u32 ring_bytes;
 	u32 sweeps;
 	u32 deferred;
@@ -35,7 +39,7 @@ struct {
 	__type(value, struct user_part);
 } user_parts SEC(".maps");
 
-/* The daemon sleeps until the next sweep, unless the records in the ring take half of one user's part. */
+/* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */
 static __always_inline u64 ring_flags(void)
 {
 	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * PARTS);
@@ -60,7 +64,7 @@ static __always_inline struct user_part *part_of(const struct traffic_socket *so
 	return part;
 }
 
-/* NULL: the ring is full, or the user's part of it is. */
+/* Returns NULL if the ring is full, or the user's part of the ring. */
 static __always_inline struct traffic_socket *reserve_record(struct user_part *part)
 {
 	struct traffic_socket *record;
@@ -73,12 +77,13 @@ static __always_inline struct traffic_socket *reserve_record(struct user_part *p
 	return record;
 }
 
-/* Telling user space ---------------------------------------------------------------------------------------------- */
+/* Telling the daemon ---------------------------------------------------------------------------------------------- */
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Before Linux 5.12 no atomic operation has a result: an addition that nobody reads is the barrier. Only the sweep tells here. The
- * element may become another socket's meanwhile, hence the serials.
+ * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
+ * the memory barrier. With this object only the sweep writes records of open sockets. Meanwhile the element may become
+ * another socket's, so the functions compare serials.
  */
 static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
 {
@@ -99,7 +104,7 @@ static __always_inline bool is_being_told(struct traffic_socket *socket)
 	return *(volatile u64 *)&socket->teller == socket->serial;
 }
 #else
-/* False: another processor is at it. */
+/* Returns false if another processor is writing a record of this socket. */
 static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
 {
 	return !__sync_val_compare_and_swap(&socket->teller, 0, serial);
@@ -121,7 +126,10 @@ static __always_inline bool was_seen(const struct traffic_socket *socket)
 	return socket->seen.serial == socket->serial;
 }
 
-/* IP packets, both ways; of TCP, where packets are not seen, by its own counters and usual headers. */
+/*
+ * Bytes of IP packets in both directions. Where packets are not seen: an estimate for TCP, from TCP's own counters and
+ * the usual header sizes.
+ */
 static __always_inline struct traffic_payload wire_of(const struct traffic_socket *socket)
 {
 	u32 headers = TRAFFIC_TCP_HEADER + TRAFFIC_TIMESTAMPS_OPTION +
@@ -136,8 +144,8 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * A slot may have been claimed and not yet described when the record was copied. Its bytes come with the next record: user space would
- * skip them in this one, and note_seen() would mark them as seen.
+ * Hides slots that were claimed but not yet described when the record was copied. The daemon would skip their bytes in
+ * this record, and note_seen() would mark the bytes as seen. So they come with the next record.
  */
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
 {
@@ -145,7 +153,10 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
 		struct traffic_owner *owner = &record->owners[i];
 
-		/* The kernel's own slot has no number, and starts at 1. A thread of the kernel gets its flag before its number. */
+		/*
+		 * The kernel's own slot has no number, and starts at 1. A kernel thread gets its flag before its
+		 * number.
+		 */
 		if (owner->start_boottime_ns &&
 		    (owner->tgid || (owner->start_boottime_ns == 1 && owner->flags & TRAFFIC_OWNER_KERNEL_THREAD)))
 			continue;
@@ -154,7 +165,7 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 	}
 }
 
-/* Between begin_telling() and end_telling(). */
+/* Call this only between begin_telling() and end_telling(). */
 static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record)
 {
 	struct traffic_seen *seen = &socket->seen;
@@ -174,8 +185,8 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 	seen->serial = record->serial;
 }
 
-#ifndef SOCKETS_IN_HASH /* there a probe sees the end */
-/* NULL: the ring has no room, or another processor is writing a record of this socket. */
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
+/* Returns NULL if the ring has no room, or if another processor is writing a record of this socket. */
 static __always_inline struct traffic_socket *begin_record(struct traffic_socket *socket)
 {
 	struct traffic_socket *record;
@@ -191,7 +202,7 @@ static __always_inline struct traffic_socket *begin_record(struct traffic_socket
 static __always_inline void end_record(struct traffic_socket *socket, struct traffic_socket *record)
 {
 	__builtin_memcpy(record, socket, sizeof(*record));
-	record->stream_sent = 0; /* of the last sweep: the counters went on */
+	record->stream_sent = 0; /* the value is from the last sweep, and the counters have grown since */
 	hide_unfinished_owners(record);
 	note_seen(socket, record);
 	bpf_ringbuf_submit(record, ring_flags());
@@ -200,8 +211,8 @@ static __always_inline void end_record(struct traffic_socket *socket, struct tra
 #endif
 
 /*
- * Writes a record of an open socket now, because perhaps no program sees that socket end. Where the ring has no room the next sweep
- * tells.
+ * Writes a record of an open socket now, because possibly no program sees the end of this socket. If the ring has no
+ * room, the next sweep reports the socket.
  */
 static __always_inline void report_now(struct traffic_socket *socket)
 {
@@ -214,8 +225,8 @@ static __always_inline void report_now(struct traffic_socket *socket)
 }
 
 /*
- * A frame of an AF_PACKET socket. No program sees such a socket end, so each frame's bytes are told at once. Where that can't be they go to
- * the process's row.
+ * Counts a frame of an AF_PACKET socket. No program sees the end of such a socket, so each frame is reported at once.
+ * If there is no room for a record, the bytes go to the row of the process.
  */
 static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 {
@@ -263,7 +274,7 @@ static __always_inline struct traffic_payload payload_since(u64 sent, u64 receiv
 	};
 }
 
-/* `amount` times `part` / `whole`, about: the numbers are made small enough to multiply. */
+/* About `amount` times `part` / `whole`. The function first makes the numbers small enough to multiply. */
 static __always_inline u64 share(u64 amount, u64 part, u64 whole)
 {
 	if (whole >> 32) {
@@ -275,7 +286,10 @@ static __always_inline u64 share(u64 amount, u64 part, u64 whole)
 	return amount / whole * part + amount % whole * part / whole;
 }
 
-/* Adds what a socket moved, beyond what user space has seen of it, to the rows of its processes. Returns 1, to be counted. */
+/*
+ * Adds to the rows of a socket's processes the bytes that the daemon has not seen in a record. Returns 1, for the
+ * counter of folded sockets.
+ */
 static __noinline int fold_socket(struct traffic_socket *socket)
 {
 	struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1], nobody = { .uid = socket->uid };
@@ -302,7 +316,9 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	if (first->start_boottime_ns) {
 		fold(first, &amounts);
 	} else {
-		/* Nobody has used it: a connection that was never accepted. Its packets are the kernel's. */
+		/*
+		 * No process has used this socket: the connection was never accepted. Its packets count for the kernel.
+		 */
 		struct caller kernel = kernel_caller();
 
 		nobody.start_boottime_ns = kernel.start_boottime_ns;
@@ -317,14 +333,21 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 		nobody.uid = socket->uid;
 		fold(&nobody, &amounts);
 	}
-	barrier_var(folded); /* else clang leaves the result out, and the verifier refuses what stands in its register */
+	/* else clang omits the result, and the verifier refuses the value that is left in the register */
+	barrier_var(folded);
 	return folded;
 }
 
-/* `ignores_limit`: where the map has room, however much of it the user has filled. */
+/*
+ * Puts the socket in `deferred`; returns false if there is no room. With `ignores_limit` only the room in the map
+ * counts, not the user's part.
+ */
 static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool ignores_limit)
 {
-	/* fold_socket() does not reach a socket's owners in the `owners` map: half of all, so that their sockets have room. */
+	/*
+	 * fold_socket() does not reach owners in the `owners` map. So a user's sockets with such owners may fill half
+	 * of the map.
+	 */
 	u32 limit = DEFERRED_LIMIT / (socket->flags & TRAFFIC_SOCKET_SHARED ? 2 : is_told ? PARTS : PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
@@ -338,7 +361,7 @@ static __always_inline bool defer(struct traffic_socket *socket, struct user_par
 	return true;
 }
 
-/* The final totals, before the storage goes away. */
+/* Reports the final totals before the storage goes away. */
 static __noinline int close_socket(struct traffic_socket *socket)
 {
 	struct traffic_socket *record;
@@ -352,8 +375,8 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_told_now = is_being_told(socket);
 	is_told = is_told_now || was_seen(socket);
 	/*
-	 * A socket that a record is being written of: what user space sees of it is not known, so it can't be subtracted from a row; there is one
-	 * such socket to a processor at most.
+	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
+	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
 	 */
 	ignores_limit = is_told_now;
 	COUNT_LOSS(closed_sockets, 1);

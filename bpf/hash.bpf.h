@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sockets in a hash, by the address of the struct sock, for programs and kernels without socket storage. Here the kernel frees nothing:
- * the end of a socket (tcp_destroy_sock, inet_release) takes its element away, before its address can be another's. Where the hash is
- * full a socket has no counters, and what it moves is counted as lost.
+ * Sockets in a hash, by the address of the struct sock. This is for programs and kernels without socket storage. The
+ * kernel does not free an element of the hash. So the program that sees the end of a socket (tcp_destroy_sock,
+ * inet_release) removes the element, before the address can belong to another socket. If the hash is full, a socket has
+ * no counters, and the bytes of its calls go to rows (account.bpf.h).
  */
 #ifndef HASH_BPF_H
 #define HASH_BPF_H
 
-/* What a new element is a copy of. Nobody writes to it. */
+/* A new element is a copy of this one. No program writes to it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -16,8 +17,9 @@ struct {
 } blanks SEC(".maps");
 
 /*
- * Where one processor's numbers come from. A softirq may get in while a process takes one (`takers` is 2 then) and takes from the second
- * row: an addition gives no result before Linux 5.12.
+ * The numbers of one processor. A softirq may interrupt a process while the process takes a number. Then `takers` is 2,
+ * and the softirq takes its number from the second row. Two rows are needed because an addition gives no result before
+ * Linux 5.12.
  */
 struct numbering {
 	u64 takers;
@@ -31,7 +33,7 @@ struct {
 	__type(value, struct numbering);
 } numberings SEC(".maps");
 
-/* Below 2^53, for readers of JSON: 2^40 sockets on each of 4096 processors. */
+/* The serial stays below 2^53 for readers of JSON: 2^40 sockets on each of 4096 processors. */
 static __always_inline void number_socket(struct traffic_socket *socket)
 {
 	volatile struct numbering *numbering;
@@ -70,8 +72,8 @@ static __always_inline void drop_storage_at(u64 address)
 }
 
 /*
- * The address of what a program's context is or points to. The verifier tells such pointers from numbers and takes none for a key before
- * it has been copied as memory.
+ * The address of a program's context, or of what `pointer` points to. The verifier distinguishes such pointers from
+ * numbers. It accepts the address as a key only after the program has copied the pointer as memory.
  */
 static __always_inline u64 address_of(const void *pointer)
 {
@@ -88,7 +90,7 @@ static __always_inline u64 address_of(const void *pointer)
 #define make_storage_of_context(sk) make_storage_at(address_of(sk))
 #define drop_storage_of_context(sk) drop_storage_at(address_of(sk))
 #define drop_storage(sk) drop_storage_at((u64)(sk))
-/* 0 until somebody asks the kernel for it: see packet_socket() and socket_create(). */
+/* 0 until a program or process asks the kernel for the cookie: see packet_socket() and socket_create(). */
 #define cookie_of(sk, named) READ(sk, __sk_common.skc_cookie.counter)
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The iterators: what user space asks for, as opposed to what the kernel tells (the hooks).
+ * The iterators: the daemon runs these programs. The kernel runs all other programs (the hooks).
  */
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
-/* A number that changes when anything of the socket did. */
+/* A number that changes whenever any counter or state of the socket changes. */
 static __always_inline u64 activity(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->segments_sent +
@@ -20,8 +20,9 @@ static __always_inline u64 activity(const struct traffic_socket *socket)
 
 #ifdef SOCKETS_IN_HASH
 /*
- * As below, of the hash. A socket may end meanwhile and another one get its element, so all that is read goes to the copy, and it counts only if
- * the element is still the same socket's then. The counters are copied after the length of the stream was read.
+ * Writes a struct traffic_socket for each changed socket in the hash. Meanwhile the socket may end, and its element may
+ * become another socket's. So the program reads everything into the copy, and writes the copy only if the element still
+ * belongs to the same socket. The program copies the counters after reading the length of the stream.
  */
 SEC("iter/bpf_map_elem")
 int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
@@ -73,7 +74,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	return 0;
 }
 #else
-/* Writes a struct traffic_socket if the socket changed since the last sweep, or if told so. */
+/* Writes a struct traffic_socket if the socket changed since the last sweep, or if told.report_all is set. */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq)
 {
 	struct traffic_socket *copy;
@@ -91,15 +92,18 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
-	/* No hook tells of an AF_PACKET socket's end: user space notices that the sweep no longer lists it. */
+	/*
+	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
+	 * socket.
+	 */
 	if (activity(socket) == socket->swept_mark && !told.report_all && !is_packet(sk))
 		return 0;
-	/* Made, and not connected yet. */
+	/* The socket was created but is not connected yet. */
 	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket))
 		return 0;
 	if (!begin_telling(socket, socket->serial))
-		return 0; /* the next sweep finds it */
-	/* Nothing holds the socket meanwhile. What moved while it was copied shows by TCP's own counters. */
+		return 0; /* the next sweep reports this socket */
+	/* The socket is not locked here. If bytes moved during the copy, TCP's own counters show that. */
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
 	barrier();
@@ -107,7 +111,9 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
-	/* When the reader's buffer is full the kernel drops this line and calls again for the same socket. */
+	/*
+	 * If the reader's buffer is full, the kernel drops this record and calls the program again for the same socket.
+	 */
 	if (!socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
 		note_seen(socket, copy);
 		socket->swept_mark = activity(copy);
@@ -127,9 +133,10 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 }
 
 /*
- * The sweep since Linux 7.0: one pass over the sockets that processes hold. Since 5d800f87d0a5 ("bpf: Support lockless unlink when freeing
- * map or local storage") a socket that is freed while the pass above looks at its storage makes the kernel follow a null pointer in
- * __bpf_sk_storage_map_seq_show(). Anybody who closes sockets could bring that about. Here the file holds the socket.
+ * The sweep since Linux 7.0: one pass over the sockets that processes hold. The pass above is not safe there since
+ * 5d800f87d0a5 ("bpf: Support lockless unlink when freeing map or local storage"). If a socket is freed while the pass
+ * above looks at its storage, the kernel follows a null pointer in __bpf_sk_storage_map_seq_show(). Any user who closes
+ * sockets could cause that. In this pass the file keeps the socket alive.
  */
 SEC("iter/task_file")
 int sweep_held_sockets(struct bpf_iter__task_file *context)
@@ -153,7 +160,7 @@ int sweep_held_sockets(struct bpf_iter__task_file *context)
 
 #endif
 
-/* A socket older than the capture, or one that nobody has used yet. */
+/* Gives storage to a socket older than the capture, or to a socket that no process has used yet. */
 static __always_inline struct traffic_socket *adopt(struct sock *sk)
 {
 	struct traffic_socket *socket = find_socket(sk);
@@ -163,7 +170,7 @@ static __always_inline struct traffic_socket *adopt(struct sock *sk)
 	return socket;
 }
 
-/* TCP's counters began with the connection. Notes them as seen, so that no row gets what passed before the capture. */
+/* TCP's counters began with the connection. Notes them as seen, so that no row gets bytes from before the capture. */
 static __always_inline void begin_estimates(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
@@ -175,8 +182,8 @@ static __always_inline void begin_estimates(struct traffic_socket *socket, const
 }
 
 /*
- * Sockets that processes hold: gives those older than the capture their storage, and an owner to those that nobody has
- * used yet (a connection accepted and idle).
+ * Passes over the sockets that processes hold. Gives storage to the sockets older than the capture, and an owner to the
+ * sockets that no process has used yet (an idle accepted connection).
  */
 SEC("iter/task_file")
 int adopt_held_sockets(struct bpf_iter__task_file *context)
@@ -211,8 +218,9 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 }
 
 /*
- * Sockets of the reader's network namespace that no process holds: those waiting to be accepted, in flight in an
- * SCM_RIGHTS message, or registered with io_uring. The kernel holds the socket lock meanwhile.
+ * Passes over the TCP sockets of the reader's network namespace. This also finds the sockets that no process holds:
+ * sockets that wait to be accepted, that are in flight in an SCM_RIGHTS message, or that are registered with io_uring.
+ * The kernel holds the socket lock meanwhile.
  */
 SEC("iter/tcp")
 int adopt_tcp_sockets(struct bpf_iter__tcp *context)

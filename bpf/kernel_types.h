@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel structures we read. Only names matter: libbpf relocates every access to the running kernel's layout
- * (CO-RE), so a field may stand anywhere and neighbours are left out.
+ * The few kernel structures that the programs read. Only names matter: libbpf relocates every access to the running
+ * kernel's layout (CO-RE). So a field may be at any offset, and unused fields are left out.
  */
 #ifndef KERNEL_TYPES_H
 #define KERNEL_TYPES_H

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rung `kprobe`: where the kernel has neither trampolines nor the tracepoint sock_send_length.
+ * Method `kprobe`, for kernels that have neither trampolines nor the tracepoint sock_send_length.
  *
- * A kretprobe does not see every return: it has room for so many calls at a time, and a call that waits keeps its place. So nothing that
- * waits long or is frequent depends on one:
- * - TCP is counted by its sequence numbers in both directions, received bytes in tcp_rcv_space_adjust as on the other rungs, sent ones
- *   each time that the socket is unlocked. What one run is left out of the next one finds.
- * - UDP's receive is counted where the datagram is done with (skb_consume_udp).
- * The rest is counted by returns: sends of UDP, and of other protocols both. A call whose return was not seen shows when its
- * thread makes the next one, and is counted as missed.
+ * A kretprobe does not see every return. It has room for a fixed number of calls at a time, and a call that waits keeps
+ * its place. So frequent calls and calls that wait long must not depend on a kretprobe:
+ * - TCP is counted by its sequence numbers in both directions. Received bytes are counted in tcp_rcv_space_adjust, as
+ *   on the other methods. Sent bytes are counted each time the socket is unlocked. If the kernel skips one run of that
+ *   program, the next run counts the bytes.
+ * - Receives of UDP are counted when the kernel is done with the datagram (skb_consume_udp).
+ * All other calls are counted by their returns: sends of UDP, and sends and receives of other protocols. If the program
+ * did not see a return, the next call of the same thread shows that. Then the call is counted as missed.
  */
 #ifndef KPROBE_BPF_H
 #define KPROBE_BPF_H
@@ -17,7 +18,10 @@
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 
-/* Whether socket_unlocked() counts what it sends. Not before it is established, nor what the kernel uses too. */
+/*
+ * Whether socket_unlocked() counts the sends of this socket. It does not before the connection is established, nor if
+ * the kernel uses the stream too.
+ */
 static __always_inline bool sent_by_sequence(struct sock *sk)
 {
 	const struct tcp_sock *tcp = tcp_of(sk);
@@ -57,8 +61,9 @@ static __always_inline int sends_returned(u64 kind, long result)
 }
 
 /*
- * A process lets go of a socket that it had locked: after each call, and before it waits in one. What the stream has grown by is its
- * doing. Under the lock, and nothing else counts sends of such a socket.
+ * A process releases a socket that it had locked: after each call, and before each wait in a call. The growth of the
+ * stream since the last release is due to this process. This runs under the socket lock, and nothing else counts sends
+ * of such a socket.
  */
 SEC("kprobe/release_sock")
 int BPF_KPROBE(socket_unlocked, struct sock *sk)
@@ -96,7 +101,7 @@ COUNT_SENDS(inet6_sendmsg)
 COUNT_SENDS(packet_sendmsg)
 COUNT_SENDS(packet_sendmsg_spkt) /* SOCK_PACKET */
 
-/* As inet_sendpage_exit. */
+/* Like inet_sendpage_exit in traffic.bpf.c. */
 SEC("kprobe/inet_sendpage")
 int BPF_KPROBE(inet_sendpage_called, struct socket *socket)
 {
@@ -150,8 +155,8 @@ COUNT_RECEIVES(sock_common_recvmsg)
 COUNT_RECEIVES(packet_recvmsg)
 
 /*
- * The last of a UDP receive: `length` is what the call returns, negative where it peeked. Not run where the compiler made it a part of
- * udp_recvmsg(): then the return counts.
+ * The last step of a UDP receive. `length` is what the call returns, or negative for a call with MSG_PEEK. This does
+ * not run if the compiler inlined the function into udp_recvmsg(); then the return counts.
  */
 SEC("kprobe/skb_consume_udp")
 int BPF_KPROBE(datagram_consumed, struct sock *sk, void *skb, int length)
@@ -165,7 +170,7 @@ int BPF_KPROBE(datagram_consumed, struct sock *sk, void *skb, int length)
 	return received(sk, length, call->flags);
 }
 
-/* As sock_splice_read_exit. */
+/* Like sock_splice_read_exit in traffic.bpf.c. */
 SEC("kprobe/sock_splice_read")
 int BPF_KPROBE(sock_splice_read_called, struct file *file)
 {
@@ -182,7 +187,7 @@ int BPF_KRETPROBE(sock_splice_read_returned, long result)
 
 /* Ends ------------------------------------------------------------------------------------------------------------- */
 
-/* Who comes second finds nothing. */
+/* Two programs may come here for one socket. The second finds no storage. */
 static __always_inline int released(struct sock *sk)
 {
 	struct traffic_socket *storage;
@@ -199,7 +204,9 @@ static __always_inline int released(struct sock *sk)
 	return 0;
 }
 
-/* As socket_release: also for the kernel's own sockets, and where there is no cgroup to attach to. */
+/*
+ * Like socket_release in lives.bpf.h, but also for the kernel's own sockets, and where there is no cgroup to attach to.
+ */
 SEC("kprobe/inet_release")
 int BPF_KPROBE(socket_released, struct socket *socket)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Births and ends of sockets, and of the names of their processes.
+ * Beginnings and ends of sockets, and new names of processes.
  */
 #ifndef LIVES_BPF_H
 #define LIVES_BPF_H
 
 /*
- * SCTP's sockets of one association go straight from closed to established: a caller's in connect(), and one that accept() makes, which has
- * no struct socket yet (sctp_accept()).
+ * The role of an SCTP socket. SCTP's sockets of one association go directly from closed to established. A client's
+ * socket does so in connect(). A socket that accept() makes has no struct socket yet (sctp_accept()).
  */
 static __always_inline u8 sctp_role(const struct sock *sk)
 {
@@ -15,8 +15,9 @@ static __always_inline u8 sctp_role(const struct sock *sk)
 }
 
 /*
- * connect(), before the SYN goes out. A socket may connect again after it was disconnected or refused: the times are the last connection's,
- * and stay when it closes. In this order, so that who reads meanwhile never finds the end of one with the beginning of the next.
+ * connect(), before the SYN is sent. A socket may connect again after it was disconnected or refused. The times belong
+ * to the last connection, and stay when that connection closes. The order of the writes matters: a reader must never
+ * combine the end of one connection with the beginning of the next.
  */
 static __always_inline void begin_handshake(struct traffic_socket *socket)
 {
@@ -25,7 +26,10 @@ static __always_inline void begin_handshake(struct traffic_socket *socket)
 	socket->connecting_boottime_ns = bpf_ktime_get_boot_ns();
 }
 
-/* A socket whose connect() was not seen, an accepted one among them, has no time to go with it. */
+/*
+ * If connect() was not seen, the socket has no time of connecting, so it gets no time of being established either.
+ * Accepted sockets have neither time.
+ */
 static __always_inline void end_handshake(struct traffic_socket *socket)
 {
 	if (socket->connecting_boottime_ns && !socket->established_boottime_ns)
@@ -33,8 +37,8 @@ static __always_inline void end_handshake(struct traffic_socket *socket)
 }
 
 /*
- * Connects and listens run in the process, so its name is kept even if it never moves a byte. A connection that is
- * established by the peer's packet has no process yet.
+ * connect() and listen() run in the process, so its name is kept even if it never moves a byte. If the peer's packet
+ * establishes the connection, no process is known yet.
  */
 static __always_inline int state_changed(struct sock *sk, int old_state, int new_state)
 {
@@ -45,7 +49,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		return 0;
 	tcp = tcp_of(sk);
 	if (tcp && has_upper_layer(tcp))
-		return 0; /* an MPTCP or SMC subflow: the socket above it counts */
+		return 0; /* an MPTCP or SMC subflow: the socket above counts */
 	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
 		return 0;
 	if (new_state == TCP_CLOSE) {
@@ -59,7 +63,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	socket = find_socket(sk);
 	if (!socket)
 		return 0;
-	if (!socket->receive_mark) /* its first connection: not older than the capture, even while the baseline is taken */
+	/* the first connection of this socket is not older than the capture, even while the baseline is taken */
+	if (!socket->receive_mark)
 		socket->flags &= ~TRAFFIC_SOCKET_PREEXISTING;
 	if (!socket->opened_boottime_ns)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
@@ -78,7 +83,10 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		find_owner(socket, current_task());
 		break;
 	case TCP_ESTABLISHED:
-		/* Two clients that connect to each other pass through SYN_RECV. MPTCP clones its listener, and the clone goes from there. */
+		/*
+		 * Two clients that connect to each other pass through SYN_RECV. MPTCP clones its listener, so the clone
+		 * starts in TCP_LISTEN.
+		 */
 		if (old_state == TCP_SYN_SENT)
 			socket->role = TRAFFIC_ROLE_CLIENT;
 		else if (socket->role != TRAFFIC_ROLE_CLIENT && (old_state == TCP_SYN_RECV || old_state == TCP_LISTEN))
@@ -86,7 +94,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		else if (socket->protocol == IPPROTO_SCTP && socket->type == SOCK_STREAM && old_state == TCP_CLOSE)
 			socket->role = sctp_role(sk);
 		end_handshake(socket);
-		/* A socket that was disconnected and connects again starts a new sequence; its totals go on. */
+		/* A socket that was disconnected and connects again starts a new sequence. Its totals go on. */
 		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);
 			begin_sending(socket, tcp);
@@ -97,7 +105,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	return 0;
 }
 
-/* TCP's last word on a socket: after close(), after the last acknowledgement. */
+/* The end of a TCP socket: after close() and after the last acknowledgement. */
 static __always_inline int destroyed(struct sock *sk)
 {
 	struct traffic_socket *socket = storage_of(sk);
@@ -120,9 +128,10 @@ static __always_inline int destroyed(struct sock *sk)
 }
 
 /*
- * Each of these is attached twice. While a program is at work on a processor the kernel leaves it out of what comes in between there: a
- * softirq that ends a connection while a process ends another (200,000 connections: up to 842 times on 6.18). Its twin is at rest then.
- * To run twice changes nothing.
+ * The daemon attaches each of these programs twice. While a program runs on a processor, the kernel skips the same
+ * program for events that interrupt it there. Example: a softirq ends a connection while a process ends another
+ * (200,000 connections: up to 842 times on 6.18). The twin is not running then, so the twin sees the event. Running
+ * both changes nothing.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(socket_state, struct sock *sk, int old_state, int new_state)
@@ -149,9 +158,11 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 }
 
 /*
- * inet_release(): the last reference to the file is gone, so no call can add to it. Attached to the root of the cgroup hierarchy; the
- * kernel ignores what it returns. TCP goes on after this and ends above. Where the kernel may leave out both programs of the end, what
- * TCP's calls have moved is told here: this program is not left out where those are (but see process 1 in TrafficCapture.md).
+ * inet_release(): the last reference to the file is gone, so no further call can add bytes. The program is attached to
+ * the root of the cgroup hierarchy, and the kernel ignores its return value. A TCP socket goes on after this, and ends
+ * in tcp_destroy above. Where the kernel may skip both programs of that end, this program reports what the calls on a
+ * TCP socket have moved. The kernel does not skip this program for the same reason (but see process 1 in
+ * TrafficCapture.md).
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
@@ -165,7 +176,7 @@ int socket_release(struct bpf_sock *context)
 			report_now(socket);
 		return 1;
 	}
-	/* It may have lived between two sweeps. */
+	/* The socket may have begun and ended between two sweeps. */
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);
 	close_socket(socket);
@@ -174,7 +185,7 @@ int socket_release(struct bpf_sock *context)
 }
 
 #ifdef SOCKETS_IN_HASH
-/* A new socket at an address whose last one's end no program saw. */
+/* A new socket may have the address of an earlier socket whose end no program saw. Closes that earlier socket. */
 static __always_inline void socket_end_missed(struct bpf_sock *context)
 {
 	u64 address = address_of(context);
@@ -188,9 +199,9 @@ static __always_inline void socket_end_missed(struct bpf_sock *context)
 #endif
 
 /*
- * The birth of a socket that a process makes: before it moves its first byte, packets may come for it, and later the process may have used
- * up the memory that the socket may take. Not run for sockets that the kernel makes for itself, nor for accepted ones: those are born
- * above.
+ * A process creates a socket. The storage is made here for two reasons: packets may arrive before the process moves its
+ * first byte, and the process may later use up the memory that the socket may take. This does not run for sockets that
+ * the kernel makes for itself, nor for accepted sockets: state_changed() gives those their storage.
  */
 SEC("cgroup/sock_create")
 int socket_create(struct bpf_sock *context)
@@ -198,14 +209,14 @@ int socket_create(struct bpf_sock *context)
 	struct traffic_socket *socket;
 
 #ifdef SOCKETS_IN_HASH
-	bpf_get_socket_cookie(context); /* from now on it has one */
+	bpf_get_socket_cookie(context); /* gives the socket a cookie */
 	socket_end_missed(context);
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
 #endif
 	socket = make_storage_of_context(context);
 	if (!socket)
-		return 1; /* counted when bytes move */
+		return 1; /* the first call that moves bytes tries again */
 	socket->family = context->family;
 	socket->protocol = context->protocol;
 	socket->type = context->type;
@@ -221,8 +232,9 @@ int socket_create(struct bpf_sock *context)
 }
 
 /*
- * A process runs another program: from now on it has another name. The sockets that it holds keep the one of their first use, so user
- * space is told. Where the map is full user space is told so, and asks /proc for all names.
+ * A process has called execve(2), so it has a new name. The sockets that the process holds keep the name from their
+ * first use, so the daemon is told the new name. If the map is full, a counter tells the daemon so, and the daemon
+ * reads all names from /proc.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs share with each other and with user space.
+ * The maps and variables that the programs share with each other and with the daemon.
  */
 #ifndef MAPS_BPF_H
 #define MAPS_BPF_H
 
 #ifdef SOCKETS_IN_HASH
-/* Before Linux 6.1 kprobes must not use maps that get their memory as they go. */
+/* Before Linux 6.1 kprobes must not use maps that allocate memory when an element is added. */
 enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 8192 };
 
 /* By the address of the struct sock. About 0.6 KiB each. */
@@ -27,7 +27,7 @@ struct {
 } sockets SEC(".maps");
 #endif
 
-/* Owners of a socket beyond the slots in its storage. */
+/* Owners of a socket that have no slot in its storage. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -42,7 +42,7 @@ struct {
 	__uint(max_entries, 2 << 20);
 } closed SEC(".maps");
 
-/* Where closed sockets wait for the next sweep when the ring has no room for them. */
+/* Closed sockets that wait for the next sweep because the ring has no room for them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -59,7 +59,7 @@ struct {
 } loss SEC(".maps");
 
 #ifdef SOCKETS_IN_HASH
-/* Sockets, by serial, of which a processor is just giving an owner's slot away. */
+/* Sockets, by serial, where a program is just assigning an owner's slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -68,7 +68,10 @@ struct {
 } claims SEC(".maps");
 #endif
 
-/* Processes that have run another program since the last sweep, by struct traffic_owner_key with a serial of 0: their names. */
+/*
+ * Names of processes that have called execve(2) since the last sweep. The key is a struct traffic_owner_key with a
+ * serial of 0.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -78,9 +81,10 @@ struct {
 } executed SEC(".maps");
 
 /*
- * Every interface that packets passed, in every network namespace. Elements belong to two generations, which take turns: user space reads
- * those of the older one, then removes them. Interfaces outside the daemon's network namespace, which anybody may make, get a quarter of the
- * map in each generation. Further ones count in the element of network namespace 0.
+ * Every interface that packets passed, in every network namespace. Elements belong to two generations, which take
+ * turns: the daemon reads the elements of the older generation and then removes them. Any user may make interfaces
+ * outside the daemon's network namespace. Those get a quarter of the map in each generation. Further ones count in the
+ * element of network namespace 0.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -90,7 +94,7 @@ struct {
 	__type(value, struct traffic_interface);
 } interfaces SEC(".maps");
 
-/* How many elements of others than the daemon's network namespace each generation has. */
+/* By generation: how many elements belong to network namespaces other than the daemon's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -99,8 +103,9 @@ struct {
 } stranger_interfaces SEC(".maps");
 
 /*
- * Payload of packets that a listener got for connections that were not established yet: with TCP Fast Open, and where the last packet
- * of the handshake has data. The connection takes it over. Those that never come about are forgotten, the oldest first.
+ * Payload that a listener received for connections that were not established yet: with TCP Fast Open, and where the
+ * last packet of the handshake has data. The connection takes this payload over. If a connection never comes about, the
+ * map drops its element, the oldest first.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -109,7 +114,7 @@ struct {
 	__type(value, u64);
 } early SEC(".maps");
 
-/* Where the sweep makes a copy of one socket. */
+/* Buffer in which the sweep copies one socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -117,7 +122,9 @@ struct {
 	__type(value, struct traffic_socket);
 } copies SEC(".maps");
 
-/* Sockets, by serial, that user space has seen and that closed without a record: rows have the rest of their bytes. */
+/*
+ * Sockets, by serial, that the daemon has seen and that closed without a record. Rows contain the rest of their bytes.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1 << 18);
@@ -125,12 +132,14 @@ struct {
 } gone SEC(".maps");
 
 u64 last_serial = 0;
-/* Whether a socket could get no storage, ever: its process can use up the memory that the socket may take (optmem_max). */
+/*
+ * Whether any socket ever failed to get storage: a process can use up the memory that its socket may take (optmem_max).
+ */
 u32 storage_failed = 0;
 /* Whether the `early` map was ever used. */
 u32 early_seen = 0;
 
-/* What user space tells the programs: struct traffic_told. */
+/* What the daemon tells the programs: struct traffic_told. */
 struct traffic_told told SEC(".data.told") = {};
 
 static __always_inline struct traffic_loss *loss_here(void)

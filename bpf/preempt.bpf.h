@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Since Linux 7.0 a task may be preempted inside a program of a tracepoint, too. Until the task goes on, the kernel skips that program for
- * every other call on the processor. bpf_preempt_disable() does not help: the task is then preempted at the program's end, where the kernel
- * still takes the program to be running. So each hook of a call has two programs: the twin counts the calls that the first one was
- * skipped for.
+ * Since Linux 7.0 the kernel may also preempt a task inside a program of a tracepoint. Until the task goes on, the
+ * kernel skips that program for every other call on the processor. bpf_preempt_disable() does not help: the kernel then
+ * preempts the task at the end of the program, where the kernel still takes the program to be running. So each hook of
+ * a call has two programs. The second one, the twin, counts the calls for which the kernel skipped the first one.
  */
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
@@ -11,7 +11,7 @@
 enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };
 
 #ifdef SOCKETS_IN_HASH /* no twins */
-#define TRACEPOINTS_ARE_PREEMPTED false /* a probe sees the end */
+#define TRACEPOINTS_ARE_PREEMPTED false /* kprobes see the end of a socket */
 
 static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
@@ -20,10 +20,10 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 #else
 extern int LINUX_KERNEL_VERSION __kconfig;
 
-/* Known when the program is loaded: the verifier removes the code that this kernel does not need. */
+/* The value is known when the program is loaded, so the verifier removes the code that this kernel does not need. */
 #define TRACEPOINTS_ARE_PREEMPTED (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
 
-/* By task, enum counted_call: set by the first program, taken back by its twin, in the same call. */
+/* By task: bits of enum counted_call. The first program sets a bit, and its twin clears the bit in the same call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -31,7 +31,7 @@ struct {
 	__type(value, u32);
 } counted_calls SEC(".maps");
 
-/* A first program must have been attached before its twin, so that it runs first. */
+/* The daemon must attach the first program before its twin, so that the first program runs first. */
 static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
 	u32 *counted;
@@ -41,7 +41,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 	counted = bpf_task_storage_get(&counted_calls, bpf_get_current_task_btf(), NULL,
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!counted)
-		return is_twin; /* the first one had no room to say that it counted, and did not */
+		return is_twin; /* the first program had no room for its bit, so it did not count */
 	if (!is_twin) {
 		*counted |= call;
 		return true;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * TCP receive, by sequence number: copied_seq is how far the stream has been handed over, whichever call did it (recv,
- * splice, TCP_ZEROCOPY_RECEIVE), and MSG_PEEK leaves it alone. Its growth since the last look is what was received.
+ * TCP receive, counted by sequence number. copied_seq says how far the kernel has handed the stream over, by any call
+ * (recv, splice, TCP_ZEROCOPY_RECEIVE). MSG_PEEK does not change copied_seq. The growth of copied_seq since the last
+ * look is the number of received bytes.
  *
  * A socket with an upper-layer protocol (kTLS, an MPTCP subflow, SMC) hands its stream to that protocol and not to the
- * process, one in a sockmap to the map's program: there the return value of the receive call counts, and this one must not.
+ * process. A socket in a sockmap hands its stream to the map's program. For both, the return value of the receive call
+ * counts, and this file must not count.
  */
 #ifndef RECEIVE_BPF_H
 #define RECEIVE_BPF_H
@@ -20,8 +22,8 @@ static __always_inline bool received_by_sequence(const struct tcp_sock *tcp)
 }
 
 /*
- * Bytes that went from `mark` to `sequence`. An urgent byte (RFC 9293 section 3.8.5) in between was passed over and not
- * handed out: recv(MSG_OOB) does that, and counts there.
+ * Bytes that were handed over from `mark` to `sequence`. An urgent byte (RFC 9293 section 3.8.5) in between was skipped
+ * and not handed over. recv(MSG_OOB) hands that byte over, and the return value of that call counts it.
  */
 static __always_inline u32 delivered_since(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
 					   u32 mark, u32 sequence)
@@ -39,18 +41,21 @@ static __always_inline u32 delivered_since(struct traffic_socket *socket, const 
 }
 
 /*
- * Marks where counting starts. Without the socket lock (the baseline sweep) the hook may get there first: its mark is
- * then the newer one and stays.
+ * Marks where counting starts. The baseline sweep has no socket lock, so the hook may set the mark first. That mark is
+ * newer and stays.
  */
 static __always_inline void start_receive(struct traffic_socket *socket, u32 sequence)
 {
 	SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | sequence);
 }
 
-/* Runs under the socket lock, and nothing else counts receives of such a socket: no atomics here. */
+/* Runs under the socket lock, and nothing else counts receives of such a socket, so no atomics are needed. */
 static __always_inline void count_sequence(struct sock *sk, const struct tcp_sock *tcp)
 {
-	/* Once a socket could get no storage none is made here: this call's bytes would be in a row and before the mark. */
+	/*
+	 * After any socket failed to get storage, no storage is made here: the bytes of this call would count in a row
+	 * and also before the mark.
+	 */
 	struct traffic_socket *socket = storage_failed ? storage_of(sk) : find_socket(sk);
 	u32 sequence = delivered_sequence(sk, tcp);
 	struct traffic_owner *owner;
@@ -58,14 +63,15 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	bool is_kernels;
 	u32 grown;
 
-	/* Nothing is known of earlier reads. What recv() returns counts in a row; splice() is not seen. */
+	/* Earlier reads of this socket are not known. A row counts what recv() returns. splice() is not seen. */
 	if (!socket) {
 		COUNT_LOSS(sockets_lost, 1);
 		return;
 	}
 	/*
-	 * First seen here: before the baseline is done, counting starts now. After it, the socket waited unaccepted in
-	 * a listener's queue and nothing of it had been read: start at its first byte.
+	 * The socket is first seen here. Before the baseline is done, counting starts now. After the baseline, the
+	 * socket waited unaccepted in a listener's queue, and no process had read from it: counting starts at its first
+	 * byte.
 	 */
 	if (!socket->receive_mark)
 		start_receive(socket, told.baseline_done ? READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received) : sequence);
@@ -74,7 +80,10 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;
 	task = current_task();
-	/* Nobody holds the socket: the softirq reads it for a kernel consumer, and `current` is whom it interrupted. */
+	/*
+	 * No process has locked the socket: a softirq reads for a consumer in the kernel, and `current` is the
+	 * interrupted task.
+	 */
 	is_kernels = !READ(sk, sk_lock.owned);
 	owner = is_kernels ? claim_owner(socket, task, 1) : find_owner(socket, task);
 	if (owner) {
@@ -84,7 +93,7 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	count_in_row(socket, task, is_kernels, 0, grown);
 }
 
-/* What a sockmap's program took is not to be counted when the socket has left the map again. */
+/* Skips what a sockmap's program took, so that it is not counted after the socket has left the map. */
 static __always_inline void pass_over(struct sock *sk, const struct tcp_sock *tcp)
 {
 	struct traffic_socket *socket = find_socket(sk);

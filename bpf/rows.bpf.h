@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rows: where bytes are counted that no record of a socket can tell, because a ring or a map has no room. Nothing is lost then but
- * the detail, and that is the detail of the user who needs the room: each user has a limited number of rows for processes, and one
- * row for the rest of his bytes. Only where users are too many to have a row each, `rest` takes what is left.
+ * Rows count the bytes that no record of a socket can report, because a ring or a map has no room. Then only detail is
+ * lost, and only the detail of the user who needs the room. Each user has a limited number of rows for processes, and
+ * one row for all other bytes of that user. Only if there are too many users for a row each does `rest` take the
+ * remaining bytes.
  */
 #ifndef ROWS_BPF_H
 #define ROWS_BPF_H
 
-/* By process. Like the map of users' rows it has room for two generations, for user space may be long in reading the one before. */
+/*
+ * By process. This map and `user_rows` have room for two generations, because the daemon may take long to read the
+ * previous one.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -24,7 +28,7 @@ struct {
 	__type(value, struct traffic_row);
 } user_rows SEC(".maps");
 
-/* Of two generations: the one that programs add to and the one that user space reads. */
+/* Two generations: the programs add to one, and the daemon reads the other. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -32,7 +36,7 @@ struct {
 	__type(value, struct traffic_row);
 } rest SEC(".maps");
 
-/* In a generation. */
+/* Per generation. */
 enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / 16 };
 
 /* What is added to a row. */
@@ -55,8 +59,8 @@ static __noinline struct traffic_row *find_user_row(u32 uid, u32 generation)
 }
 
 /*
- * The row of a process, or NULL: there is no room, or the user has as many as he may have. Several processors at once may give him a
- * few more.
+ * Returns the row of a process. Returns NULL if there is no room, or if the user has reached the limit of rows. Several
+ * processors at once may exceed the limit by a few rows.
  */
 static __noinline struct traffic_row *find_process_row(const struct traffic_owner *owner, struct traffic_row *user_row, u32 generation)
 {
@@ -89,7 +93,7 @@ static __noinline int add_to_row(struct traffic_row *row, const struct amounts *
 	return 0;
 }
 
-/* `owner` without a start: nobody knows which of the user's processes it was. */
+/* `owner` without a start time: it is not known which of the user's processes moved the bytes. */
 static __noinline int fold(const struct traffic_owner *owner, const struct amounts *amounts)
 {
 	u32 generation = told.generation, element = generation & 1;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * TCP send, checked by sequence number. A call's bytes are counted when it returns, for the process that made it; write_seq
- * moves as the socket takes them. What the stream is ahead of the counters is pending: a blocking call that is still at
- * work, or a call that the kernel left our program out of (it does so where a task was preempted inside the program and
- * another one on that processor comes to it). The sweep reports how long the stream is, so that a long call is seen while it
- * runs; when the socket ends no call is at work any more, and what is left then was missed and is made up for.
+ * TCP send, checked by sequence number. A call's bytes are counted when the call returns, for the calling process.
+ * write_seq moves as the socket accepts the bytes. Bytes that the stream has and the counters do not have yet are
+ * pending. Either a blocking call is still in progress, or the kernel skipped our program for a call. The kernel does
+ * so if a task was preempted inside the program and another task on that processor reaches the program. The sweep
+ * reports the length of the stream, so the daemon sees a long call while the call runs. When the socket ends, no call
+ * is in progress any more. Bytes that are still pending then were missed, and are added.
  *
- * Not for sockets whose stream is not the calls' alone: those with an upper-layer protocol, and those that something in the
- * kernel uses too (sockmap, ovpn, SMC), which show by their sk_user_data.
+ * This does not work for sockets whose stream is not only used by calls: sockets with an upper-layer protocol, and
+ * sockets that something in the kernel uses too (sockmap, ovpn, SMC). The latter have a sk_user_data.
  */
 #ifndef SEND_BPF_H
 #define SEND_BPF_H
@@ -16,8 +17,8 @@ enum send_phase {
 	SEND_UNKNOWN = 0, /* the start of the stream was not seen */
 	SEND_CONNECTING = 1,
 	SEND_OPEN = 2,
-	SEND_ENDED = 3, /* send_end stands; write_seq may be another stream's already */
-	SEND_FOREIGN = 4, /* for good: the kernel writes to it as well */
+	SEND_ENDED = 3, /* send_end is final; write_seq may already belong to another stream */
+	SEND_FOREIGN = 4, /* permanent: the kernel writes to the stream too */
 };
 
 #define STREAM_KNOWN ((u64)TRAFFIC_STREAM_KNOWN << 32)
@@ -33,8 +34,8 @@ static __always_inline u32 counted_sent(const struct traffic_socket *socket)
 }
 
 /*
- * connect(): a socket that was disconnected starts a new stream, and its counters go on. What was missed of the one before is
- * not made up for: a call of another thread may still be about to return.
+ * connect(): a socket that was disconnected starts a new stream, and its counters go on. Missed bytes of the previous
+ * stream are not added: a call of another thread may still be about to return.
  */
 static __always_inline void begin_connecting(struct traffic_socket *socket)
 {
@@ -45,7 +46,10 @@ static __always_inline void begin_connecting(struct traffic_socket *socket)
 	socket->send_start = -counted_sent(socket);
 }
 
-/* In the middle of a stream. The counters are read first: a call that returns meanwhile makes the stream too short, never too long. */
+/*
+ * Starts counting in the middle of a stream. The counters are read first: if a call returns meanwhile, the stream
+ * becomes too short, never too long.
+ */
 static __always_inline void join_stream(struct traffic_socket *socket, const struct tcp_sock *tcp)
 {
 	u32 counted = counted_sent(socket);
@@ -58,8 +62,8 @@ static __always_inline void join_stream(struct traffic_socket *socket, const str
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Where sends count by sequence: the call that sent with TCP Fast Open may have returned, and the process may have no other business
- * with the socket. It has one owner, who connected it.
+ * For sends that are counted by sequence. The call that sent with TCP Fast Open may already have returned, and the
+ * process may never call on the socket again. The socket has one owner: the process that called connect().
  */
 static __always_inline void count_opening(struct traffic_socket *socket, const struct tcp_sock *tcp)
 {
@@ -70,7 +74,10 @@ static __always_inline void count_opening(struct traffic_socket *socket, const s
 }
 #endif
 
-/* Established. Data of TCP Fast Open may be on its way already, so write_seq is not the start; bytes_acked goes back to it. */
+/*
+ * The connection is established. Data of TCP Fast Open may already be sent, so write_seq is not the start of the
+ * stream. snd_una - bytes_acked is the start.
+ */
 static __always_inline void begin_sending(struct traffic_socket *socket, const struct tcp_sock *tcp)
 {
 	u32 first = READ(tcp, snd_una) - (u32)READ(tcp, bytes_acked);
@@ -79,12 +86,13 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 		return;
 	if (socket->role == TRAFFIC_ROLE_CLIENT) {
 		if (socket->send_phase == SEND_OPEN)
-			return; /* the twin has been here: with data in the SYN, to join would begin after it */
+			/* the other program ran already: with data in the SYN, join_stream() would start too late */
+			return;
 		if (socket->send_phase != SEND_CONNECTING) {
-			join_stream(socket, tcp); /* it began to connect before the capture */
+			join_stream(socket, tcp); /* connect() began before the capture */
 			return;
 		}
-		first += 1 + socket->send_start; /* a client's bytes_acked has its SYN */
+		first += 1 + socket->send_start; /* a client's bytes_acked includes its SYN */
 	}
 	socket->send_start = first;
 	barrier();
@@ -94,7 +102,7 @@ static __always_inline void begin_sending(struct traffic_socket *socket, const s
 #endif
 }
 
-/* A connection older than the capture. */
+/* For a connection older than the capture. */
 static __always_inline void adopt_sending(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	u8 state = READ(sk, __sk_common.skc_state);
@@ -103,7 +111,10 @@ static __always_inline void adopt_sending(struct traffic_socket *socket, const s
 		join_stream(socket, tcp);
 }
 
-/* From `state` to TCP_CLOSE: by the handshake, by a reset, or by disconnecting, which moves write_seq on next. */
+/*
+ * The socket goes from `state` to TCP_CLOSE: by the handshake, by a reset, or by disconnecting. Disconnecting moves
+ * write_seq on afterwards.
+ */
 static __always_inline void end_sending(struct traffic_socket *socket, const struct tcp_sock *tcp, u32 state)
 {
 	if (socket->send_phase != SEND_OPEN)
@@ -114,8 +125,9 @@ static __always_inline void end_sending(struct traffic_socket *socket, const str
 }
 
 /*
- * How many bytes the stream has, if that can be told: without the socket lock it can't while the state changes.
- * Whoever compares reads the counters after this, so that what a call adds in between makes the difference too small.
+ * Finds how many bytes the stream has. Returns false if the length is not known: without the socket lock it is not
+ * known while the state changes. A caller that compares must read the counters after this. Then a call that adds bytes
+ * in between makes the difference too small.
  */
 static __always_inline bool stream_length(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
 					  u32 *length)
@@ -143,7 +155,7 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	return received_by_sequence(tcp) && socket->send_phase == phase && socket->send_start == start;
 }
 
-/* Whether all slots are one process's: threads that come at once may claim two. */
+/* Whether all slots belong to one process: two threads that come at once may claim two slots. */
 static __always_inline bool has_one_owner(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1];
@@ -155,8 +167,8 @@ static __always_inline bool has_one_owner(const struct traffic_socket *socket)
 }
 
 /*
- * The end of a TCP socket: no call is at work any more. What was missed goes to the only process that used the socket; of
- * several nobody knows which.
+ * The end of a TCP socket: no call is in progress any more. If only one process used the socket, the missed bytes count
+ * for that process. With several processes it is not known which of them moved the bytes.
  */
 static __always_inline void settle(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
@@ -169,7 +181,7 @@ static __always_inline void settle(struct traffic_socket *socket, const struct s
 		if (missed > 0)
 			*(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes) += missed;
 	}
-	/* Disconnecting sets copied_seq past what was not read, and bytes_received to 0. */
+	/* Disconnecting sets copied_seq past the unread bytes, and bytes_received to 0. */
 	if (!socket->receive_mark || !received_by_sequence(tcp) || sequence == mark || !READ(tcp, bytes_received))
 		return;
 	socket->receive_mark = RECEIVE_MARK_KNOWN | sequence;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A socket's storage: its beginning, what is read of the socket, its end.
+ * The storage of a socket: its beginning, what is read from the socket, its end.
  */
 #ifndef SOCKET_BPF_H
 #define SOCKET_BPF_H
@@ -17,15 +17,16 @@ static __always_inline bool is_internet(const struct sock *sk)
 	return family == AF_INET || family == AF_INET6;
 }
 
-/* Of AF_PACKET: frames, past the internet protocols. */
+/* AF_PACKET sockets move frames and bypass the internet protocols. */
 static __always_inline bool is_packet(const struct sock *sk)
 {
 	return READ(sk, __sk_common.skc_family) == AF_PACKET;
 }
 
 /*
- * The addresses as the socket has them now. An unconnected UDP socket has no remote address; an IPv4 address is stored
- * v4-mapped whichever family the socket has, so that a v4 client of a server on :: is the same address on both ends.
+ * Reads the addresses that the socket has now. An unconnected UDP socket has no remote address. An IPv4 address is
+ * stored v4-mapped whatever the family of the socket, so a v4 client of a server on :: is the same address on both
+ * ends.
  */
 static __always_inline void read_addresses(struct traffic_socket *socket, const struct sock *sk)
 {
@@ -34,7 +35,7 @@ static __always_inline void read_addresses(struct traffic_socket *socket, const 
 	socket->family = READ(common, skc_family);
 	socket->state = READ(common, skc_state);
 	if (READ(common, skc_family) == AF_PACKET)
-		return; /* it has an interface and no address */
+		return; /* an AF_PACKET socket has an interface and no address */
 	socket->local_port = READ(common, skc_num);
 	socket->remote_port = bpf_ntohs(READ(common, skc_dport));
 	if (READ(common, skc_family) == AF_INET6) {
@@ -59,20 +60,23 @@ static __always_inline void read_addresses(struct traffic_socket *socket, const 
 /* enum sock_flags: SOCK_DONE is set by tcp_fin() when the peer's FIN is in sequence. */
 enum { SOCK_DONE = 1, SOCK_URGINLINE = 2 };
 
-/* The peer's FIN came in sequence. It takes one number of the sequence space and is not payload. */
+/* The peer's FIN arrived in sequence. A FIN takes one number of the sequence space and is not payload. */
 static __always_inline bool fin_received(const struct sock *sk)
 {
 	return READ(sk, __sk_common.skc_flags) & (1UL << SOCK_DONE);
 }
 
-/* Our FIN takes one too. */
+/* Our own FIN takes one number of the sequence space too. */
 static __always_inline bool fin_sent_in(u32 state)
 {
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING || state == TCP_LAST_ACK ||
 	       state == TCP_TIME_WAIT;
 }
 
-/* In a sockmap (struct sk_psock; the mark in the pointer is SK_USER_DATA_PSOCK, Linux 6.0, 2a0133723f9e). */
+/*
+ * Whether the socket is in a sockmap (struct sk_psock). The mark in the pointer is SK_USER_DATA_PSOCK (Linux 6.0,
+ * 2a0133723f9e).
+ */
 static __always_inline bool is_in_sockmap(const struct sock *sk)
 {
 	return (u64)READ(sk, sk_user_data) & 4;
@@ -87,7 +91,7 @@ static __always_inline u32 unread_bytes(const struct sock *sk, const struct tcp_
 
 #define RECEIVE_MARK_KNOWN (1ULL << 32)
 
-/* A FIN is the last of the sequence: consumed when nothing is unread. */
+/* A FIN is the last number of the sequence. It is consumed when nothing is unread. */
 static __always_inline u32 delivered_sequence(const struct sock *sk, const struct tcp_sock *tcp)
 {
 	u32 sequence = READ(tcp, copied_seq);
@@ -98,8 +102,8 @@ static __always_inline u32 delivered_sequence(const struct sock *sk, const struc
 }
 
 /*
- * TCP's stream is not the calls' alone: kernel TLS, a sockmap or something else in the kernel uses it too. The socket may have left the
- * map again when it ends, so this is noted when it is met with.
+ * Notes that not only calls use the TCP stream: kernel TLS, a sockmap or something else in the kernel uses it too. This
+ * is noted as soon as it is seen, because the socket may have left the map again when it ends.
  */
 static __always_inline void note_framing(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
@@ -108,9 +112,9 @@ static __always_inline void note_framing(struct traffic_socket *socket, const st
 }
 
 /*
- * TCP's own counters. They begin anew with each connection of the socket; ours go on.
+ * Reads TCP's own counters. They start at 0 with each connection of the socket; ours go on.
  *
- * `state` is the socket's, or the one that it just left for TCP_CLOSE.
+ * `state` is the state of the socket, or the state that the socket just left for TCP_CLOSE.
  */
 static __always_inline void read_tcp_counters(struct traffic_socket *socket, const struct sock *sk,
 					      const struct tcp_sock *tcp, u32 state)
@@ -119,7 +123,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	u64 received = READ(tcp, bytes_received);
 
 	if (state == TCP_CLOSE && !READ(tcp, bytes_sent) && !received)
-		return; /* disconnected, which set them to 0: what was read before stands */
+		return; /* disconnecting has set the counters to 0: the values read before stay */
 	note_framing(socket, sk, tcp);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
@@ -132,7 +136,7 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	socket->smoothed_rtt_us = READ(tcp, srtt_us) >> 3;
 }
 
-/* connect() on a socket that was disconnected: what was read when it closed is the sum of its connections so far. */
+/* connect() on a socket that was disconnected: the values read at its close are the sums of its connections so far. */
 static __always_inline void begin_connection(struct traffic_socket *socket)
 {
 	socket->earlier_sent_bytes = socket->tcp_sent_bytes;
@@ -148,19 +152,19 @@ static __always_inline void number_socket(struct traffic_socket *socket)
 	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
 }
 
-/* `sk` is a struct sock, or what a program's context has for one. */
+/* `sk` is a struct sock, or the socket type in a program's context. */
 #define storage_of(sk) ((struct traffic_socket *)bpf_sk_storage_get(&sockets, sk, NULL, 0))
 #define storage_of_context(sk) storage_of(sk)
 #define make_storage(sk) ((struct traffic_socket *)bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE))
 #define make_storage_of_context(sk) make_storage(sk)
 #define cookie_of(sk, named) bpf_get_socket_cookie(named)
 
-/* The kernel frees it with the socket. */
+/* The kernel frees the storage with the socket. */
 #define drop_storage(sk)
 #define drop_storage_of_context(sk)
 #endif
 
-/* The same of a socket that a program's context is, which can't be read by plain loads. */
+/* Like read_addresses(), for a socket that is a program's context. Plain loads can't read such a socket. */
 static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
 {
 	struct sock_common *common = sk;
@@ -179,7 +183,7 @@ static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
 	return 0;
 }
 
-/* What was received before there was storage is in rows already: see received() in traffic.bpf.c. */
+/* Bytes received before there was storage are already in rows: see received() in traffic.bpf.c. */
 static __always_inline void begin_late(struct traffic_socket *socket, struct sock *sk)
 {
 	const struct tcp_sock *tcp = tcp_of(sk);
@@ -189,16 +193,21 @@ static __always_inline void begin_late(struct traffic_socket *socket, struct soc
 }
 
 /*
- * Storage for a socket seen for the first time. Two processors may do this at once for one socket: both write the same
- * values, one of them gives the number, and the counters start at the zero that the storage came with.
+ * Makes storage for a socket that is seen for the first time. Two processors may do this at once for one socket. Then
+ * both write the same values, only one of them assigns the number, and the counters start at the zero of the new
+ * storage.
  *
- * `named` is what the program's bpf_get_socket_cookie() takes: the socket itself, or the packet that it has to do with.
+ * `named` is the argument for the program's bpf_get_socket_cookie(): the socket itself, or the packet that belongs to
+ * it.
  */
 static __noinline struct traffic_socket *open_socket(struct sock *sk, void *named)
 {
 	struct traffic_socket *socket = make_storage(sk);
 
-	/* Who comes second while the storage is being made gets nothing (EEXIST), and then finds it. */
+	/*
+	 * If another processor is making the storage, this one gets an error (EEXIST). A second look-up then finds the
+	 * storage.
+	 */
 	if (!socket)
 		socket = storage_of(sk);
 	if (!socket)
@@ -228,7 +237,7 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
-/* The socket has no storage; since storage has failed once, none is made for a socket in use. */
+/* Whether the socket has no storage and gets none: after storage has failed once, a socket in use gets none. */
 static __always_inline bool is_unstored(struct sock *sk)
 {
 	return storage_failed && !storage_of(sk);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * One short program per hook. User space loads the ones of its rung; all of them share the accounting of account.bpf.h.
+ * One short program per hook. The daemon loads the programs of its method; all programs share the accounting of
+ * account.bpf.h.
  *
- * Why the socket layer's own boundary (inet_sendmsg, sock_send_length) and not tcp_sendmsg, udp_sendmsg and so on:
- * payload is what crosses the socket API, and every protocol crosses it there exactly once. Below it, udpv6_sendmsg calls
- * udp_sendmsg for a v4-mapped peer (counted twice), MPTCP and kTLS bring functions of their own (missed, or ciphertext),
- * and raw, ping and SCTP would each need one more hook.
+ * Why hooks at the boundary of the socket layer (inet_sendmsg, sock_send_length) and not in tcp_sendmsg, udp_sendmsg
+ * and so on: payload is what crosses the socket API, and every protocol crosses that boundary exactly once. Below the
+ * boundary, udpv6_sendmsg calls udp_sendmsg for a v4-mapped peer (counted twice). MPTCP and kTLS have functions of
+ * their own (missed, or ciphertext). Raw, ping and SCTP would each need one more hook.
  */
 #include "kernel_types.h"
 
@@ -29,9 +30,9 @@
 #include "ends.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"
+#include "packets.bpf.h"
 #include "interface.bpf.h"
 #include "early.bpf.h"
-#include "packets.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
 
@@ -59,9 +60,10 @@ static __always_inline int call_sent(struct sock *sk, long result)
 }
 
 /*
- * Rung `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): in sock_sendmsg(),
- * with the return value. Sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and splice (MSG_SPLICE_PAGES, 6.5),
- * io_uring. What the kernel sends below the socket layer is no call of a process.
+ * Method `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): the tracepoint
+ * is in sock_sendmsg() and has the return value. It sees send, sendto, sendmsg, sendmmsg, write, writev, sendfile and
+ * splice (MSG_SPLICE_PAGES, 6.5), io_uring. Bytes that the kernel itself sends below the socket layer are not calls of
+ * a process.
  */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
@@ -69,14 +71,14 @@ int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 	return result > 0 && is_first_to_count(COUNTED_SEND, false) ? call_sent(sk, result) : 0;
 }
 
-/* Only where programs may be preempted. */
+/* Attached only where the kernel may preempt programs. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length_twin, struct sock *sk, int result, int flags)
 {
 	return result > 0 && is_first_to_count(COUNTED_SEND, true) ? call_sent(sk, result) : 0;
 }
 
-/* Rung `fexit`: the same boundary where the tracepoint is missing. */
+/* Method `fexit`: the same boundary where the tracepoint does not exist. */
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(inet_sendmsg_exit, struct socket *socket, void *message, size_t size, int result)
 {
@@ -90,8 +92,8 @@ int BPF_PROG(inet6_sendmsg_exit, struct socket *socket, void *message, size_t si
 }
 
 /*
- * sendfile and splice into a socket before 6.5 (dc97391e6610 "sock: Remove ->sendpage*()"). Both families come here. For a protocol without
- * sendpage the kernel goes on to inet_sendmsg(), and that counts.
+ * sendfile and splice into a socket before 6.5 (dc97391e6610 "sock: Remove ->sendpage*()"). Both families call this
+ * function. For a protocol without sendpage the kernel goes on to inet_sendmsg(), and the program there counts.
  */
 SEC("fexit/inet_sendpage")
 int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, size_t size, int flags, long result)
@@ -102,8 +104,9 @@ int BPF_PROG(inet_sendpage_exit, struct socket *socket, void *page, int offset, 
 }
 
 /*
- * AF_PACKET sockets on the rung `fexit`, whose exits above are those of the internet protocols. On the rung `tracepoint` the program above
- * sees them. Where AF_PACKET is a module that comes later there is nothing to attach to but the tracepoint, so that is preferred.
+ * AF_PACKET sockets with the method `fexit`, whose programs above see only the internet protocols. With the method
+ * `tracepoint` the program above sees AF_PACKET too. If AF_PACKET is a module that is loaded later, only the tracepoint
+ * can be attached, so the daemon prefers the tracepoint.
  */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(frame_send_length, struct sock *sk, int result, int flags)
@@ -126,7 +129,7 @@ int BPF_PROG(packet_sendmsg_spkt_exit, struct socket *socket, void *message, siz
 
 /* Receives --------------------------------------------------------------------------------------------------------- */
 
-/* Peeked bytes stay in the queue and the error queue holds no payload: neither was received. */
+/* Peeked bytes stay in the queue, and the error queue has no payload. So neither counts as received. */
 static __always_inline int received(struct sock *sk, long result, int flags)
 {
 	const struct tcp_sock *tcp;
@@ -204,8 +207,8 @@ int BPF_PROG(sock_common_recvmsg_exit, struct socket *socket, void *message, siz
 }
 
 /*
- * splice out of sockets that have a way of their own and don't count by sequence: kernel TLS, MPTCP since 7.0. Others go through
- * recvmsg, and that counts. No tracepoint sees it.
+ * splice out of sockets that have their own splice function and are not counted by sequence: kernel TLS, MPTCP since
+ * 7.0. For other sockets splice calls recvmsg, and the program there counts. No tracepoint sees this function.
  */
 SEC("fexit/sock_splice_read")
 int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pipe, size_t size, unsigned int flags, long result)
@@ -218,8 +221,9 @@ int BPF_PROG(sock_splice_read_exit, struct file *file, void *position, void *pip
 }
 
 /*
- * Both rungs. TCP calls this each time it handed over a stretch of the stream, in recv, splice, TCP_ZEROCOPY_RECEIVE and
- * tcp_read_sock(), with the socket locked. recv's return value would miss the latter three.
+ * Used by all methods with BPF programs. TCP calls this each time it has handed over a part of the stream, in recv,
+ * splice, TCP_ZEROCOPY_RECEIVE and tcp_read_sock(), with the socket locked. The return value of recv would miss the
+ * last three.
  */
 static __always_inline int handed_over(struct sock *sk)
 {
@@ -240,7 +244,7 @@ int BPF_PROG(tcp_receive, struct sock *sk)
 	return handed_over(sk);
 }
 
-/* Finds nothing to count where the first one did. */
+/* Counts nothing if the first program has counted already. */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(tcp_receive_twin, struct sock *sk)
 {

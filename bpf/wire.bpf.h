@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Wire bytes of sockets: IP packets by the socket that sent or received them. The cgroup_skb hooks at the root of the cgroup hierarchy run
- * in ip_finish_output() for what a socket sends, and where the packet is handed to the socket (tcp_filter(), udp_queue_rcv_skb()) for
- * what it receives, with the socket at hand. The kernel never leaves such a program out. They return 1 on every path: nothing is dropped.
+ * Wire bytes of sockets: IP packets by the socket that sent or received them. The cgroup_skb hooks are at the root of
+ * the cgroup hierarchy. For sent packets they run in ip_finish_output(). For received packets they run where the kernel
+ * hands the packet to the socket (tcp_filter(), udp_queue_rcv_skb()), so the socket is known. The kernel never skips
+ * such a program (but see process 1 in TrafficCapture.md). The programs return 1 on every path, so no packet is
+ * dropped.
  */
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H
@@ -25,8 +27,9 @@ static __always_inline void count_wire(struct traffic_wire *wire, const struct p
 }
 
 /*
- * Whose packet it is where the socket itself has no storage: an MPTCP connection's, if it is one of its subflows, or a connection's that
- * TCP Fast Open made before it was established. Sockets of the kernel's own (resets, ICMP) have none and get none.
+ * Finds the socket of a packet whose own socket has no storage. A packet of an MPTCP subflow belongs to its MPTCP
+ * connection. A connection that TCP Fast Open made before it was established gets its storage here. The kernel's own
+ * sockets (resets, ICMP) have no storage and get none.
  */
 static __noinline struct traffic_socket *find_packet_socket(struct __sk_buff *skb, struct bpf_sock *common)
 {
@@ -82,15 +85,18 @@ static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *sk
 #endif
 }
 
-/* After its last word a socket's packets are the kernel's own: the end of an MPTCP connection that was closed. */
+/*
+ * After a socket's final totals, its packets count as the kernel's own: for example the end of an MPTCP connection
+ * after close().
+ */
 static __always_inline bool is_over(const struct traffic_socket *socket)
 {
 	return socket->closed_boottime_ns;
 }
 
 /*
- * dccp_v6_do_rcv() filters what dccp_v6_rcv() has filtered. In between, __sk_receive_skb() took the device off. (DCCP is gone since
- * Linux 6.16.)
+ * dccp_v6_do_rcv() filters a packet that dccp_v6_rcv() has already filtered. In between, __sk_receive_skb() removed the
+ * device from the packet. (DCCP is gone since Linux 6.16.)
  */
 static __always_inline bool is_shown_again(const struct traffic_socket *socket, const struct __sk_buff *skb)
 {
@@ -99,8 +105,9 @@ static __always_inline bool is_shown_again(const struct traffic_socket *socket, 
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Here a socket's storage is gone once its process has let go of it. What it sends after that (the end of SCTP's, DCCP's and MPTCP's
- * connections) is the kernel's own too. interface_sent() can't tell.
+ * With SOCKETS_IN_HASH the storage of a socket is gone when its process has released the socket. Packets that the
+ * socket sends after that (the end of connections of SCTP, DCCP and MPTCP) count as the kernel's own too.
+ * interface_sent() can't recognise these packets.
  */
 static __noinline int count_farewell(struct __sk_buff *skb)
 {
@@ -124,7 +131,10 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	return 1;
 }
 #else
-/* A TCP socket that could get no storage, of which interface_sent() can't tell either: its packets are in the kernel's row. */
+/*
+ * For a TCP socket that got no storage. interface_sent() can't recognise its packets either, so they count as the
+ * kernel's own.
+ */
 static __noinline int count_farewell(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -178,7 +188,7 @@ int packet_received(struct __sk_buff *skb)
 	struct traffic_interface *interface;
 	struct packets packets;
 
-	/* A raw socket gets copies of packets that are somebody else's, or the kernel's own. */
+	/* A raw socket gets copies of packets that belong to other sockets or to the kernel. */
 	if (!socket || is_over(socket) || socket->type == SOCK_RAW || is_shown_again(socket, skb))
 		return 1;
 	packets = read_packets(skb);

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Helpers of the scripts beside this file. Source it after `set -euo pipefail`.
 
-# The package's root, wherever the script was called from.
+# The package's root, from wherever the script was called.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -11,11 +11,11 @@ die() {
     exit 1
 }
 
-# print_help FILE: the comment at the top of a script is its help.
+# print_help FILE: prints the comment at the top of a script, which is its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$1"; }
 
-# What goes before a command that needs root. An array and no function only, so that `"${sudo[@]}" COMMAND &` leaves the
-# command's own pid in $! and not that of a shell around it.
+# Goes before a command that needs root. This is an array, and not only a function: $! after `"${sudo[@]}" COMMAND &` is
+# then the command's own pid, and not the pid of a shell around the command.
 sudo=()
 ((EUID == 0)) || sudo=(sudo)
 
@@ -26,7 +26,7 @@ as_root() {
 
 is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
-# need_packages NAME...: installs those that are missing, after one `apt-get update` for the whole run.
+# need_packages NAME...: installs the packages that are missing, after one `apt-get update` for the whole run.
 need_packages() {
     local name missing=()
     for name in "$@"; do
@@ -43,7 +43,14 @@ need_packages() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# without_services COMMAND...: installs without starting the services of the packages; we want nginx, and no web server.
+# archive: prints the package archive that this machine's own apt uses.
+archive() {
+    # shellcheck disable=SC2016 # apt's own variable
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -1
+}
+
+# without_services COMMAND...: installs packages without starting their services. We need nginx, but no running web
+# server.
 without_services() {
     local policy=/usr/sbin/policy-rc.d result=0
     if [[ -e $policy ]]; then
@@ -73,26 +80,26 @@ build() {
     swift build --package-path "$root" "$@" >&2
 }
 
-# How programs are built that are to be installed or measured: optimised, with Swift's libraries inside. They run where no
-# toolchain is, and keep resident only what they use of those libraries.
+# Options for programs that are installed or measured: optimised, with Swift's libraries inside. Such programs run where
+# there is no toolchain, and keep resident only what they use of those libraries.
 # shellcheck disable=SC2034 # for the scripts that source this file
 release=(-c release --static-swift-stdlib)
 
-# Where a build with these arguments leaves its programs.
+# Prints where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
 binaries() { swift build --package-path "$root" "$@" --show-bin-path; }
 
-# What the namespaces are made of in which the accuracy is measured.
+# Packages for the namespaces in which the accuracy is measured.
 # shellcheck disable=SC2034 # for the scripts that source this file
 lab_packages=(ethtool iproute2 nftables)
 
-# accuracy_table PROGRAMS ROWS OUTPUT COMMAND: lines that trafficcheck printed as a table, on standard output and in the file OUTPUT
-# unless that is empty, with the command that made it in its head.
+# accuracy_table PROGRAMS ROWS OUTPUT COMMAND: prints the lines of trafficcheck in ROWS as a table, with COMMAND in its
+# head. Writes the table to the file OUTPUT too, unless OUTPUT is empty.
 accuracy_table() {
     { echo "Made by \`$4\`." && echo && "$1/trafficcheck" table <"$2"; } |
         if [[ -n $3 ]]; then tee "$3"; else cat; fi
 }
 
-# compared ROWS: whether a scenario was compared at all; a rung that is not offered, or a machine that skips everything, would
-# pass otherwise.
+# compared ROWS: succeeds where a scenario was compared. Without this check a run would pass where the kernel does not
+# offer the method, or where the machine skips everything.
 compared() { awk -F'\t' '$6 == "exact" || $6 == "different" { found = 1 } END { exit !found }' "$1"; }

@@ -1,7 +1,8 @@
 import Foundation
 import PackagePlugin
 
-/// Compiles the programs in `bpf/` with the toolchain's own clang, which has the BPF back end, and embeds the objects in the target.
+/// Compiles the programs in `bpf/` with the clang of the Swift toolchain, which has the BPF back end. Embeds the
+/// objects in the target.
 @main
 struct BPFBuildPlugin: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: any Target) async throws -> [Command] {
@@ -11,7 +12,7 @@ struct BPFBuildPlugin: BuildToolPlugin {
         }
         let objects = [
             (source: "traffic.bpf.c", output: "EmbeddedTrafficObject", name: "embeddedTrafficObject", cpu: "v3"),
-            // For Linux before 5.12, whose atomic operations are those of v2.
+            // For Linux before 5.12, which has only the atomic operations of v2.
             (source: "traffic_hash.bpf.c", output: "EmbeddedHashObject", name: "embeddedHashObject", cpu: "v2"),
         ]
         return try objects.map { object in
@@ -21,7 +22,7 @@ struct BPFBuildPlugin: BuildToolPlugin {
                 executable: try context.tool(named: "bpfembed").url,
                 arguments: [bpf.appending(path: object.source).path(), output.path(), object.name, object.cpu],
                 inputFiles: sources.filter { ["c", "h"].contains($0.pathExtension) },
-                // Only the Swift file: naming the object as well would make a resource bundle.
+                // Only the Swift file: if the object were named too, the build would make a resource bundle.
                 outputFiles: [output]
             )
         }

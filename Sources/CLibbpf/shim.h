@@ -6,8 +6,8 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-// libbpf's option structures end in padding that it wants to be zero. A Swift initialiser zeroes the fields and leaves the
-// padding as it is, so these are made here.
+// libbpf's option structures end in padding that libbpf requires to be zero. A Swift initialiser zeroes the fields but
+// not the padding, so these structures are made here.
 
 static inline struct bpf_object *shim_open_object(const void *elf, size_t size, const char *name)
 {
@@ -24,7 +24,10 @@ static inline struct bpf_link *shim_attach_iterator(const struct bpf_program *pr
 	return bpf_program__attach_iter(program, &options);
 }
 
-/* With one element, which may be an array like `inner`. Returns its descriptor, or a negative number and errno. */
+/*
+ * Makes a map with one element, which may be an array like `inner`. Returns its descriptor, or a negative number and
+ * errno.
+ */
 static inline int shim_create_array_of_maps(const char *name, int inner)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .inner_map_fd = inner);
@@ -32,7 +35,10 @@ static inline int shim_create_array_of_maps(const char *name, int inner)
 	return bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, name, sizeof(int), sizeof(int), 1, &options);
 }
 
-/* An event of the kernel's tracing directory, for a program to hang on: then it runs on every processor. */
+/*
+ * Opens an event of the kernel's tracing directory, to which a program can be attached. The program then runs on every
+ * processor.
+ */
 static inline int shim_open_tracepoint(unsigned long long id)
 {
 	struct perf_event_attr attributes = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attributes), .config = id };
@@ -40,7 +46,7 @@ static inline int shim_open_tracepoint(unsigned long long id)
 	return (int)syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* A program that only returns, attached to nothing. */
+/* Loads a program that only returns and is attached to nothing. */
 static inline int shim_load_empty_program(void)
 {
 	const struct bpf_insn instructions[] = {
@@ -51,7 +57,10 @@ static inline int shim_load_empty_program(void)
 	return bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "empty", "GPL", instructions, 2, NULL);
 }
 
-/* Runs it so many times on a packet of zeroes. Returns the nanoseconds of a run, on average, or a negative number and errno. */
+/*
+ * Runs the program `times` times on a packet of zeroes. Returns the average nanoseconds of a run, or a negative number
+ * and errno.
+ */
 static inline int shim_run_program(int program, int times)
 {
 	char packet[64] = { 0 };

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -25,7 +26,7 @@ static inline int linux_fsconfig_create(int context)
 
 static inline int linux_fsmount(int context) { return (int)syscall(SYS_fsmount, context, 1 /* FSMOUNT_CLOEXEC */, 0); }
 
-/* struct file_handle of fcntl.h for a kernfs node: its id is its handle. */
+/* struct file_handle of fcntl.h for a kernfs node: the handle is the id of the node. */
 struct linux_kernfs_handle {
 	uint32_t handle_bytes;
 	int32_t handle_type;
@@ -38,6 +39,9 @@ static inline int linux_open_kernfs(int mount, uint64_t id)
 
 	return (int)syscall(SYS_open_by_handle_at, mount, &handle, 010000000 /* O_PATH */ | 02000000 /* O_CLOEXEC */);
 }
+
+/* Sets the name of the calling thread. The kernel keeps 15 bytes of the name. */
+static inline int linux_name_thread(const char *name) { return prctl(PR_SET_NAME, name); }
 
 static inline int linux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
@@ -59,7 +63,7 @@ enum linux_tcp_info_offset {
 	LINUX_TCP_INFO_BYTES_RETRANS = 208,
 };
 
-/* struct ucred, which sys/socket.h has for GNU sources alone. */
+/* struct ucred, which sys/socket.h declares only for GNU sources. */
 struct linux_ucred {
 	pid_t pid;
 	uid_t uid;
@@ -67,8 +71,9 @@ struct linux_ucred {
 };
 
 /*
- * Receives one datagram with its sender's credentials, without waiting (unix(7), SCM_CREDENTIALS; the socket has SO_PASSCRED).
- * `flags`: MSG_PEEK leaves it there. Returns its length, which is more than `size` where it was cut off; -1 with errno.
+ * Receives one datagram with its sender's credentials, without waiting (unix(7), SCM_CREDENTIALS; the socket has
+ * SO_PASSCRED). `flags`: MSG_PEEK leaves the datagram in the queue. Returns the length of the datagram, which is more
+ * than `size` if the datagram was cut off, or -1 with errno.
  */
 static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, struct linux_ucred *sender, int flags)
 {

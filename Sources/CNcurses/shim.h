@@ -4,16 +4,16 @@
 #include <string.h>
 #include <wchar.h>
 
-// What Swift can't call of ncurses: macros with expressions, and globals, which Swift 6 takes for data races. All of it belongs
-// to the one thread that owns the screen.
+// The parts of ncurses that Swift can't call: macros with expressions, and globals, which Swift 6 treats as data races.
+// All of this belongs to the one thread that owns the screen.
 
-// term.h, without its several hundred macros.
+// Declarations from term.h, whose several hundred macros must not be included.
 extern char *tigetstr(const char *name);
 extern int setupterm(const char *term, int fd, int *error);
 extern int tigetnum(const char *name);
 extern char *tiparm(const char *format, ...);
 
-// Declared by wchar.h only where the X/Open functions were asked for before the first header.
+// wchar.h declares this only if the X/Open functions were requested before the first header.
 extern int wcwidth(wchar_t character);
 
 static inline SCREEN *screen_open(void) { return newterm(NULL, stdout, stdin); }
@@ -31,7 +31,7 @@ static inline void screen_set_style(unsigned int attributes, short pair)
 	(void)wattr_set(stdscr, attributes, pair, NULL);
 }
 
-// The capability without its padding ("$<5>"): nobody waits for a hardware terminal here.
+// Appends the capability without its padding ("$<5>"), which only hardware terminals need.
 static inline size_t screen_append_capability(const char *name, char *buffer, size_t length, size_t size)
 {
 	const char *text = tigetstr(name);
@@ -48,8 +48,8 @@ static inline size_t screen_append_capability(const char *name, char *buffer, si
 	return length;
 }
 
-// What leads from the full screen back to where the shell left off: colours and attributes off, keypad off, cursor on,
-// other screen. Returns the length.
+// The sequence that leads from the full screen back to the shell's screen: colours and attributes off, keypad off,
+// cursor on, other screen. Returns the length.
 static inline size_t screen_leave_sequence(char *buffer, size_t size)
 {
 	static const char *const names[] = {"sgr0", "op", "rmkx", "cnorm", "rmcup"};
@@ -59,7 +59,8 @@ static inline size_t screen_leave_sequence(char *buffer, size_t size)
 	return length;
 }
 
-// The control sequence that selects colour number `color` for letters, or nothing where the terminal has none.
+// Appends the control sequence that selects colour number `color` for letters, or nothing if the terminal has no such
+// sequence.
 static inline size_t screen_append_color(int color, char *buffer, size_t length, size_t size)
 {
 	const char *format = tigetstr("setaf");

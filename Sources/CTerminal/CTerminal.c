@@ -19,7 +19,7 @@ static struct {
 	char leave[256];
 	size_t length;
 	struct sigaction before[count_of(crash_signals)];
-	// A stack that overflowed can't run its own handler.
+	// A handler can't run on a stack that overflowed, so the handlers have this stack.
 	char stack[16384];
 } guard;
 
@@ -33,7 +33,8 @@ static void restore_terminal(void)
 {
 	if (!atomic_exchange(&guard.armed, 0))
 		return;
-	// A background process that changes the terminal is stopped by SIGTTOU; this one is about to die.
+	// SIGTTOU stops a background process that changes the terminal. This process is about to end, so it must ignore
+	// SIGTTOU.
 	signal(SIGTTOU, SIG_IGN);
 	size_t written = 0;
 	while (written < guard.length) {
@@ -54,7 +55,8 @@ static void on_crash(int number)
 		if (crash_signals[i] == number)
 			sigaction(number, &guard.before[i], NULL);
 	}
-	// Blocked while this handler runs: it comes again on return, to whoever was there before.
+	// The signal is blocked while this handler runs. On return the signal comes again, and goes to the earlier
+	// handler.
 	raise(number);
 }
 
@@ -99,7 +101,7 @@ static void on_life_signal(int number)
 	else
 		atomic_store(&life.fatal, number);
 	atomic_fetch_or(&life.pending, bit);
-	// A full pipe has a byte in it already, which is all that is needed.
+	// If the pipe is full, a byte is in the pipe already, and one byte is enough.
 	ssize_t ignored = write(atomic_load(&life.wake_fd), "", 1);
 	(void)ignored;
 	errno = saved;
@@ -114,7 +116,7 @@ int terminal_signals_install(int wake_fd)
 		struct sigaction before;
 		if (sigaction(life_signals[i], NULL, &before) != 0)
 			return errno;
-		// nohup(1) and shells without job control have a signal ignored, and mean it.
+		// If nohup(1) or a shell without job control ignores a signal, the signal must stay ignored.
 		if (before.sa_handler == SIG_IGN)
 			continue;
 		if (sigaction(life_signals[i], &action, NULL) != 0)

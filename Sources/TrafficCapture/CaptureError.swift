@@ -1,16 +1,16 @@
 import Glibc
 
-/// What can go wrong between us and the kernel.
+/// Errors between the daemon and the kernel.
 public enum CaptureError: Error, Hashable, Sendable {
-    /// The daemon lacks a right. Ends the start with exit code 77.
+    /// The daemon lacks a right. This ends the start with exit code 77.
     case permission(needs: String)
-    /// The kernel does not offer `feature`; the daemon goes down a rung, tests skip with the reason.
+    /// The kernel does not offer `feature`. The daemon tries the next method; tests are skipped with the reason.
     case unsupported(feature: String, reason: String)
-    /// The kernel does not load or attach this one of our BPF programs.
+    /// The kernel refuses to load or attach this BPF program.
     case refused(program: String, reason: String)
     /// A system or libbpf call on `object` failed with `errno`.
     case system(call: String, object: String, errno: Int32)
-    /// The kernel gave something that does not have the shape we agreed on.
+    /// The kernel returned something of an unexpected shape.
     case malformed(String)
 }
 
@@ -33,10 +33,10 @@ extension CaptureError: CustomStringConvertible {
     }
 }
 
-/// The one place that reads `errno`.
+/// Calls `body` and reads `errno` if the call failed.
 ///
 /// - Parameter number: An `errno` after which `body` is called again, as it is after `EINTR`.
-/// - Throws: ``CaptureError/system(call:object:errno:)`` where `body` returns a negative number.
+/// - Throws: ``CaptureError/system(call:object:errno:)`` if `body` returns a negative number.
 @discardableResult
 package func check<Result: FixedWidthInteger & SignedInteger>(
     _ call: String,

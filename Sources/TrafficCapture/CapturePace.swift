@@ -3,53 +3,58 @@ import Glibc
 import Synchronization
 import TrafficModel
 
-/// Says when to do what: drain when the kernel asks for it, sweep once per interval, stop when told.
+/// Decides the next step: drain when the kernel asks for a drain, sweep once per interval, stop when told.
 public final class CapturePace {
     public enum Step: Hashable, Sendable {
         case drain, sweep
         /// Reports should be taken before the next sweep.
         case collect
-        /// Somebody waits for a sweep that begins now.
+        /// A request waits for a sweep that begins now.
         case look
         case stop
     }
 
-    /// Least nanoseconds from the beginning of a round to that of an extra round, which is one for reports or requests: ten a second at most,
-    /// whatever is sent and asked. An extra round also waits half as long as the last round took, so that extra rounds take two thirds of a
-    /// processor at most.
+    /// The least time from the beginning of a round to the beginning of an extra round, in nanoseconds. An extra round
+    /// is a round for reports or requests. So there are ten extra rounds a second at most, however many reports and
+    /// requests come. An extra round also waits half as long as the last round took, so extra rounds take two thirds of
+    /// a processor at most.
     package static let extraRoundSpacing: UInt64 = 100_000_000
 
-    private let epoll: FileHandle
+    private let epoll: OwnedDescriptor
     private let stopper: Stopper
-    private let inbox: ReportInbox?
+    private let reportsDescriptor: Int32?
     private let demand: SweepDemand?
     private let intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
-    /// When the last round began, until it is over.
+    /// When the present round began; `nil` between rounds.
     private var roundBeganAt: UInt64?
     private var nextExtraRound: UInt64 = 0
     /// Reports wait for an extra round.
     private var isCollectDue = false
     /// Requests wait for an extra round.
     private var isLookDue = false
-    /// Between two drains. What a flood of closing sockets can make the daemon do is bounded by this and by the ring.
+    /// Least time between two drains. This and the size of the ring limit the work that a flood of closing sockets can
+    /// cause.
     private static let drainSpacingNanoseconds: UInt64 = 20_000_000
     private var nextDrain: UInt64 = 0
     private var isDrainDue = false
 
+    /// - Parameters:
+    ///   - wakeDescriptor: Becomes readable when the kernel asks for a drain.
+    ///   - reportsDescriptor: Becomes readable when reports should not wait for the next sweep.
     /// - Throws: ``CaptureError/system(call:object:errno:)`` from epoll(7).
     public convenience init(
         wakeDescriptor: Int32?,
         stopper: Stopper,
-        inbox: ReportInbox? = nil,
+        reportsDescriptor: Int32? = nil,
         demand: SweepDemand? = nil,
         interval: Duration
     ) throws(CaptureError) {
         try self.init(
             wakeDescriptor: wakeDescriptor,
             stopper: stopper,
-            inbox: inbox,
+            reportsDescriptor: reportsDescriptor,
             demand: demand,
             interval: interval,
             clock: MonotonicClock.nanoseconds
@@ -60,24 +65,25 @@ public final class CapturePace {
     package init(
         wakeDescriptor: Int32?,
         stopper: Stopper,
-        inbox: ReportInbox? = nil,
+        reportsDescriptor: Int32? = nil,
         demand: SweepDemand? = nil,
         interval: Duration,
         clock: @escaping () -> UInt64
     ) throws(CaptureError) {
-        self.epoll = FileHandle(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
+        self.epoll = OwnedDescriptor(owning: try check("epoll_create1") { epoll_create1(Int32(EPOLL_CLOEXEC)) })
         self.stopper = stopper
-        self.inbox = inbox
+        self.reportsDescriptor = reportsDescriptor
         self.demand = demand
         self.intervalNanoseconds = interval.nanoseconds
         self.clock = clock
         self.nextSweep = clock() + self.intervalNanoseconds
         try self.watch(stopper.descriptor, events: EPOLLIN.rawValue)
         if let wakeDescriptor {
-            // Edge-triggered: the ring is readable whenever it holds a record, but worth a wake-up only when the kernel says so.
+            // Edge-triggered: the ring is readable whenever it has a record, but the daemon should wake up only when
+            // the kernel asks.
             try self.watch(wakeDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue)
         }
-        if let inbox { try self.watch(inbox.filledDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
+        if let reportsDescriptor { try self.watch(reportsDescriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
         if let demand { try self.watch(demand.descriptor, events: EPOLLIN.rawValue | EPOLLET.rawValue) }
     }
 
@@ -92,12 +98,12 @@ public final class CapturePace {
     public func next() -> Step {
         self.endRound(at: self.clock())
         var events = [epoll_event](repeating: epoll_event(), count: 4)
-        // First look at what has come, without waiting: where each round takes as long as the interval a sweep is always due, and the stopper
-        // must be heard all the same.
+        // First check for events without waiting. If each round takes as long as the interval, a sweep is always due,
+        // and the stopper must work even then.
         var milliseconds: Int32 = 0
         while true {
             let count = epoll_wait(self.epoll.descriptor, &events, Int32(events.count), milliseconds)
-            // None: the time is up, or there was a signal.
+            // No descriptors: the time is over, or there was a signal.
             let descriptors = events.prefix(Int(max(count, 0))).map(\.data.fd)
             if descriptors.contains(self.stopper.descriptor) { return .stop }
             self.note(descriptors)
@@ -111,10 +117,11 @@ public final class CapturePace {
     }
 
     private func due(at now: UInt64) -> Step? {
-        // A reading from the far future, as emulated machines give now and then, must not stop the sweeps until then.
+        // A clock reading far in the future, as emulated machines sometimes give, must not stop the sweeps until that
+        // time.
         self.nextSweep = min(self.nextSweep, now + self.intervalNanoseconds)
         if now >= self.nextSweep {
-            // After a long stop (suspend, SIGSTOP) one sweep makes up for all that were missed.
+            // After a long stop (suspend, SIGSTOP) one sweep replaces all missed sweeps.
             self.nextSweep = max(self.nextSweep + self.intervalNanoseconds, now)
             return self.beginRound(.sweep, at: now)
         }
@@ -131,7 +138,7 @@ public final class CapturePace {
     private func note(_ descriptors: [Int32]) {
         for descriptor in descriptors {
             switch descriptor {
-            case self.inbox?.filledDescriptor: self.isCollectDue = true
+            case self.reportsDescriptor: self.isCollectDue = true
             case self.demand?.descriptor: self.isLookDue = true
             default: self.isDrainDue = true
             }
@@ -139,7 +146,8 @@ public final class CapturePace {
     }
 
     private func beginRound(_ step: Step, at now: UInt64) -> Step {
-        // Every round takes the reports that are there, and every request that came before it is answered from it.
+        // Every round takes the reports that are there. A sweep or a look also answers every request that came before
+        // the round.
         (self.roundBeganAt, self.isCollectDue) = (now, false)
         if step != .collect { self.isLookDue = false }
         return step
@@ -152,12 +160,12 @@ public final class CapturePace {
     }
 }
 
-/// Asks a ``CapturePace`` for a sweep soon, from any thread. Those who ask meanwhile share it.
+/// Asks a ``CapturePace`` for a sweep soon, from any thread. Requests that come meanwhile share the sweep.
 public final class SweepDemand: Sendable {
-    private let event: FileHandle
+    private let event: OwnedDescriptor
 
     public init() throws(CaptureError) {
-        self.event = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
+        self.event = OwnedDescriptor(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
     var descriptor: Int32 { self.event.descriptor }
@@ -167,12 +175,12 @@ public final class SweepDemand: Sendable {
     }
 }
 
-/// Ends a ``CapturePace`` from any thread, once and for all.
+/// Ends a ``CapturePace`` from any thread. This can't be undone.
 public final class Stopper: Sendable {
-    private let event: FileHandle
+    private let event: OwnedDescriptor
 
     public init() throws(CaptureError) {
-        self.event = FileHandle(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
+        self.event = OwnedDescriptor(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
     var descriptor: Int32 { self.event.descriptor }
@@ -186,13 +194,16 @@ package enum MonotonicClock {
     /// `CLOCK_MONOTONIC`: for waiting.
     package static func nanoseconds() -> UInt64 { read(CLOCK_MONOTONIC) }
 
-    /// `CLOCK_BOOTTIME`: goes on in suspend; what the kernel stamps processes and sockets with.
+    /// `CLOCK_BOOTTIME`: goes on during suspend. The kernel uses this clock for the times of processes and sockets.
     package static func boottimeNanoseconds() -> UInt64 { read(CLOCK_BOOTTIME) }
 
-    /// `CLOCK_REALTIME`: may jump; for showing.
+    /// `CLOCK_REALTIME`: may jump; only for display.
     package static func wallNanoseconds() -> Int64 { Int64(read(CLOCK_REALTIME)) }
 
-    /// `CLOCK_THREAD_CPUTIME_ID`: what the calling thread has had of a processor.
+    /// The value of `CLOCK_REALTIME` when `CLOCK_BOOTTIME` was 0, computed from the present values of both clocks.
+    package static func bootedAtWallNanoseconds() -> Int64 { wallNanoseconds() - Int64(boottimeNanoseconds()) }
+
+    /// `CLOCK_THREAD_CPUTIME_ID`: the processor time that the calling thread has used.
     package static func threadNanoseconds() -> UInt64 { read(CLOCK_THREAD_CPUTIME_ID) }
 
     private static func read(_ clock: clockid_t) -> UInt64 {

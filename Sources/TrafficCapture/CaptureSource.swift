@@ -1,25 +1,27 @@
 public import TrafficModel
 
-/// A capture rung at work. Confined to one thread.
+/// A running capture method. Only one thread may use it.
 public protocol CaptureSource: AnyObject {
-    /// The rung, its hooks and what they can't see. Losses come as events.
+    /// The method, its hooks and its blind spots. Losses come as events.
     var status: CaptureStatus { get }
 
-    /// Becomes readable when records should be taken before the next sweep; `nil` where nothing ever does.
+    /// Becomes readable when the caller should take records before the next sweep; `nil` for a method without such a
+    /// descriptor.
     var wakeDescriptor: Int32? { get }
 
-    /// To learn what the capture's programs cost. `nil` for a rung without programs.
+    /// A meter for the cost of the capture's programs; `nil` for a method without programs.
     func programMeter() throws(CaptureError) -> ProgramMeter?
 
-    /// What could not be read when it was last tried.
+    /// The parts that could not be read at the last attempt.
     var readFailures: [ReadFailure] { get }
 
-    /// Takes what the kernel told of its own accord (closed sockets). Cheap.
+    /// Takes what the kernel reported without being asked (closed sockets). Cheap.
     func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 
-    /// Takes everything that changed since the last sweep. A part that can't be read costs no other, and is tried again at the next sweep.
+    /// Takes everything that changed since the last sweep. If a part can't be read, the other parts are read all the
+    /// same, and the next sweep tries that part again.
     ///
-    /// - Throws: Where no part at all could be read.
+    /// - Throws: If no part at all could be read.
     func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 }
 

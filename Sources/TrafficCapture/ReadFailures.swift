@@ -1,16 +1,16 @@
-/// A part of a capture that could not be read when it was last tried.
+/// A part of a capture that could not be read at the last attempt.
 public struct ReadFailure: Sendable, Hashable {
-    /// What was to be read: a program, a map, a netlink family.
+    /// The part: a program, a map, a netlink family.
     public var part: String
     public var reason: String
 }
 
-/// Reads a capture's parts so that one that fails costs no other. Each part is tried again at the next sweep; what it tells is cumulative, so a
-/// failure delays numbers and loses none.
+/// Reads the parts of a capture, so that a failing part does not affect the others. The next sweep tries a failed part
+/// again. All numbers are cumulative, so a failure delays numbers but loses none.
 final class ReadFailures {
-    /// Since the capture began.
+    /// Number of failures since the capture began.
     private(set) var count: UInt64 = 0
-    /// In the order of the first failure.
+    /// The parts that failed at the last attempt. The latest failure is the last element.
     private(set) var current: [ReadFailure] = []
     private var succeeded = 0
     private var lastError: CaptureError?
@@ -41,7 +41,7 @@ final class ReadFailures {
         self.current.append(ReadFailure(part: part, reason: "\(error)"))
     }
 
-    /// - Throws: The last error, where no part at all could be read in this sweep.
+    /// - Throws: The last error, if no part at all could be read in this sweep.
     func endSweep() throws(CaptureError) {
         if self.succeeded == 0, let lastError { throw lastError }
     }
@@ -52,7 +52,8 @@ final class ReadFailures {
     }
 }
 
-/// Which failures are worth a line in the log: each part once a minute at most, with how often it failed meanwhile.
+/// Decides which failures get a line in the log: each part once a minute at most, with the number of failures in
+/// between.
 public struct ReadFailureLog {
     private static let restNanoseconds: UInt64 = 60_000_000_000
     private var parts: [String: (loggedAt: UInt64, unlogged: Int)] = [:]
@@ -60,9 +61,9 @@ public struct ReadFailureLog {
     public init() {}
 
     /// - Parameters:
-    ///   - failures: Of one sweep.
+    ///   - failures: The failures of one sweep.
     ///   - now: Nanoseconds of a clock that does not jump.
-    /// - Returns: What to log.
+    /// - Returns: The lines to log.
     public mutating func lines(_ failures: [ReadFailure], now: UInt64) -> [String] {
         var lines: [String] = []
         for failure in failures {

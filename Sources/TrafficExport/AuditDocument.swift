@@ -1,14 +1,15 @@
-public import TrafficModel
+public import TrafficAudit
+import TrafficModel
 
 extension AuditReport {
-    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``.
+    /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.
     public func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
             writer.number(CodingKeys.schemaVersion, self.schemaVersion)
             writer.time(CodingKeys.takenAt, self.takenAt)
             writer.time(CodingKeys.countingSince, self.countingSince)
-            writer.word(CodingKeys.rung, self.rung)
+            writer.word(CodingKeys.method, self.method)
             writer.rows(CodingKeys.sections, self.sections)
             writer.rows(CodingKeys.disputes, self.disputes)
             writer.number(CodingKeys.disputeCount, self.disputeCount)

@@ -1,10 +1,10 @@
 public import TrafficModel
 
 extension Snapshot {
-    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``; decodes to an equal snapshot, times cut to
-    /// milliseconds.
+    /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``. It decodes to an equal
+    /// snapshot, except that times are cut to milliseconds.
     public func json() -> [UInt8] {
-        // Typical sizes of rows, so that the array grows at most once.
+        // Typical sizes of rows, so that the array grows once at most.
         var writer = JSONWriter(capacity: 4096 + 700 * (self.processes?.count ?? 0) + 900 * (self.sockets?.count ?? 0))
         writer.object { writer in
             writer.number(CodingKeys.schemaVersion, self.schemaVersion)
@@ -25,10 +25,19 @@ extension Snapshot {
         return writer.bytes
     }
 
-    /// One JSON object per line for every process, `exited` row, socket, endpoint and interface. Each begins with `type` (`process`,
-    /// `exited`, `socket`, `endpoint`, `interface`), `taken_at` and `host_name`, then has the fields that it has in ``json()``.
+    /// One JSON object per line. The first object has the type `totals`. It has `counting_since`, `capture` (with its
+    /// losses) and the fields of the totals. Then comes an object for every process, `exited` row, socket, endpoint and
+    /// interface. Each object begins with `type` (`process`, `exited`, `socket`, `endpoint`, `interface`), `taken_at`
+    /// and `host_name`, followed by its fields in ``json()``.
     public func ndjson() -> [UInt8] {
         var writer = JSONWriter()
+        writer.object { writer in
+            RowContext(kind: .totals, snapshot: self).write(to: &writer)
+            writer.time(CodingKeys.countingSince, self.countingSince)
+            writer.nested(CodingKeys.capture, self.capture)
+            self.totals.write(to: &writer)
+        }
+        writer.lineFeed()
         writer.lines(.process, of: self.processes, in: self)
         writer.lines(.exited, of: self.exited, in: self)
         writer.lines(.socket, of: self.sockets, in: self)
@@ -42,13 +51,20 @@ extension Snapshot {
         case processes, sockets, endpoints
     }
 
-    /// RFC 4180 with a header line and stable columns: `taken_at`, `host_name` and the fields of ``json()``, those of inner objects as
-    /// `local_address`. Lists share a cell, blanks between; owners of a socket are given by their pids. A process's own APIs are in JSON
-    /// alone.
+    /// RFC 4180 with a header line and stable columns: `taken_at`, `host_name` and the fields of ``json()``. Fields of
+    /// inner objects have names such as `local_address`. A list is one cell with spaces between its elements. The
+    /// owners of a socket are given by their pids. The document has one table only: totals, exited processes, losses
+    /// and a process's own endpoints are in the other formats.
     ///
     /// A text that a spreadsheet would take for a formula gets a leading apostrophe.
-    public func csv(_ table: Table) -> [UInt8] {
-        var writer = CSVWriter()
+    public func csv(_ table: Table) -> [UInt8] { self.delimited(.csv, table) }
+
+    /// The same columns with tabs between them, for `cut` and `awk`. A row is one line: tabs and line feeds in a text
+    /// are written as `\\t` and `\\n`.
+    public func tsv(_ table: Table) -> [UInt8] { self.delimited(.tsv, table) }
+
+    private func delimited(_ dialect: DelimitedWriter.Dialect, _ table: Table) -> [UInt8] {
+        var writer = DelimitedWriter(dialect)
         switch table {
         case .processes: writer.lines(of: self.processes, header: .blank, in: self)
         case .sockets: writer.lines(of: self.sockets, header: .blank, in: self)
@@ -59,7 +75,7 @@ extension Snapshot {
 }
 
 extension ExchangeReport {
-    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``.
+    /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.
     public func json() -> [UInt8] {
         var writer = JSONWriter(capacity: 4096 + 600 * self.exchanges.count)
         writer.object { writer in
@@ -68,6 +84,18 @@ extension ExchangeReport {
             writer.text(CodingKeys.host, self.host)
             writer.rows(CodingKeys.exchanges, self.exchanges)
         }
+        return writer.bytes
+    }
+
+    /// The same form as ``Snapshot/csv(_:)``.
+    public func csv() -> [UInt8] { self.delimited(.csv) }
+
+    /// The same form as ``Snapshot/tsv(_:)``.
+    public func tsv() -> [UInt8] { self.delimited(.tsv) }
+
+    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+        var writer = DelimitedWriter(dialect)
+        writer.lines(of: self.exchanges, header: .blank, takenAt: self.takenAt, host: self.host)
         return writer.bytes
     }
 
@@ -83,7 +111,7 @@ extension ExchangeReport {
 }
 
 extension DoctorReport {
-    /// One JSON object on one line, without a line feed. Valid against ``jsonSchema``.
+    /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.
     public func json() -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
@@ -108,33 +136,42 @@ extension Totals {
 
     private func write(_ sums: [String: ByteCounts], under key: CodingKeys, to writer: inout JSONWriter) {
         writer.object(key) { writer in
-            // Sorted: the same snapshot is the same text.
+            // Sorted, so that equal snapshots give equal text.
             for (name, bytes) in sums.sorted(by: { $0.key < $1.key }) { writer.member(name, bytes) }
         }
     }
 }
 
-/// What a row needs to stand without its snapshot.
+/// What a row needs to be understood without its snapshot.
 private struct RowContext: Row {
     enum Kind: String {
-        case process, exited, socket, endpoint, interface
+        case totals, process, exited, socket, endpoint, interface
     }
 
     enum CodingKeys: String, CodingKey {
         case type
         case takenAt = "taken_at"
-        /// The machine's: `host` is that of an API.
+        /// The machine's name. The key `host` is already the host of an endpoint.
         case hostName = "host_name"
     }
 
-    /// `nil` in CSV, where all rows are of one kind.
+    /// `nil` in CSV and TSV, where all rows are of the same kind.
     var kind: Kind?
-    var snapshot: Snapshot
+    var takenAt: Timestamp
+    var host: String
+
+    init(kind: Kind?, takenAt: Timestamp, host: String) {
+        (self.kind, self.takenAt, self.host) = (kind, takenAt, host)
+    }
+
+    init(kind: Kind?, snapshot: Snapshot) {
+        self.init(kind: kind, takenAt: snapshot.takenAt, host: snapshot.host.name)
+    }
 
     func write(to sink: inout some FieldSink) {
         if let kind = self.kind { sink.word(CodingKeys.type, kind) }
-        sink.time(CodingKeys.takenAt, self.snapshot.takenAt)
-        sink.text(CodingKeys.hostName, self.snapshot.host.name)
+        sink.time(CodingKeys.takenAt, self.takenAt)
+        sink.text(CodingKeys.hostName, self.host)
     }
 }
 
@@ -151,10 +188,19 @@ extension JSONWriter {
     }
 }
 
-extension CSVWriter {
+extension DelimitedWriter {
     fileprivate mutating func lines<Element: Row>(of rows: [Element]?, header blank: Element, in snapshot: Snapshot) {
-        let context = RowContext(kind: nil, snapshot: snapshot)
-        var header = CSVHeader()
+        self.lines(of: rows, header: blank, takenAt: snapshot.takenAt, host: snapshot.host.name)
+    }
+
+    fileprivate mutating func lines<Element: Row>(
+        of rows: [Element]?,
+        header blank: Element,
+        takenAt: Timestamp,
+        host: String
+    ) {
+        let context = RowContext(kind: nil, takenAt: takenAt, host: host)
+        var header = DelimitedHeader()
         context.write(to: &header)
         blank.write(to: &header)
         for column in header.columns { self.cell(column) }
@@ -168,7 +214,7 @@ extension CSVWriter {
 }
 
 extension ProcessUsage {
-    /// Names the columns where there is no row.
+    /// Gives the column names when there is no row.
     fileprivate static var blank: Self {
         ProcessUsage(identity: .kernel, details: ProcessDetails(name: "", uid: 0))
     }
@@ -177,6 +223,21 @@ extension ProcessUsage {
 extension EndpointUsage {
     fileprivate static var blank: Self {
         EndpointUsage(process: ProcessGroup(name: ""), role: .client, subject: .host(""))
+    }
+}
+
+extension ExchangeUsage {
+    fileprivate static var blank: Self {
+        ExchangeUsage(
+            process: .kernel,
+            processName: "",
+            exchange: 0,
+            role: .client,
+            method: "",
+            host: "",
+            route: "",
+            startedAt: Timestamp(nanosecondsSinceEpoch: 0)
+        )
     }
 }
 

@@ -129,7 +129,6 @@ extension ExchangeUsage: Row {
         sink.optional(CodingKeys.request, self.request, blank: MessageBytes())
         sink.optional(CodingKeys.response, self.response, blank: MessageBytes())
         sink.number(CodingKeys.socketCookie, self.cookie?.rawValue)
-        sink.number(CodingKeys.cookie, self.cookie?.rawValue)
         sink.word(CodingKeys.quality, self.quality)
     }
 }

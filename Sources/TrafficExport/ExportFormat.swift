@@ -1,33 +1,48 @@
+public import TrafficAudit
 public import TrafficModel
 
-/// The formats that a snapshot can be had in.
+/// The formats of a snapshot.
 public enum ExportFormat: String, Sendable, CaseIterable {
-    case json, ndjson, csv
+    case json, ndjson, csv, tsv
 
-    /// IANA media type; NDJSON has none of its own, this is the one in use.
+    /// The IANA media type. NDJSON has no registered type; this is the type in common use.
     public var mediaType: String {
         switch self {
         case .json: "application/json"
         case .ndjson: "application/x-ndjson"
         case .csv: "text/csv; charset=utf-8; header=present"
+        case .tsv: "text/tab-separated-values; charset=utf-8"
         }
     }
 }
 
 extension Snapshot {
-    /// The whole document in `format`, the last line ended.
+    /// The complete document in `format`. The last line is ended.
     ///
-    /// - Parameter table: Which list CSV has, the other formats have all.
+    /// - Parameter table: The list that CSV and TSV contain. The other formats contain all lists.
     public func encoded(as format: ExportFormat, table: Table) -> [UInt8] {
         switch format {
         case .json: self.json() + [UInt8(ascii: "\n")]
         case .ndjson: self.ndjson()
         case .csv: self.csv(table)
+        case .tsv: self.tsv(table)
         }
     }
 
     /// JSON Schema (draft 2020-12) of ``json()``.
     public static var jsonSchema: [UInt8] { PackageResources.Snapshot_schema_json }
+}
+
+extension ExchangeReport {
+    /// The complete document in `format`. The last line is ended.
+    public func encoded(as format: ExportFormat) -> [UInt8] {
+        switch format {
+        case .json: self.json() + [UInt8(ascii: "\n")]
+        case .ndjson: self.ndjson()
+        case .csv: self.csv()
+        case .tsv: self.tsv()
+        }
+    }
 }
 
 extension AuditReport {

@@ -1,6 +1,6 @@
 import TrafficModel
 
-// What JSON and CSV have in common: ASCII of numbers, times and addresses, without a String in between.
+// Used by JSON and CSV: the ASCII of numbers, times and addresses, appended without an intermediate String.
 extension [UInt8] {
     mutating func append(ascii character: Unicode.Scalar) {
         self.append(UInt8(ascii: character))
@@ -19,8 +19,8 @@ extension [UInt8] {
         for index in start..<digits.count { self.append(digits[index]) }
     }
 
-    /// The shortest text that reads back as `value`. JSON has no infinities and no NaN: they become the largest finite number
-    /// and 0.
+    /// The shortest text that reads back as `value`. JSON has no infinities and no NaN. An infinity becomes the largest
+    /// finite number with the same sign, and NaN becomes 0.
     mutating func append(decimal value: Double) {
         if let integer = Int64(exactly: value), integer.magnitude < 1 << 53 {
             self.append(decimal: integer)
@@ -49,10 +49,10 @@ extension [UInt8] {
         }
     }
 
-    /// A JSON string (RFC 8259 section 7), quotes included.
+    /// A JSON string (RFC 8259 section 7), with its quotes.
     ///
-    /// Beyond what JSON asks for, DEL, the C1 controls and the line separators U+2028 and U+2029 are escaped: a line of NDJSON
-    /// then is one line to every reader, and a process can't command a terminal through its name.
+    /// Besides what JSON demands, this function escapes DEL, the C1 controls and the line separators U+2028 and U+2029.
+    /// So a line of NDJSON is one line for every reader, and the name of a process can't send commands to a terminal.
     mutating func append(jsonString text: String) {
         self.append(ascii: "\"")
         if text.utf8.allSatisfy(\.isPlainInJSON) {
@@ -82,7 +82,8 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-    /// Whether a text that has only such bytes needs no escape. 0xc2 and 0xe2 begin U+0080…U+009F and U+2028, among others.
+    /// Whether a text of such bytes only needs no escape. The bytes 0xc2 and 0xe2 begin U+0080…U+009F and U+2028, among
+    /// others.
     fileprivate var isPlainInJSON: Bool {
         switch self {
         case 0..<0x20, 0x22, 0x5c, 0x7f, 0xc2, 0xe2: false

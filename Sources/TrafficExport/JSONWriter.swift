@@ -1,9 +1,10 @@
 import TrafficModel
 
-/// Writes JSON (RFC 8259) in one pass. It has no Encoder's containers: they take longer than all of the rest of an export.
+/// Writes JSON (RFC 8259) in one pass. It does not use the containers of Encoder, because they would take longer than
+/// the rest of an export.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
-    /// Whether the next member or element is its container's first.
+    /// Whether the next member or element is the first of its container.
     private var isFirst = true
 
     init(capacity: Int = 0) {
@@ -46,7 +47,7 @@ struct JSONWriter {
         self.object(body)
     }
 
-    /// A member that data names, so that its name may be any text.
+    /// A member whose name comes from data, so that the name may be any text.
     mutating func member(_ name: String, _ fields: some Row) {
         self.separate()
         self.bytes.append(jsonString: name)
@@ -54,7 +55,7 @@ struct JSONWriter {
         self.object { fields.write(to: &$0) }
     }
 
-    /// A list that the reader may not have asked for.
+    /// A list, absent if the reader has not asked for it.
     private mutating func array<Element>(
         _ key: some CodingKey,
         _ elements: [Element]?,

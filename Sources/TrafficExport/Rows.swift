@@ -1,6 +1,6 @@
 import TrafficModel
 
-// The fields of every value, in the order of 04-interfaces: the one place that says which number goes under which name.
+// The fields of every value, in the order of 04-interfaces. Only the `Row` extensions say which number has which name.
 
 extension ProcessIdentity: Row {
     func write(to sink: inout some FieldSink) {
@@ -68,7 +68,7 @@ extension ProcessUsage: Row {
         sink.nested(CodingKeys.rates, self.rates)
         sink.number(CodingKeys.explained, self.explained)
         sink.number(CodingKeys.unattributed, self.unattributed)
-        // Last, as the newest column of CSV.
+        // Last, because this is the newest column of CSV.
         self.identity.writeName(to: &sink)
         sink.rows(CodingKeys.endpoints, self.endpoints)
     }
@@ -160,7 +160,7 @@ extension DaemonDescription: Row {
 
 extension CaptureStatus: Row {
     func write(to sink: inout some FieldSink) {
-        sink.word(CodingKeys.rung, self.rung)
+        sink.word(CodingKeys.method, self.method)
         sink.text(CodingKeys.reason, self.reason)
         sink.texts(CodingKeys.hooks, self.hooks)
         sink.texts(CodingKeys.blindSpots, self.blindSpots)

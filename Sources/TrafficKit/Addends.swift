@@ -1,12 +1,13 @@
-/// Which of some numbers add up to a sum. Those that are 0 are not among them.
+/// Which of several numbers add up to a sum. Numbers that are 0 are never chosen.
 enum Addends: Hashable {
     case none
-    /// Of each number, whether it is one.
+    /// For each number, whether it is an addend.
     case only([Bool])
-    /// Or nobody has looked: there are too many.
+    /// Several choices fit, or there are too many numbers to try.
     case several
 
-    /// Numbers that may be among them: 1,024 sums are looked at. A peer chooses how many records come at once.
+    /// Numbers to choose from, at most: with 10 numbers there are 1,024 sums. A peer chooses how many records come at
+    /// once.
     static let mostNumbers = 10
 
     init(of sum: UInt64, in numbers: [UInt64]) {
@@ -19,7 +20,7 @@ enum Addends: Hashable {
             self = .several
             return
         }
-        // Each of the sums differs from the one before by one number (Gray's code).
+        // Each sum differs from the sum before by one number (Gray code).
         var (chosen, total, found) = (0, UInt64(0), nil as Int?)
         for step in 1..<1 << candidates.count {
             let bit = step.trailingZeroBitCount

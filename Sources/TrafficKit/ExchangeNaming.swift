@@ -1,15 +1,15 @@
 package import TrafficReport
 
-/// What exchanges are called, and which of them the app keeps out.
+/// Makes the names of exchanges, and decides which of them the app keeps out.
 package protocol ExchangeNaming: AnyObject {
-    /// A number for an exchange of this process.
+    /// Makes a number for an exchange of this process.
     func makeExchange() -> UInt64
 
-    /// Asked when a request has come whose name is not known yet.
+    /// Called when a request has come whose name is not known yet.
     ///
-    /// - Returns: `false`: it is kept out.
+    /// - Returns: `false`: the app keeps the exchange out.
     func admits(_ request: HTTP1Head.Request) -> Bool
 
-    /// - Returns: `nil`: it is kept out, now if not before.
+    /// - Returns: `nil`: the app keeps the exchange out, even if ``admits(_:)`` has returned `true` before.
     func name(of request: HTTP1Head.Request, _ route: RouteAnswer) -> Report.Name?
 }

@@ -1,7 +1,7 @@
 import Glibc
 import TrafficReport
 
-// What a message's head says, read from its bytes: strings for all of it would be most of the work.
+// Reads a message's head from its bytes: to make strings of everything would be most of the work.
 
 extension Report.HTTPVersion {
     init?(http1 text: Span<UInt8>) {
@@ -15,7 +15,7 @@ extension Report.HTTPVersion {
 }
 
 extension Span<UInt8> {
-    /// - Returns: The range's end, where there is none.
+    /// - Returns: The range's end if the byte is not there.
     func index(of byte: UInt8, in range: Range<Int>) -> Int {
         self.withUnsafeBytes { bytes in
             guard !range.isEmpty, let start = bytes.baseAddress,
@@ -25,7 +25,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// - Returns: The range's end, where there is no other.
+    /// - Returns: The range's end if there is no other byte.
     func index(notOf byte: UInt8, in range: Range<Int>) -> Int {
         var index = range.lowerBound
         while index < range.upperBound, self[index] == byte { index += 1 }
@@ -34,9 +34,9 @@ extension Span<UInt8> {
 
     var last: UInt8? { self.isEmpty ? nil : self[self.count - 1] }
 
-    /// The first control character but HTAB (RFC 9110 section 5.5).
+    /// The first control character except HTAB (RFC 9110 section 5.5).
     ///
-    /// - Returns: The range's end, where there is none.
+    /// - Returns: The range's end if there is none.
     @inline(__always)
     func index(ofControlIn range: Range<Int>) -> Int {
         self.withUnsafeBytes { bytes in
@@ -45,12 +45,14 @@ extension Span<UInt8> {
             let lastWord = range.upperBound - 8
             while index <= lastWord {
                 let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                // Eight bytes at a time. What is less than a space sets its highest bit when that is taken away, DEL when 1 is added.
+                // Eight bytes at a time. A byte below space has its highest bit set after 0x20 is subtracted, DEL after
+                // 1 is added.
                 guard ((word &- ones &* 0x20) | (word &+ ones) | word) & high != 0 else {
                     index &+= 8
                     continue
                 }
-                // Only of those bytes, or of others above them, and not of what is beyond ASCII.
+                // Marks control characters, never bytes beyond ASCII. A borrow may mark higher bytes, too: the lowest
+                // mark is right.
                 let deleted = word ^ (ones &* 0x7f)
                 let found = ((word &- ones &* 0x20) & ~word | (deleted &- ones) & ~deleted) & high
                 guard found != 0 else {
@@ -69,20 +71,20 @@ extension Span<UInt8> {
         }
     }
 
-    /// A name of a field, for example (RFC 9110 section 5.6.2), or nothing.
+    /// Whether all bytes are a token, such as a field's name (RFC 9110 section 5.6.2), or there are no bytes.
     var isToken: Bool { self.tokenEnd == self.count }
 
-    /// Where the token ends that it begins with: at the first other byte, or its own end.
+    /// The end of the token at the start: the first other byte, or the end of the bytes.
     @inline(__always)
     var tokenEnd: Int {
         self.withUnsafeBytes { bytes in
             var index = 0
-            // Nearly all are letters, digits and hyphens: eight bytes at a time.
+            // Nearly all bytes are letters, digits and hyphens: eight bytes at a time.
             let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
             let lastWord = bytes.count - 8
             while index <= lastWord {
                 let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                // In each byte the highest bit, by sums that stay below the next byte.
+                // Each result is in the highest bit of its byte. The sums never carry into the next byte.
                 let (text, lower) = (word & ~high, word & ~high | ones &* 0x20)
                 let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x7b))
                 let digits = (text &+ ones &* (0x80 - 0x30)) & ~(text &+ ones &* (0x80 - 0x3a))
@@ -116,18 +118,19 @@ extension Span<UInt8> {
         } ?? false
     }
 
-    /// In any case.
+    /// Compares without regard to case.
     ///
-    /// - Parameter text: In lower case: letters, and what comes before them in ASCII.
+    /// - Parameter text: Lower-case letters, and characters before the letters in ASCII.
     func isEqual(ignoringCase text: StaticString) -> Bool {
         let count = self.count
         guard count == text.utf8CodeUnitCount else { return false }
         let wanted = text.utf8Start
         return self.withUnsafeBufferPointer { bytes in
-            // All of them, without a branch.
+            // The loop compares all bytes, without a branch.
             var difference: UInt8 = 0
             for index in 0..<count {
-                // The cases of a letter are one bit apart. Other bytes are, too: those that come before letters lack this one.
+                // The two cases of a letter differ in bit 0x20. Characters before the letters lack bit 0x40: they get
+                // no case bit.
                 let caseBit = (wanted[index] & 0x40) >> 1
                 difference |= (bytes[index] ^ wanted[index]) & ~caseBit
             }
@@ -135,7 +138,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// In any case, as ``isEqual(ignoringCase:)``.
+    /// Without regard to case, as ``isEqual(ignoringCase:)``.
     func begins(with text: StaticString) -> Bool {
         self.count >= text.utf8CodeUnitCount
             && self.extracting(first: text.utf8CodeUnitCount).isEqual(ignoringCase: text)
@@ -146,7 +149,7 @@ extension Span<UInt8> {
             && self.extracting(last: text.utf8CodeUnitCount).isEqual(ignoringCase: text)
     }
 
-    /// Without white space at the ends.
+    /// The range without white space at the ends.
     var trimmed: Range<Int> {
         let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         var (start, end) = (0, self.count)
@@ -157,7 +160,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// - Parameter limit: Of the array; what goes beyond is left out.
+    /// - Parameter limit: The array's longest count; bytes beyond it are left out.
     mutating func append(contentsOf bytes: Span<UInt8>, to limit: Int) {
         let kept = bytes.extracting(0..<Swift.min(bytes.count, Swift.max(0, limit - self.count)))
         kept.withUnsafeBufferPointer { self.append(contentsOf: $0) }
@@ -165,14 +168,14 @@ extension [UInt8] {
 }
 
 extension String {
-    /// What is no UTF-8 is replaced.
+    /// Replaces bytes that are not UTF-8.
     init(_ bytes: Span<UInt8>) {
         self = bytes.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) }
     }
 }
 
 extension FixedWidthInteger {
-    /// - Returns: `nil` for anything but digits, and for what is too large.
+    /// - Returns: `nil` for a character that is not a digit, and for a number that is too large.
     init?(decimal digits: Span<UInt8>) {
         guard !digits.isEmpty else { return nil }
         self = 0
@@ -190,10 +193,10 @@ extension UInt8 {
     /// CR or LF.
     var isLineEnd: Bool { self == UInt8(ascii: "\r") || self == UInt8(ascii: "\n") }
 
-    /// No text, nor HTAB.
+    /// A control character except HTAB.
     var isControl: Bool { self < 0x20 && self != UInt8(ascii: "\t") || self == 0x7f }
 
-    /// RFC 9110 section 5.6.2, as a set of bits.
+    /// A character of a token (RFC 9110 section 5.6.2), looked up in a set of bits.
     var isTokenCharacter: Bool {
         let set: UInt64 = self < 0x40 ? 0x03ff_6cfa_0000_0000 : 0x57ff_ffff_c7ff_fffe
         return self < 0x80 && set &>> UInt64(self) & 1 != 0

@@ -1,19 +1,20 @@
 package import TrafficReport
 
-/// The exchanges of one HTTP/1.x connection, by the bytes that pass in both directions.
+/// The exchanges of one HTTP/1.x connection, found in the bytes of both directions.
 ///
-/// Requests and responses are reported each on its own, when their last byte has passed; an exchange's outcome once, when both are over or
-/// the connection is. What is in no message is in the connection's record.
+/// Each request and each response is reported on its own, when its last byte has passed. The outcome of an exchange is
+/// reported once, when both messages have ended or the connection has. Bytes of no message are in the connection's
+/// record.
 package struct HTTP1Exchanges {
-    /// Where a message is that has so many bytes in this interval of the stream that is scanned.
+    /// Finds the place of a message, from its interval on the scanned stream and its number of bytes.
     package typealias Placing = (Report.Interval, UInt64) -> MessagePlace
 
     /// What happens to one direction.
     private enum Input: ~Escapable {
         case bytes(Span<UInt8>)
-        /// So many bytes, which nobody could look into.
+        /// Bytes that the library could not read, such as a file.
         case unseen(UInt64)
-        /// - Parameter isClean: Both sides know of it.
+        /// - Parameter isClean: The stream ended without an error, and both sides know its end.
         case end(isClean: Bool)
 
         func pass(to scanner: inout HTTP1Scanner, _ records: inout HTTP1Records) {
@@ -25,40 +26,42 @@ package struct HTTP1Exchanges {
         }
     }
 
-    /// How many requests of a connection may wait for answers; those in one piece with the last are kept too. A client that never reads would
-    /// otherwise make us keep all its requests. Further ones are opaque. Of HTTP/2 the same number may be open.
+    /// How many requests of a connection may wait for answers. Requests that come in one piece with the last of these
+    /// are kept, too. Without this limit, a client that never reads could make the library keep all its requests. The
+    /// bytes of further requests are opaque. HTTP/2 may have the same number of open exchanges.
     package static let mostPending = 1_000
 
-    // Apart from the records: while one of them tells what it finds, those change, and the other one does.
+    // The scanners are apart from the records, because a scanner and the records change at the same time.
     private var requests: HTTP1Scanner
     private var responses: HTTP1Scanner
     private var records: HTTP1Records
     private var isClosed = false
 
-    /// Of the socket; 0: unknown. To be known before the first message ends.
+    /// The socket's cookie; 0: unknown. The caller must set the cookie before the first message ends.
     package var cookie: UInt64 {
         get { self.records.cookie }
         set { self.records.cookie = newValue }
     }
 
-    /// When the connection's TLS handshake was over, of a client; 0: unknown, or there is none.
+    /// When the TLS handshake of a client's connection ended; 0: unknown, or no TLS.
     package var tlsEndedAt: UInt64 {
         get { self.records.tlsEndedAt }
         set { self.records.tlsEndedAt = newValue }
     }
 
-    /// The process had sent nothing on the connection when this began; `false`: it had, or nobody knows.
+    /// The process had sent nothing on the connection when this began. `false`: it had sent bytes, or this is unknown.
     package var isFromStart: Bool {
         get { self.records.isFromStart }
         set { self.records.isFromStart = newValue }
     }
 
     /// - Parameters:
-    ///   - cookie: Of the socket; 0: unknown.
+    ///   - cookie: The socket's cookie; 0: unknown.
     ///   - sent: Bytes of the socket's stream that were sent before.
-    ///   - received: The same of the other direction.
-    ///   - routes: Where there are some, a request is reported when it is answered.
-    ///   - placing: Where on the socket's stream it is, which is asked in time: the request is held back.
+    ///   - received: Bytes of the socket's stream that were received before.
+    ///   - routes: The routes of the server's router. With routes, a request is reported when the server answers.
+    ///   - placing: Finds a request's place on the socket's stream. Called when the request ends, because the request
+    ///     is then held back until the server answers.
     package init(
         role: Report.Role,
         cookie: UInt64 = 0,
@@ -81,10 +84,11 @@ package struct HTTP1Exchanges {
         )
     }
 
-    /// Where on the stream that was scanned the message begins that has not ended, or the next one will; without what had passed before.
+    /// Where the message begins that has not ended, or the next message will begin. These are positions on the scanned
+    /// stream, without the bytes that had passed before.
     package var starts: (sent: UInt64, received: UInt64) { self.records.starts(self.requests, self.responses) }
 
-    /// What is in no message, so far.
+    /// Bytes of no message, so far.
     package var remainders: (sent: Report.Connection.Remainder, received: Report.Connection.Remainder) {
         self.records.remainders
     }
@@ -92,35 +96,35 @@ package struct HTTP1Exchanges {
     /// No message is under way, and no request waits for its answer.
     package var isIdle: Bool { !self.requests.isInMessage && !self.responses.isInMessage && self.records.pending == 0 }
 
-    /// All that has passed are requests, and no answer that nobody has asked for.
+    /// Everything that has passed is requests and the answers to these requests.
     package var isInStep: Bool {
         let (sent, received) = self.remainders
         return !self.requests.isOpaque && !self.responses.isOpaque && sent.framing == 0 && received.framing == 0
     }
 
-    /// Bytes that the process has sent.
+    /// Scans bytes that the process has sent.
     ///
-    /// - Parameter found: Gets what is to be reported.
+    /// - Parameter found: Gets the records to report.
     package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
         self.scan(.bytes(bytes), isSent: true, time, &found)
     }
 
-    /// Bytes that nobody could look into: of a file, as the body of a message.
+    /// Counts sent bytes that the library could not read: a file as the body of a message.
     package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
         self.scan(.unseen(count), isSent: true, time, &found)
     }
 
-    /// Bytes that it has received.
+    /// Scans bytes that the process has received.
     package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
         self.scan(.bytes(bytes), isSent: false, time, &found)
     }
 
-    /// The connection is over, in both directions.
+    /// Ends the connection, in both directions.
     ///
     /// - Parameters:
-    ///   - ending: Of exchanges that are not over.
-    ///   - isCut: What was received has no end that the other side has said, which TLS asks for (RFC 8446 section 6.1): a body that goes on to
-    ///     the end is not complete (RFC 9112 section 9.8).
+    ///   - ending: The ending of exchanges that are not over.
+    ///   - isCut: The other side did not announce the end of its stream, as TLS asks for (RFC 8446 section 6.1). A
+    ///     received body that continues until the end of the stream is then incomplete (RFC 9112 section 9.8).
     package mutating func close(
         _ ending: Report.Ending = .truncated,
         isCut: Bool = false,
@@ -130,7 +134,7 @@ package struct HTTP1Exchanges {
         guard !self.isClosed else { return }
         self.isClosed = true
         self.records.ending = ending
-        // Where there is no error the stream has had its end. One that was sent has it by closing.
+        // Without an error the received stream has had its end. The sent stream gets its end from the close.
         let isClean = ending == .truncated
         let isServer = self.records.role == .server
         self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, &found)
@@ -148,7 +152,8 @@ package struct HTTP1Exchanges {
             if self.records.pending > Self.mostPending { self.requests.becomeOpaque(&self.records) }
         } else {
             input.pass(to: &self.responses, &self.records)
-            // Both sides have switched protocols, or nobody knows any more what answers what.
+            // Both sides have switched protocols, or the library cannot tell any more which response answers which
+            // request.
             if self.responses.isOpaque { self.requests.becomeOpaque(&self.records) }
         }
         swap(&self.records.found, &found)

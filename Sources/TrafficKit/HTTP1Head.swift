@@ -1,15 +1,16 @@
 package import TrafficReport
 
-/// What a message's line and fields say that matters for its bytes. Nothing else of them is kept, but for what is asked for.
+/// The parts of a message's line and fields that matter for its bytes, without the request's name. Nothing else is
+/// kept.
 package struct HTTP1Head: Hashable, Sendable {
-    /// 0 of a request.
+    /// 0 for a request.
     package var status: UInt16 = 0
     package var version: Report.HTTPVersion = .unknown
     package var contentLength: UInt64?
     package var isChunked = false
-    /// A transfer coding is said, and `chunked` is not among them: a response goes on to the end of the stream.
+    /// There is a transfer coding, and `chunked` is not one of them: a response continues to the end of the stream.
     package var hasOtherCoding = false
-    /// Where the body ends is said in a way that not everybody understands alike, or not at all.
+    /// Parsers disagree on where the body ends, or the head does not say where.
     package var isAmbiguous = false
     package var isEncoded = false
     package var contentClass = Report.ContentClass.unknown
@@ -17,7 +18,7 @@ package struct HTTP1Head: Hashable, Sendable {
 
     package init() {}
 
-    /// What becomes of the connection (RFC 9110 sections 7.6.1 and 7.8).
+    /// What the head says of the connection (RFC 9110 sections 7.6.1 and 7.8).
     package struct Connection: OptionSet, Hashable, Sendable {
         package let rawValue: UInt8
 
@@ -26,35 +27,37 @@ package struct HTTP1Head: Hashable, Sendable {
         package static let close = Connection(rawValue: 1 << 0)
         package static let keepAlive = Connection(rawValue: 1 << 1)
         package static let upgrade = Connection(rawValue: 1 << 2)
-        /// There is a field `Upgrade`.
+        /// The head has a field `Upgrade`.
         package static let hasUpgradeField = Connection(rawValue: 1 << 3)
     }
 
-    /// Nobody reads a message behind this one (RFC 9112 section 9.3). As llhttp decides: HTTP/1.0 with `keep-alive` stays open even with `close`.
+    /// No reader takes a message after this one (RFC 9112 section 9.3). As in llhttp, HTTP/1.0 with `keep-alive` stays
+    /// open even with `close`.
     package var isLast: Bool {
         self.version == .http1_0 ? !self.connection.contains(.keepAlive) : self.connection.contains(.close)
     }
 
-    /// It asks to switch protocols.
+    /// The message asks to switch protocols.
     package var asksForUpgrade: Bool { self.connection.isSuperset(of: [.upgrade, .hasUpgradeField]) }
 
-    /// What is asked for, and of whom (RFC 9110 section 6.2). It is handed around a good deal: one reference.
+    /// The method, target and host of a request (RFC 9110 section 6.2). A class, because many places share it: each
+    /// share is one reference.
     package final class Request: Hashable, Sendable {
         package static let none = Request(method: "", target: "", host: "")
 
         package let method: String
         package let target: String
-        /// `Host`, or the authority.
+        /// The field `Host`, or the authority.
         package let host: String
 
         package init(method: String, target: String, host: String) {
             (self.method, self.target, self.host) = (method, target, host)
         }
 
-        /// It has no query and is short: only such ones are remembered beyond their message.
+        /// The request has no query and is short. Only such a request is kept after its message.
         package var mayStay: Bool { self.hasPlainHost && Self.isPlain(self.target, without: UInt8(ascii: "?")) }
 
-        /// The same of its method and host, which name no user.
+        /// The method and the host are short, and the host has no user.
         var hasPlainHost: Bool { self.method.utf8.count <= 32 && Self.isPlain(self.host, without: UInt8(ascii: "@")) }
 
         private static func isPlain(_ text: String, without byte: UInt8) -> Bool {
@@ -90,7 +93,7 @@ enum HTTP1Body: Hashable {
         }
     }
 
-    /// - Parameter method: Of the request; `nil`: nobody saw it.
+    /// - Parameter method: The request's method; `nil`: the library has not seen the request.
     init(ofResponse head: HTTP1Head, to method: String?) {
         if method == "HEAD" || (100..<200).contains(head.status) || head.status == 204 || head.status == 304 {
             self = .none
@@ -104,20 +107,21 @@ enum HTTP1Body: Hashable {
     }
 }
 
-/// Fields that matter for a message's bytes, its name and what comes behind it (RFC 9110 section 5.1: in any case).
+/// Fields that matter for a message's bytes, its name and the bytes after it. Names of fields match in any case (RFC
+/// 9110 section 5.1).
 enum HTTP1Field: Hashable {
     case host, contentLength, transferEncoding, contentEncoding, contentType
     case connection, upgrade
     case cookie
     case other
 
-    /// Its value is needed, and not its length alone.
+    /// The scanner needs the field's value, not only its length.
     var isWanted: Bool { self != .cookie && self != .other }
 
-    /// It says where a body ends.
+    /// The field says where a body ends.
     var isFraming: Bool { self == .contentLength || self == .transferEncoding }
 
-    /// Compared as bytes: a string for every field would be most of the work.
+    /// Compares bytes, because a string for every field would be most of the work.
     init(name: Span<UInt8>) {
         self =
             switch name.count {
@@ -129,18 +133,18 @@ enum HTTP1Field: Hashable {
             case 12 where name.isEqual(ignoringCase: "content-type"): .contentType
             case 14 where name.isEqual(ignoringCase: "content-length"): .contentLength
             case 16 where name.isEqual(ignoringCase: "content-encoding"): .contentEncoding
-            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // as llhttp takes it
+            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // as in llhttp
             case 17 where name.isEqual(ignoringCase: "transfer-encoding"): .transferEncoding
             default: .other
             }
     }
 }
 
-// Who reads it leniently lets an attacker choose who is right: RFC 9112 sections 6.1, 6.3 and 11.2.
+// A lenient parser lets an attacker choose which parser is right: RFC 9112 sections 6.1, 6.3 and 11.2.
 extension HTTP1Head {
     /// - Parameter value: Without white space at its ends.
     mutating func take(contentLength value: Span<UInt8>) {
-        // Also where it says the same twice.
+        // A second length is ambiguous even if it is the same.
         guard self.contentLength == nil, let length = UInt64(decimal: value) else {
             self.isAmbiguous = true
             return
@@ -158,18 +162,19 @@ extension HTTP1Head {
         }
         let codings = String(value).split(separator: ",", omittingEmptySubsequences: false).map(\.trimmed)
         let isPlain = codings.allSatisfy { !$0.isEmpty && $0.utf8.span.isToken }
-        // `chunked` is applied once, last. Compared as bytes: in lower case the Kelvin sign is a `k`, too.
+        // `chunked` must come once, as the last coding. Compared as bytes, because the Kelvin sign in lower case is a
+        // `k`, too.
         let place = codings.firstIndex { $0.utf8.span.isEqual(ignoringCase: "chunked") }
         if !isPlain || place != nil && place != codings.count - 1 { self.isAmbiguous = true }
         if place == nil { self.hasOtherCoding = true } else { self.isChunked = true }
     }
 
-    /// In doubt HTTP/1.1 counts as closed, so that no request is counted that nobody reads. llhttp overlooks an option with a tab behind it, so
-    /// such a `keep-alive` does not count.
+    /// In doubt HTTP/1.1 counts as closed, so that the scanner counts no request that the server never reads. llhttp
+    /// ignores an option with a tab after it, so such a `keep-alive` does not count.
     ///
     /// - Parameters:
     ///   - value: Without white space at its ends.
-    ///   - hasTab: A tab was behind it.
+    ///   - hasTab: A tab came after the value.
     mutating func take(connection value: Span<UInt8>, hasTab: Bool) {
         var start = 0
         while start < value.count {
@@ -186,7 +191,7 @@ extension HTTP1Head {
         }
     }
 
-    /// All fields are there.
+    /// Judges whether the fields agree on the end of the body. All fields have come.
     mutating func judgeFraming() {
         let isRequest = self.status == 0
         if (self.isChunked || self.hasOtherCoding) && self.contentLength != nil || self.hasOtherCoding && isRequest {
@@ -233,7 +238,7 @@ extension Report.ContentClass {
 }
 
 extension StringProtocol {
-    /// Without spaces and tabs at the ends.
+    /// The text without spaces and tabs at the ends.
     var trimmed: String {
         let isSpace = { (character: Character) in character == " " || character == "\t" }
         guard let first = self.firstIndex(where: { !isSpace($0) }), let last = self.lastIndex(where: { !isSpace($0) })

@@ -1,15 +1,16 @@
 import Glibc
 import TrafficReport
 
-/// Reads the lines of a message's head, of which it keeps what ``HTTP1Head`` says.
+/// Reads the lines of a message's head and keeps only the values that ``HTTP1Head`` has.
 struct HTTP1HeadReader {
-    /// Of a value that names something, without white space at its ends: what is longer is counted and not kept.
+    /// Bytes of a kept value, without white space at its ends. Of a longer name (host, media type) only this many are
+    /// kept.
     private static let longestValue = 256
 
     private var head = HTTP1Head()
-    // Connections say the same again and again: to compare bytes costs less than to make strings of them.
+    // The requests of a connection repeat each other: to compare bytes costs less than to make strings.
     private var request = HTTP1Head.Request.none
-    /// What differs from `request`.
+    /// The parts of the current request that differ from `request`.
     private var changes = Changes()
 
     private struct Changes {
@@ -20,13 +21,13 @@ struct HTTP1HeadReader {
         var isEmpty: Bool { self.method == nil && self.target == nil && self.host == nil }
     }
 
-    /// A request's or a response's first line, without its end.
+    /// Reads the first line of a request or a response, without its line end.
     ///
-    /// - Returns: Whether it is HTTP/1.x.
+    /// - Returns: Whether the line is HTTP/1.x.
     mutating func begin(_ line: Span<UInt8>, _ kind: HTTP1Scanner.Kind) -> Bool {
         self.head = HTTP1Head()
         if !self.changes.isEmpty { self.changes = Changes() }
-        // No host until there is one.
+        // A request has no host until its `Host` field has come.
         if !self.request.host.isEmpty { self.changes.host = "" }
         let end = line.count
         let space = UInt8(ascii: " ")
@@ -52,23 +53,23 @@ struct HTTP1HeadReader {
         return true
     }
 
-    /// A field, without its line's end.
+    /// Reads a field, without its line end.
     ///
     /// - Parameters:
-    ///   - isCut: There is more of it that nobody kept.
-    ///   - isTrailer: It comes behind the body, and says nothing (RFC 9110 section 6.5) but `Connection`.
-    /// - Returns: `nil`: it is none.
+    ///   - isCut: The line is longer than the part that was kept.
+    ///   - isTrailer: The field comes after the body. Only `Connection` has a meaning there (RFC 9110 section 6.5).
+    /// - Returns: `nil`: the line is not a field, or is a trailer about the body's length or transfer coding.
     mutating func take(_ line: Span<UInt8>, isCut: Bool, isTrailer: Bool) -> HTTP1Field? {
-        // A name is a token, with nothing before its colon (RFC 9112 section 5.1).
+        // A name is a token, with no white space before its colon (RFC 9112 section 5.1).
         let colon = line.tokenEnd
         guard colon > 0, colon < line.count ? line[colon] == UInt8(ascii: ":") : isCut else { return nil }
         let field = HTTP1Field(name: line.extracting(0..<colon))
         guard field != .other else { return field }
-        // llhttp heeds `Connection` in trailers, too.
+        // llhttp reads `Connection` in trailers, too.
         if isTrailer, field != .connection { return field.isFraming ? nil : field }
-        // What is not kept of a length may be a digit.
+        // The part of a length that was not kept may have digits.
         if isCut, field.isFraming { self.head.isAmbiguous = true }
-        // What is not kept may say `close`, and what is kept may be of two options.
+        // The part that was not kept may say `close`, and the kept part may join pieces of two options.
         if isCut, field == .connection {
             self.head.connection.insert(.close)
             return field
@@ -76,7 +77,8 @@ struct HTTP1HeadReader {
         if field.isWanted {
             let value = line.extracting(min(colon + 1, line.count)...)
             let trimmed = value.trimmed
-            // To llhttp a tab behind a length or a coding is part of that (RFC 9112 section 5.1 calls it white space).
+            // llhttp takes a tab after a length or a coding as part of the value. RFC 9112 section 5.1 calls the tab
+            // white space.
             let hasTab = value.index(of: UInt8(ascii: "\t"), in: trimmed.upperBound..<value.count) < value.count
             if hasTab, field.isFraming { self.head.isAmbiguous = true }
             self.take(value.extracting(trimmed), of: field, hasTab: hasTab)
@@ -84,9 +86,9 @@ struct HTTP1HeadReader {
         return field
     }
 
-    /// The blank line has passed.
+    /// Ends the head: the blank line has passed.
     ///
-    /// - Returns: With what was asked for, which only a request says.
+    /// - Returns: The head and its request. Only the head of a request has one.
     mutating func end() -> (HTTP1Head, HTTP1Head.Request) {
         self.head.judgeFraming()
         guard !self.changes.isEmpty else { return (self.head, self.request) }
@@ -100,12 +102,12 @@ struct HTTP1HeadReader {
         return (self.head, request)
     }
 
-    /// Of the message at hand, so far. Its trailers may change that.
+    /// Whether the current message is the last one, so far. Its trailers may change this.
     var isLast: Bool { self.head.isLast }
 
     /// - Parameters:
     ///   - value: Without white space at its ends.
-    ///   - hasTab: A tab was behind it.
+    ///   - hasTab: A tab came after the value.
     private mutating func take(_ value: Span<UInt8>, of field: HTTP1Field, hasTab: Bool) {
         let name = value.extracting(first: min(value.count, Self.longestValue))
         switch field {
@@ -120,7 +122,7 @@ struct HTTP1HeadReader {
         }
     }
 
-    /// - Returns: `nil`: they are the same.
+    /// - Returns: `nil`: the two are equal.
     private static func change(of text: String, to bytes: Span<UInt8>) -> String? {
         bytes.isEqual(text) ? nil : String(bytes)
     }

@@ -1,9 +1,10 @@
-/// A line that comes in pieces, or is long: what is kept of it until its end has passed.
+/// The kept part of a line that comes in pieces or is long, until the line has ended.
 ///
-/// A long line is counted like any other: behind a proxy that shares its connections it would hide what others ask for. But no more of it is
-/// kept than ``longest``, and its end, which is where a request says its version.
+/// A long line is counted like any other. Otherwise, behind a proxy that shares its connections, a long line could hide
+/// the requests of other clients. Only the first ``longest`` bytes are kept, and the line's end, where a request has
+/// its version.
 struct HTTP1Line {
-    /// Bytes.
+    /// Bytes that are kept of a line, without its end.
     static let longest = 8_192
     /// ` HTTP/1.1`.
     private static let endBytes = 9
@@ -11,7 +12,7 @@ struct HTTP1Line {
     /// Without the line's end.
     private(set) var kept: [UInt8] = []
     private(set) var isCut = false
-    // Of what was not kept, and of what comes before that.
+    // `hasSpace`: of the bytes that were not kept. `hasColon`, `hasName`: of these and all bytes before them.
     private var hasSpace = false
     private var hasColon = false
     private var hasName = true
@@ -23,7 +24,7 @@ struct HTTP1Line {
         let room = min(limit - self.kept.count, piece.count)
         self.kept.append(contentsOf: piece.extracting(first: room), to: limit)
         guard room < piece.count else { return }
-        // The bytes that were the end so far are in the middle now.
+        // The bytes that were the end so far are now in the middle.
         var passed = Array(self.kept[Self.longest...])
         passed.append(contentsOf: piece.extracting(room...), to: .max)
         if !self.isCut {
@@ -44,9 +45,10 @@ struct HTTP1Line {
         self.hasName = self.hasName && bytes.extracting(first: colon).isToken
     }
 
-    /// What was not kept could be there: in a request's line nothing that ends its target, in a field's a name and its colon.
+    /// Whether the bytes that were not kept are allowed there. In a request's line they must not have a space, which
+    /// ends the target. A field's line must have a name and a colon.
     ///
-    /// - Parameter kind: Of the message whose first line it is; `nil`: it is a field.
+    /// - Parameter kind: The message whose first line this is; `nil`: the line is a field.
     func isPossible(_ kind: HTTP1Scanner.Kind?) -> Bool {
         guard self.isCut else { return true }
         switch kind {

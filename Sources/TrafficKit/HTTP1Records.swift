@@ -1,21 +1,22 @@
 import TrafficReport
 
-/// Makes the records of one HTTP/1.x connection out of what the scanners of its directions tell.
+/// Makes the records of one HTTP/1.x connection from the events of the scanners of its two directions.
 struct HTTP1Records {
     private struct Exchange {
         let id: UInt64
-        /// Of the request, on its connection, from 1.
+        /// The number of the request on its connection, from 1.
         let number: Int
         let startedAt: UInt64
-        /// Of the request, until the response's head is there.
+        /// The request's method, until the response's head has come.
         var method: String?
         var name: Report.Name?
-        /// Of a server with routes, until it is named, unless it is kept out.
+        /// The request of a server with a router, until the exchange has a name. `nil` if the app keeps the exchange
+        /// out.
         var asked: HTTP1Head.Request?
-        /// The request that is over, and not reported: its route is not known yet.
+        /// The request that has ended and is not reported yet, because its route is not known.
         var held: Ended?
         var hasHead = false
-        /// The response's head has come, of the final one.
+        /// The head of the final response has come.
         var isAnswered = false
         var requestEndedAt: UInt64?
         var responseBeganAt: UInt64?
@@ -25,7 +26,7 @@ struct HTTP1Records {
 
     /// One direction.
     private struct Direction {
-        /// Bytes of the socket's stream that had passed before the first one that was scanned.
+        /// Bytes of the socket's stream that had passed before the first scanned byte.
         let base: UInt64
         var head: HTTP1Head?
         var beganAt: UInt64 = 0
@@ -44,13 +45,13 @@ struct HTTP1Records {
     }
 
     let role: Report.Role
-    /// Of the socket; 0: unknown.
+    /// The socket's cookie; 0: unknown.
     var cookie: UInt64
-    /// When the connection's TLS handshake was over, for the first exchange to tell; 0: unknown.
+    /// When the connection's TLS handshake ended, for the outcome of the first exchange; 0: unknown.
     var tlsEndedAt: UInt64 = 0
-    /// The process had sent nothing on the connection when this began, for the first exchange to tell.
+    /// The process had sent nothing on the connection when this began. For the outcome of the first exchange.
     var isFromStart = false
-    /// Of exchanges with a message that is cut off.
+    /// The ending of exchanges with a message that is cut off.
     var ending = Report.Ending.truncated
     private let naming: any ExchangeNaming
     private let routes: (any RouteSource)?
@@ -58,11 +59,11 @@ struct HTTP1Records {
     private var begun = 0
     private var requests: Direction
     private var responses: Direction
-    /// Whose response has not ended, oldest first.
+    /// Open exchanges, oldest first: the request or the response has not ended.
     private var exchanges: [Exchange] = []
-    /// When what is scanned has passed.
+    /// The time at which the scanned bytes passed.
     var time: UInt64 = 0
-    /// To be reported, in this order.
+    /// Records to report, in this order.
     var found: [Report.Record] = []
 
     init(
@@ -77,7 +78,7 @@ struct HTTP1Records {
         self.role = role
         self.cookie = cookie
         self.routes = routes
-        // Of what is not held back whoever gets it finds the place.
+        // Without routes no request is held back: the receiver of the records finds their places itself.
         self.placing = routes == nil ? nil : placing
         self.naming = naming
         let isClient = role == .client
@@ -98,7 +99,7 @@ struct HTTP1Records {
         return self.role == .client ? (requests, responses) : (responses, requests)
     }
 
-    /// Both scanners are at their end, at these positions.
+    /// Ends all exchanges. Both scanners are at their end, at these positions.
     mutating func close(requests: UInt64, responses: UInt64) {
         while !self.exchanges.isEmpty { self.end(0, self.ending) }
         self.requests.close(at: requests)
@@ -135,7 +136,7 @@ struct HTTP1Records {
 
     private mutating func requestEnded(_ lengths: HTTP1Scanner.Lengths, at position: UInt64, isComplete: Bool) {
         guard let head = self.requests.head.take(), let index = self.newest else {
-            // Bytes that are no request: empty lines, or another protocol's.
+            // Bytes that are not a request: empty lines, or another protocol.
             self.requests.remainder.framing += lengths.total
             if let index = self.newest, !self.exchanges[index].hasHead { self.exchanges.remove(at: index) }
             return
@@ -153,7 +154,7 @@ struct HTTP1Records {
                 isComplete,
                 self.placing
             )
-            // A client's is named; a server's when it answers.
+            // A client's exchange has its name already; a server's gets its name when the server answers.
             if self.routes == nil || self.exchanges[index].isAnswered { self.release(index) }
         }
         if self.exchanges[index].responseEndedAt != nil {
@@ -162,14 +163,14 @@ struct HTTP1Records {
         }
     }
 
-    /// By its index the array would hand out a copy of all of the exchange.
+    /// Read through a span, because `exchanges[index].name` would copy the whole exchange.
     private func name(_ index: Int) -> Report.Name? { self.exchanges.span[index].name }
 
     private func isKeptOut(_ index: Int) -> Bool {
         self.exchanges.span[index].name == nil && self.exchanges.span[index].asked == nil
     }
 
-    /// Whose request has not ended.
+    /// The exchange whose request has not ended.
     private var newest: Int? { self.exchanges.lastIndex { $0.requestEndedAt == nil } }
 
     // MARK: Responses
@@ -184,17 +185,17 @@ struct HTTP1Records {
         self.responses.head = head
         guard !self.exchanges.isEmpty else { return }
         self.exchanges[0].status = head.status
-        // Interim responses come before the router is asked.
+        // The server sends interim responses before it asks its router.
         if head.status >= 200 || head.status == 101 { self.nameRoute(0) }
     }
 
     private mutating func responseEnded(_ lengths: HTTP1Scanner.Lengths, at position: UInt64, isComplete: Bool) {
         guard let head = self.responses.head.take(), !self.exchanges.isEmpty else {
-            // Nobody asked: a server's last word on an idle connection (408).
+            // A response without a request: a server's last message on an idle connection (408).
             self.responses.remainder.framing += lengths.total
             return
         }
-        // The end came before an answer did.
+        // The connection ended before the server answered.
         if self.exchanges[0].asked != nil { self.nameRoute(0) }
         if let name = self.name(0) {
             let ended = Ended(self.responses, head, lengths, position, self.time, isComplete, nil)
@@ -202,16 +203,16 @@ struct HTTP1Records {
         } else if self.exchanges[0].hasHead {
             self.responses.remainder.excluded += lengths.total
         } else {
-            // Before anybody knows what was asked for.
+            // The head of the request has not come, so the exchange has no name.
             self.responses.remainder.framing += lengths.total
         }
         self.exchanges[0].responseEndedAt = self.time
-        // An early response: the request goes on.
+        // An early response: the request continues.
         guard self.exchanges[0].requestEndedAt != nil else { return }
         self.end(0, isComplete ? .init(status: head.status) : self.ending)
     }
 
-    /// The server answers: by now its router has said what was asked for.
+    /// Names the exchange: the server answers, so its router knows the route by now.
     private mutating func nameRoute(_ index: Int) {
         self.exchanges[index].isAnswered = true
         guard let routes = self.routes else { return }
@@ -224,7 +225,7 @@ struct HTTP1Records {
 
     private mutating func release(_ index: Int) {
         guard let ended = self.exchanges[index].held.take() else { return }
-        // What was admitted may be kept out by now.
+        // The app may keep the exchange out only now, after it was admitted.
         guard let name = self.name(index) else {
             self.requests.remainder.excluded += ended.lengths.total
             return
@@ -287,9 +288,9 @@ struct HTTP1Records {
         }
     }
 
-    /// The exchange is over.
+    /// Ends the exchange and makes its outcome.
     private mutating func end(_ index: Int, _ ending: Report.Ending) {
-        // Without an answer nobody has asked what it is called.
+        // Without an answer the exchange has no name yet.
         if self.exchanges[index].asked != nil { self.nameRoute(index) }
         let exchange = self.exchanges.remove(at: index)
         guard let name = exchange.name else { return }

@@ -1,16 +1,17 @@
 import TrafficReport
 
-/// What an ``HTTP1Scanner`` tells, in the order in which it comes by.
+/// The events of an ``HTTP1Scanner``, in the order of the bytes.
 package protocol HTTP1Sink {
-    /// Line ends between messages, which are no message's (RFC 9112 section 2.2).
+    /// Line ends between messages, which belong to no message (RFC 9112 section 2.2).
     mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64)
 
-    /// The first byte of a message, at this position of the stream.
+    /// The first byte of a message is at this position of the stream.
     mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64)
 
-    /// The blank line has passed. Of an interim response (1xx), too; its bytes are part of the one that follows.
+    /// The blank line has passed. Also called for an interim response (1xx), whose bytes are part of the response that
+    /// follows.
     ///
-    /// - Parameter request: Of a response none.
+    /// - Parameter request: ``HTTP1Head/Request/none`` for a response.
     mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request)
 
     mutating func ended(
@@ -20,33 +21,36 @@ package protocol HTTP1Sink {
         isComplete: Bool
     )
 
-    /// From this position on it is no message that anybody reads: another protocol's, no HTTP, or behind the last message.
+    /// No reader takes the bytes from this position on as a message: they are another protocol, not HTTP, or after the
+    /// last message.
     mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64)
 
-    /// What the request had for a method that the final response at hand answers: one to `HEAD` has no body, whatever it says.
+    /// The method of the request that the current final response answers: a response to `HEAD` has no body, whatever
+    /// its fields say.
     ///
-    /// - Returns: `nil`: nobody saw it.
+    /// - Returns: `nil`: the library has not seen the request.
     mutating func takeMethod() -> String?
 }
 
-/// Tells the bytes of HTTP/1.x messages apart, as they pass, whatever pieces they come in.
+/// Finds the HTTP/1.x messages in one direction of one connection as the bytes pass, in pieces of any size.
 ///
-/// It counts what is there and not what a library would write: fields as they are, chunk sizes with their extensions. It keeps no more of a
-/// message than ``HTTP1Head``. One scanner sees one direction of one connection.
+/// The scanner counts the bytes that are there, not the bytes that a library would write: fields as they are, chunk
+/// sizes with their extensions. The scanner keeps no more of a message than ``HTTP1Head`` has.
 ///
-/// Where two parsers may disagree on where a message ends, an attacker chooses who is right. So what RFC 9112 leaves to the recipient is
-/// refused here, as llhttp refuses it (the parser of NIO, in its strict mode): the rest of the connection is opaque, and is counted as that.
-/// These are lines that end in a bare LF, control characters, folded fields, and lengths or transfer codings that are said twice.
+/// Where two parsers disagree on the end of a message, an attacker can choose which parser is right. So the scanner
+/// refuses what RFC 9112 leaves to the recipient, as llhttp does (the parser of NIO, in its strict mode). The rest of
+/// the connection then counts as opaque. The scanner refuses lines that end in a bare LF, control characters, folded
+/// fields, and lengths or transfer codings that are given twice.
 package struct HTTP1Scanner {
     package enum Kind: Sendable {
         case request, response
     }
 
-    /// Bytes of one message by what they are. Their sum is what the message took of the stream.
+    /// Bytes of one message by their kind. Their sum is all bytes of the message on the stream.
     package struct Lengths: Hashable, Sendable {
         package var line: UInt64 = 0
         package var header: UInt64 = 0
-        /// Of `header`.
+        /// Part of `header`.
         package var cookie: UInt64 = 0
         package var body: UInt64 = 0
         package var framing: UInt64 = 0
@@ -63,15 +67,15 @@ package struct HTTP1Scanner {
         /// Before a message: empty lines may come.
         case idle
         case line
-        /// Between two lines of a head, or of a body's trailers.
+        /// Before a field of a head or of a body's trailers, and within a field.
         case fieldStart, field
         case body(left: UInt64)
         case untilClose
-        /// `chunkSizeEnd`: between the CR and the LF of its line.
+        /// `chunkSizeEnd`: between the CR and the LF of the size's line.
         case chunkSize, chunkExtension, chunkSizeEnd
-        /// `chunkEnd`: before the CR behind the data; `chunkLineFeed`: behind that.
+        /// `chunkEnd`: before the CR after the data; `chunkLineFeed`: after this CR.
         case chunkData(left: UInt64), chunkEnd, chunkLineFeed
-        /// Behind the last message.
+        /// After the last message.
         case over
         case opaque
     }
@@ -83,22 +87,23 @@ package struct HTTP1Scanner {
     package private(set) var position: UInt64 = 0
     private var lengths = Lengths()
     private var head = HTTP1HeadReader()
-    /// Of a line that has not ended, what came with other pieces.
+    /// The part of the current line that came in earlier pieces.
     private var text = HTTP1Line()
-    /// Of the line so far.
+    /// Bytes of the current line so far.
     private var lineLength: UInt64 = 0
     /// The line's CR has passed.
     private var awaitsLineFeed = false
-    /// The fields at hand come behind the body.
+    /// The current fields come after the body.
     private var isInTrailers = false
     private var chunkSize: UInt64 = 0
     private var chunkDigits = 0
     private var chunkExtension = HTTP1ChunkExtension.start
-    /// The request at hand asks for an upgrade or a tunnel, and this process reads it.
+    /// The current request asks for an upgrade or a tunnel, and this process reads the request.
     private var leavesHTTP = false
 
-    /// - Parameter isReadHere: This process reads the messages, with NIO's decoder. That decoder stops behind a request for another protocol,
-    ///   whatever the answer is, and behind an interim response that closes. Of messages that this process sends the other side decides.
+    /// - Parameter isReadHere: This process reads the messages with NIO's decoder. The decoder stops after a request
+    ///   for another protocol, whatever the answer is, and after an interim response that closes. For messages that
+    ///   this process sends, the other side decides.
     package init(_ kind: Kind, isReadHere: Bool = false) {
         self.kind = kind
         self.isReadHere = isReadHere
@@ -113,7 +118,7 @@ package struct HTTP1Scanner {
         }
     }
 
-    /// What passes is no message that anybody reads.
+    /// No reader takes the bytes that pass as a message.
     package var isOpaque: Bool { self.state == .opaque }
 
     package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP1Sink) {
@@ -139,7 +144,7 @@ package struct HTTP1Scanner {
                 self.position += UInt64(bytes.count - index)
                 return
             case .over:
-                // As between two messages.
+                // Line ends may come here, as between two messages.
                 guard bytes[index].isLineEnd else {
                     self.becomeOpaque(&sink)
                     continue
@@ -157,7 +162,8 @@ package struct HTTP1Scanner {
         }
     }
 
-    /// Bytes of a body that nobody could look into. Where that many are not the body's, what they are can't be told.
+    /// Counts bytes of a body that the library could not read. If they are not all of the current body, the scanner
+    /// refuses the rest: it cannot tell what these bytes are.
     package mutating func skip(_ count: UInt64, _ sink: inout some HTTP1Sink) {
         guard count > 0 else { return }
         self.position += count
@@ -179,15 +185,16 @@ package struct HTTP1Scanner {
         }
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     ///
-    /// - Parameter isClean: Not by an error, which is no end of a body (RFC 9112 section 8).
+    /// - Parameter isClean: The stream ended without an error. An error is not the end of a body (RFC 9112 section 8).
     package mutating func close(isClean: Bool = true, _ sink: inout some HTTP1Sink) {
         guard self.isInMessage else { return }
         self.end(isComplete: isClean && self.state == .untilClose, &sink)
     }
 
-    /// What comes is no HTTP any more: the other side has switched protocols.
+    /// Makes the rest of the stream opaque. The bytes are not HTTP any more, because the other side has switched
+    /// protocols.
     package mutating func becomeOpaque(_ sink: inout some HTTP1Sink) {
         guard !self.isOpaque else { return }
         self.close(&sink)
@@ -197,11 +204,11 @@ package struct HTTP1Scanner {
 
     // MARK: Lines
 
-    // What is done for each line is compiled into one loop (`@inline(__always)`): to call it would be a sixth of the work.
+    // The work for each line is compiled into one loop (`@inline(__always)`): calls would be a sixth of the work.
 
-    /// Begins a line, of a message, its head or its trailers, where none has begun.
+    /// Begins a line of a message's head or its trailers, if none has begun.
     ///
-    /// - Returns: Whether bytes of one come.
+    /// - Returns: Whether the next bytes are part of a line.
     @inline(__always)
     private mutating func isInLine(
         _ bytes: Span<UInt8>,
@@ -214,14 +221,15 @@ package struct HTTP1Scanner {
             if byte.isLineEnd {
                 self.position += 1
                 index += 1
-                // Behind an interim response it is in the middle of what answers.
+                // After an interim response, the line end is in the middle of the answer.
                 if self.lengths.total > 0 { self.lengths.framing += 1 } else { sink.passed(self.kind, lineEnds: 1) }
                 return false
             }
             if self.lengths.total == 0 { sink.began(self.kind, at: self.position) }
             self.state = .line
         case .fieldStart:
-            // The empty line, too. One that begins with white space goes on with the field before (RFC 9112 section 5.2).
+            // Also for the empty line. A line that begins with white space continues the field before it (RFC 9112
+            // section 5.2).
             self.state = .field
             if byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") {
                 self.refuse(behind: 1, &index, &sink)
@@ -232,7 +240,7 @@ package struct HTTP1Scanner {
         return true
     }
 
-    /// A line, as far as it is there.
+    /// Scans the part of the line that is there.
     @inline(__always)
     private mutating func scanLine(
         _ bytes: Span<UInt8>,
@@ -267,7 +275,7 @@ package struct HTTP1Scanner {
         }
     }
 
-    /// Bytes of the line at hand.
+    /// Counts bytes of the current line.
     @inline(__always)
     private mutating func pass(_ count: Int, _ index: inout Int) {
         let bytes = UInt64(count)
@@ -277,7 +285,7 @@ package struct HTTP1Scanner {
         index += count
     }
 
-    /// - Parameter count: Of bytes of the line, up to the one that can't be.
+    /// - Parameter count: Bytes of the line up to and including the byte that is not allowed.
     private mutating func refuse(behind count: Int, _ index: inout Int, _ sink: inout some HTTP1Sink) {
         self.pass(count, &index)
         self.refuse(&sink)
@@ -291,8 +299,8 @@ package struct HTTP1Scanner {
     }
 
     /// - Parameters:
-    ///   - line: Without its end.
-    ///   - isCut: There is more of it that nobody kept.
+    ///   - line: Without its line end.
+    ///   - isCut: The line is longer than the part that was kept.
     @inline(__always)
     private mutating func endLine(_ line: Span<UInt8>, isCut: Bool, _ sink: inout some HTTP1Sink) {
         let length = self.lineLength
@@ -313,7 +321,7 @@ package struct HTTP1Scanner {
     /// The blank line has passed.
     private mutating func endFields(_ sink: inout some HTTP1Sink) {
         guard self.isInTrailers else { return self.endHead(&sink) }
-        // It belongs to the chunks, as it is there without trailers (RFC 9112 section 7.1).
+        // The blank line belongs to the chunks, because it is there without trailers, too (RFC 9112 section 7.1).
         self.lengths.header -= 2
         self.lengths.framing += 2
         self.end(isComplete: true, &sink)
@@ -333,9 +341,9 @@ package struct HTTP1Scanner {
         case .response:
             if head.status == 101 { return self.becomeOpaque(isComplete: true, &sink) }
             if (100..<200).contains(head.status) {
-                // llhttp reads nothing behind it, and so no final response.
+                // llhttp reads nothing after this response, and so no final response.
                 if self.isReadHere && head.isLast { return self.refuse(&sink) }
-                self.state = .idle  // its bytes stay in the lengths: the response is yet to come
+                self.state = .idle  // its bytes stay in the lengths of the response to come
                 return
             }
             let method = sink.takeMethod()
@@ -359,7 +367,7 @@ package struct HTTP1Scanner {
         self.state = .chunkSize
     }
 
-    /// Of what is told apart by the byte: what is around chunks (RFC 9112 section 7.1).
+    /// Reads one byte of the framing around chunks (RFC 9112 section 7.1).
     private mutating func step(_ byte: UInt8, _ sink: inout some HTTP1Sink) {
         self.position += 1
         self.lengths.framing += 1
@@ -402,7 +410,7 @@ package struct HTTP1Scanner {
         sink.becameOpaque(self.kind, from: self.position)
     }
 
-    /// It is no HTTP, or nobody can tell where it ends.
+    /// Ends the message and makes the rest opaque: the bytes are not HTTP, or the message has no certain end.
     private mutating func refuse(_ sink: inout some HTTP1Sink) {
         self.becomeOpaque(isComplete: false, &sink)
     }

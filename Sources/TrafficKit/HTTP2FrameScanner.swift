@@ -1,29 +1,29 @@
-/// Tells the frames of one direction of an HTTP/2 connection apart as they pass (RFC 9113 section 4), whatever pieces they come in.
+/// Finds the frames in one direction of an HTTP/2 connection as they pass, in pieces of any size (RFC 9113 section 4).
 ///
-/// It may begin before the connection's preface or behind it. It keeps header blocks until they are whole and nothing else of what frames
-/// carry.
+/// Scanning may begin before or after the connection's preface. The scanner keeps a header block until it is whole, and
+/// the error code of a reset. It keeps no other content of frames.
 package struct HTTP2FrameScanner {
     package enum Kind: Hashable, Sendable {
-        /// Frame headers, padding, priorities; all of frames that carry no message.
+        /// Frame headers, padding, priorities, and all bytes of frames that carry no message.
         case framing
-        /// Of a header block, as it is encoded.
+        /// Bytes of a header block, as encoded.
         case header
         case body
-        /// Of something that is no HTTP/2.
+        /// Bytes that are not HTTP/2.
         case opaque
     }
 
-    /// All bytes are in an event of their own, in their order, before what they mean is told.
+    /// The scanner emits every byte in a `bytes` event, in order, before the event that says what the bytes mean.
     package enum Event: Hashable, Sendable {
-        /// - Parameter stream: 0: the connection's.
+        /// - Parameter stream: 0: the bytes belong to the connection.
         case bytes(UInt64, Kind, stream: UInt32)
         /// A whole header block, of a message's head or its trailers.
         ///
-        /// - Parameter stream: 0: of a request that the server makes up (PUSH_PROMISE).
+        /// - Parameter stream: 0: the block is a request that the server makes up (PUSH_PROMISE).
         case headers([UInt8], stream: UInt32)
-        /// The message of this direction is whole.
+        /// The message of this direction is complete.
         case ended(stream: UInt32)
-        /// - Parameter error: Code of RFC 9113 section 7.
+        /// - Parameter error: The error code (RFC 9113 section 7).
         case reset(stream: UInt32, error: UInt32)
     }
 
@@ -46,7 +46,7 @@ package struct HTTP2FrameScanner {
 
     private enum State: Hashable {
         case header
-        /// What comes before a frame's content: the length of its padding, a priority, the number of a promised stream.
+        /// The bytes before a frame's content: the length of the padding, a priority, the number of a promised stream.
         case prefix(Int)
         case content, padding
         case preface(left: Int)
@@ -58,23 +58,23 @@ package struct HTTP2FrameScanner {
     private static let headerBytes = 9
     /// RFC 9113 section 6.5.
     private static let settings: UInt8 = 0x4
-    /// Of a header block; libraries take 16 kB, as a rule.
+    /// Bytes of a header block, at most. Most libraries take 16 kB.
     private static let longestBlock = 1 << 20
 
     private var state = State.header
     private var isFirst = true
-    /// Its first frame was the sender's settings, which begin a connection (RFC 9113 section 3.4).
+    /// The first frame was the sender's settings, which begin a connection (RFC 9113 section 3.4).
     package private(set) var beganWithSettings = false
-    /// A frame's header or prefix, so far.
+    /// The bytes of the current frame's header or prefix so far.
     private var head: [UInt8] = []
     private var type: FrameType?
     private var flags: UInt8 = 0
     private var stream: UInt32 = 0
-    /// Of the frame's payload, without what has passed.
+    /// Bytes of the current frame's payload that have not passed yet.
     private var left = 0
     private var padding = 0
     private var block: [UInt8] = []
-    /// The stream whose header block has begun and not ended, and whether its message ends with it.
+    /// The stream whose header block has begun and not ended, and whether its message ends with the block.
     private var open: (stream: UInt32, endsStream: Bool)?
 
     package init() {}
@@ -114,7 +114,8 @@ package struct HTTP2FrameScanner {
         }
     }
 
-    /// Bytes that nobody could look into. Where that many are not a body's, where the next frame begins can't be told.
+    /// Counts bytes that the library could not read. If they are not all of one frame's body, the scanner gives up: it
+    /// cannot tell where the next frame begins.
     package mutating func skip(_ count: UInt64, _ emit: (Event) -> Void) {
         guard count > 0 else { return }
         guard self.state == .content, self.type == .data, count <= UInt64(self.left - self.padding) else {
@@ -125,14 +126,14 @@ package struct HTTP2FrameScanner {
         if self.left == self.padding { self.endContent(emit) }
     }
 
-    /// The stream has ended: tells of bytes that were kept.
+    /// Ends the stream: emits the bytes of an incomplete frame header.
     package mutating func close(_ emit: (Event) -> Void) {
         guard !self.head.isEmpty else { return }
         emit(.bytes(UInt64(self.head.count), .framing, stream: 0))
         self.head = []
     }
 
-    /// - Returns: How many were taken.
+    /// - Returns: The number of bytes that were kept.
     private mutating func keep(_ bytes: Span<UInt8>, upTo length: Int) -> Int {
         let count = min(length - self.head.count, bytes.count)
         self.head.append(contentsOf: bytes, to: length)
@@ -141,7 +142,7 @@ package struct HTTP2FrameScanner {
 
     // MARK: Frames
 
-    /// Whose the bytes of the frame are.
+    /// The stream that the frame's bytes belong to; 0: the connection.
     private var owner: UInt32 {
         switch self.type {
         case .data, .headers: self.stream
@@ -151,7 +152,7 @@ package struct HTTP2FrameScanner {
     }
 
     private mutating func beginFrame(_ emit: (Event) -> Void) {
-        // Taken apart where it is: a copy would be new memory for every frame.
+        // Read in place: a copy would allocate memory for every frame.
         let isPreface = self.isFirst && self.head.elementsEqual(Self.preface.prefix(Self.headerBytes))
         if self.isFirst, !isPreface {
             self.beganWithSettings = self.head[3] == Self.settings && self.head[4] & Flag.acknowledgement == 0
@@ -159,7 +160,7 @@ package struct HTTP2FrameScanner {
         self.left = Int(self.head[0]) << 16 | Int(self.head[1]) << 8 | Int(self.head[2])
         self.type = FrameType(rawValue: self.head[3])
         self.flags = self.head[4]
-        // Without the reserved bit.
+        // The mask removes the reserved bit.
         self.stream = Self.number(self.head.span.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
         self.head.removeAll(keepingCapacity: true)
         if isPreface {
@@ -177,7 +178,7 @@ package struct HTTP2FrameScanner {
         if length > 0 { self.state = .prefix(length) } else { self.beginContent(emit) }
     }
 
-    /// A header block is in one piece, in frames of one stream (RFC 9113 section 4.3).
+    /// A header block is in consecutive frames of one stream (RFC 9113 section 4.3).
     private var isPossible: Bool {
         switch self.type {
         case .data: self.stream != 0 && self.open == nil
@@ -202,7 +203,7 @@ package struct HTTP2FrameScanner {
         let prefix = self.head.count
         self.padding = self.flags & Flag.padded != 0 ? Int(self.head.first ?? 0) : 0
         self.head.removeAll(keepingCapacity: true)
-        // Before any of a block that is too long is kept: the next frame may say that it has 16 MiB of one.
+        // Checked before any byte is kept: the header of a frame may announce 16 MiB of a header block.
         guard prefix + self.padding <= self.left, self.mayKeep(self.left - prefix - self.padding) else {
             return self.giveUp(UInt64(prefix), emit)
         }
@@ -211,7 +212,7 @@ package struct HTTP2FrameScanner {
         if self.left == self.padding { self.endContent(emit) } else { self.state = .content }
     }
 
-    /// - Parameter count: Of bytes of the frame's content.
+    /// - Parameter count: Bytes of the frame's content.
     private func mayKeep(_ count: Int) -> Bool {
         switch self.type {
         case .headers, .continuation, .pushPromise: self.block.count + count <= Self.longestBlock
@@ -262,7 +263,7 @@ package struct HTTP2FrameScanner {
         return number
     }
 
-    /// Nobody can tell where the next frame begins.
+    /// Makes the rest of the stream opaque: the scanner cannot tell where the next frame begins.
     private mutating func giveUp(_ count: UInt64, _ emit: (Event) -> Void) {
         let all = count + UInt64(self.head.count)
         if all > 0 { emit(.bytes(all, .opaque, stream: 0)) }

@@ -1,18 +1,18 @@
 import TrafficReport
 
-/// Names that a connection's exchanges have had. Whatever the paths, routes are few and come again: a name is made of texts that are put
+/// Names of a connection's exchanges. Paths differ, but routes are few and repeat. So the texts of a name are put
 /// together once.
 struct KnownNames {
-    /// Names that are kept: the next one with the same place takes it.
+    /// Number of names that are kept. A new name replaces the one at the same place.
     private static let places = 16
-    /// Bytes of a route; longer ones are made anew each time.
+    /// Bytes of a route, at most. Names with longer routes are made anew each time.
     private static let longestRoute = 128
 
     private var names: [(host: String, name: Report.Name)?] = []
 
     /// - Parameters:
-    ///   - route: Of this request.
-    ///   - make: Called where the name is not known. `isLasting`: it is the same the next time.
+    ///   - route: The route of this request.
+    ///   - make: Called if the name is not known. `isLasting`: the name is the same the next time.
     mutating func name(
         of request: HTTP1Head.Request,
         route: String,

@@ -1,16 +1,17 @@
-/// Finds the first byte from which an HTTP/1.x connection can be counted when nobody listened at its beginning: a request begins there, and
-/// nothing else is on its way.
+/// Finds the byte from which an HTTP/1.x connection can be counted if there was no listener at its beginning. A request
+/// begins at that byte, and no other message is under way.
 ///
-/// Nothing that passes while nobody listens is looked at, so whether a body or an answer is under way can't be known. A request begins where the
-/// side that asks speaks again after the other one has answered, and says a method first. That is as good as certain, and no proof: a body may
-/// say the same. So what is found is on trial (``LateTrial``).
+/// The library does not look at bytes that pass without a listener, so it cannot know whether a body or an answer is
+/// under way. A request begins where the client sends again after the server has answered, and its bytes start with a
+/// method. This is nearly certain but no proof, because a body may look the same. So the connection is on trial
+/// (``LateTrial``).
 package struct LateJoin {
-    /// Of RFC 9110 section 9.3 and RFC 5789. Not `CONNECT`: what follows is no HTTP.
+    /// Methods of RFC 9110 section 9.3 and RFC 5789. `CONNECT` is missing, because the bytes after it are not HTTP.
     private static let methods: [StaticString] = [
         "GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "PATCH ", "OPTIONS ", "TRACE ",
     ]
 
-    /// The side that answers has spoken last, and not to say that it waits (1xx).
+    /// The server has sent last, and it was not an interim response (1xx).
     private var isTurn = false
 
     package init() {}
@@ -19,13 +20,13 @@ package struct LateJoin {
         self.isTurn = !bytes.begins(with: "HTTP/1.1 1")
     }
 
-    /// The answering side sent bytes that nobody can look into: a file as a body.
+    /// The server sent bytes that the library cannot read: a file as a body.
     package mutating func answeredUnseen() { self.isTurn = true }
 
-    /// Whether a request may begin with the next bytes of the side that asks.
+    /// Whether a request may begin with the client's next bytes.
     package var mayBegin: Bool { self.isTurn }
 
-    /// - Returns: Whether a request begins with these bytes of the side that asks.
+    /// - Returns: Whether a request begins with these bytes of the client.
     package mutating func begins(with bytes: Span<UInt8>) -> Bool {
         defer { self.isTurn = false }
         return self.isTurn && Self.methods.contains { bytes.begins(with: $0) }

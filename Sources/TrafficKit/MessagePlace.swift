@@ -2,9 +2,9 @@ package import TrafficReport
 
 /// Where on the socket's stream a message is.
 package struct MessagePlace: Hashable, Sendable {
-    /// Empty: nobody knows.
+    /// Empty: the place is unknown.
     package var interval: Report.Interval
-    /// What TLS added to it.
+    /// Bytes that TLS added to the message.
     package var tlsBytes: UInt64 = 0
     package var quality = Report.Quality.exact
 

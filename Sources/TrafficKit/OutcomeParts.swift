@@ -1,7 +1,7 @@
 package import TrafficReport
 
 extension Report.Ending {
-    /// Of an exchange that is complete.
+    /// The ending of an exchange that is complete.
     package init(status: UInt16) {
         switch status {
         case 400..<500: self = .http4xx
@@ -12,7 +12,7 @@ extension Report.Ending {
 }
 
 extension Report.Phases {
-    /// What an exchange's times say; `nil`: it did not come to that.
+    /// Computes the phases from an exchange's times. `nil`: the exchange did not reach this point.
     package init(startedAt: UInt64, requestEndedAt: UInt64?, responseBeganAt: UInt64?, responseEndedAt: UInt64) {
         self.init()
         self.send = Self.microseconds(startedAt, requestEndedAt)

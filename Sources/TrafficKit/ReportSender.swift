@@ -1,24 +1,26 @@
 import Synchronization
 import TrafficReport
 
-/// Gathers records into datagrams and sends them, without ever making the caller wait.
+/// Gathers records into datagrams and sends them. The caller never waits.
 ///
-/// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams (`net.unix.max_dgram_qlen`): those that
-/// find it full wait for the next time, up to ``backlog``. Where there is no daemon nothing is gathered either, until ``retryNanoseconds`` have
-/// passed: then the next record tries again. Once there has been none for ``patienceNanoseconds``, what begins need not
-/// be counted (``hasDaemon``).
+/// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams
+/// (`net.unix.max_dgram_qlen`). Datagrams that find the queue full wait for the next time, up to ``backlog``. If there
+/// is no daemon, the sender gathers nothing until ``retryNanoseconds`` have passed; then the next record tries again.
+/// Once there has been no daemon for ``patienceNanoseconds``, new connections and exchanges need not be counted
+/// (``hasDaemon``).
 ///
-/// All threads of a server report here. So that none of them waits for what another one sends, gathering and sending have a lock each, and
-/// whoever finds the second one taken leaves the sending to the other.
+/// All threads of a server report here. So that no thread waits while another thread sends, gathering and sending have
+/// a lock each. A thread that finds the lock for sending taken leaves its datagrams to the thread that holds it.
 final class ReportSender: Sendable {
     static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
-    /// An app may start before the daemon, and a daemon be restarted: so long is it taken to be there.
+    /// A daemon counts as there until it has been missing for this long: an app may start before it, and it may
+    /// restart.
     static let patienceNanoseconds: UInt64 = 10_000_000_000
-    /// Datagrams.
+    /// Datagrams that wait, at most.
     static let backlog = 32
 
-    /// One that is complete.
+    /// A datagram that is complete.
     private struct Datagram: Sendable {
         var writer: ReportWriter
         let sequence: UInt32
@@ -26,17 +28,17 @@ final class ReportSender: Sendable {
 
     private struct Gathered {
         var writer = ReportWriter()
-        /// To be sent, oldest first.
+        /// Datagrams to send, oldest first.
         var complete: [Datagram] = []
-        /// Memory of one that was sent.
+        /// The memory of a sent datagram, to be used again.
         var spare: ReportWriter?
         var sequence: UInt32 = 0
         var droppedRecords: UInt32 = 0
         var isFlushDue = false
-        /// No daemon before this time.
+        /// Before this time the sender expects no daemon and gathers nothing.
         var quietUntil: UInt64 = 0
 
-        /// What was gathered becomes a datagram, if there is room for one more.
+        /// Makes a datagram of the gathered records if there is room for one more. Otherwise drops the records.
         mutating func complete(_ backlog: Int) {
             guard !self.writer.isEmpty else { return }
             if self.complete.count < backlog {
@@ -54,11 +56,13 @@ final class ReportSender: Sendable {
     private let path: String
     private let clock: @Sendable () -> UInt64
     private let gathered = Mutex(Gathered())
-    /// Held by whoever sends: datagrams go one after the other.
+    /// The thread that sends holds this lock, so datagrams go one after the other.
     private let socket = Mutex<ReportSocket?>(nil)
-    /// Since when there has been no daemon, as far as anybody knows, and at first since the start; 0: there is one.
+    /// The time since which there has been no daemon, as far as the sender knows, at first the time of the start; 0:
+    /// there is a daemon.
     private let missingSince: Atomic<UInt64>
-    /// When it is looked for again. Connections that nobody listens to ask whenever something comes: none of them waits for another.
+    /// The time of the next look for a daemon. An atomic, because connections without a listener ask at every event,
+    /// and none of them may wait for another.
     private let nextLook = Atomic<UInt64>(0)
 
     init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
@@ -67,12 +71,12 @@ final class ReportSender: Sendable {
         self.missingSince = Atomic(clock())
     }
 
-    /// Records that never reached a daemon that was there: it did not keep up.
+    /// Records that never reached a daemon, because the daemon did not keep up.
     var droppedRecords: UInt32 { self.gathered.withLock { $0.droppedRecords } }
 
     /// Whether a daemon is there, or has been missing for less than ``patienceNanoseconds``.
     ///
-    /// It is looked for at most once in ``retryNanoseconds``.
+    /// The sender looks for a daemon at most once in ``retryNanoseconds``.
     var hasDaemon: Bool {
         let now = self.clock()
         let next = self.nextLook.load(ordering: .relaxed)
@@ -93,7 +97,7 @@ final class ReportSender: Sendable {
         if !isThere {
             _ = self.missingSince.compareExchange(expected: 0, desired: now, ordering: .relaxed)
         } else if self.missingSince.exchange(0, ordering: .relaxed) != 0 {
-            // Who found it missing a moment ago has said that nobody need try.
+            // An earlier attempt may have found no daemon and set a quiet time: the sender tries again at once.
             self.gathered.withLock { $0.quietUntil = 0 }
         }
     }
@@ -107,7 +111,7 @@ final class ReportSender: Sendable {
             while next < records.count {
                 gathered.complete(Self.backlog)
                 isComplete = true
-                // One is never larger than a datagram.
+                // A single record always fits into an empty datagram.
                 next = max(next + 1, gathered.writer.append(contentsOf: records, from: next))
             }
             defer { gathered.isFlushDue = true }
@@ -124,7 +128,7 @@ final class ReportSender: Sendable {
         }
     }
 
-    /// Sends what is there.
+    /// Sends all gathered records.
     func flush() {
         self.gathered.withLock { $0.complete(Self.backlog) }
         self.socket.withLock { self.transmit(&$0) }
@@ -144,7 +148,7 @@ final class ReportSender: Sendable {
                 droppedRecords: self.droppedRecords,
                 sentAt: now
             )
-            // A process without a descriptor to spare may have one the next time.
+            // A process without a free descriptor may have one the next time.
             let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
             self.note(isThere: outcome != .absent, at: now)
             switch outcome {
@@ -153,7 +157,7 @@ final class ReportSender: Sendable {
                 self.gathered.withLock { $0.spare = datagram.writer }
             case .full: return self.gathered.withLock { $0.complete.insert(datagram, at: 0) }
             case .absent:
-                // What waited was for a daemon that is gone.
+                // The waiting datagrams were for a daemon that is gone.
                 return self.gathered.withLock { gathered in
                     gathered.complete = []
                     gathered.quietUntil = self.clock() + Self.retryNanoseconds

@@ -1,17 +1,17 @@
-/// What is known of the route of a request.
+/// What the library knows of the route of a request.
 package enum RouteAnswer: Hashable, Sendable {
-    /// The app's own name of it, such as `/users/{id}`.
+    /// The app's own route, such as `/users/{id}`.
     case template(String)
-    /// The app has a router, and that did not name it: there is nothing at its path, or it was never asked.
+    /// The app's router gave no route: it knows no such path, or the server did not ask it.
     case unmatched
-    /// Nobody but its path says it: there is no router, or a file of that name was the answer.
+    /// Only the path is known: the app has no router, or the server answered with a file of that name.
     case path
 }
 
-/// What a server's router calls the requests of one connection.
+/// Gives the routes that a server's router has for the requests of one connection.
 package protocol RouteSource: AnyObject {
-    /// Asked once, when the server answers.
+    /// Called once for each request, when the server answers.
     ///
-    /// - Parameter number: Of the request on its connection, from 1; with HTTP/2 its stream's.
+    /// - Parameter number: The request's number on its connection, from 1; with HTTP/2 the number of its stream.
     func takeRoute(ofRequest number: Int) -> RouteAnswer
 }

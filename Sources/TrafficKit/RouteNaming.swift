@@ -1,24 +1,29 @@
-/// Names the API that a path belongs to, so that `/users/1` and `/users/2` are one row.
+/// Makes the route of a path, so that `/users/1` and `/users/2` are one endpoint.
 ///
-/// In this order: the template that the app itself has (a router's), the first configured pattern that fits, `_unmatched` where the app has a
-/// router and that knows no such path, and for every other path a fixed rule for each segment. It never learns, so that a path has the same
-/// name in every process and at every time.
+/// The first of these that applies names the route:
+///
+/// 1. The template of the app itself (of its router).
+/// 2. The first configured pattern that fits.
+/// 3. `_unmatched`, if the app has a router that does not know the path.
+/// 4. A fixed rule for each segment.
+///
+/// The library never learns from paths, so a path has the same route in every process and at every time.
 public struct RouteNaming: Hashable, Sendable {
-    /// A path with places for what differs.
+    /// A path with placeholders for the segments that differ.
     public struct Pattern: Hashable, Sendable {
         fileprivate enum Segment: Hashable, Sendable {
             case literal(Substring)
             /// `{name}` or `:name`: any one segment.
             case any
-            /// `**`, at the end: any further segments, or none.
+            /// `**`, at the end: any number of further segments, also none.
             case rest
         }
 
-        /// As it was configured: the name of what it fits.
+        /// The configured text, which is the route of all paths that fit.
         public let text: String
         fileprivate let segments: [Segment]
 
-        /// - Throws: ``InvalidPattern`` where it does not begin with `/`, or goes on after `**`.
+        /// - Throws: ``InvalidPattern`` if the text does not begin with `/`, or continues after `**`.
         public init(_ text: String) throws(InvalidPattern) {
             guard text.hasPrefix("/") else { throw InvalidPattern(text: text, reason: "a path begins with /") }
             var segments: [Segment] = []
@@ -53,25 +58,26 @@ public struct RouteNaming: Hashable, Sendable {
         public var description: String { "route pattern \(self.text): \(self.reason)" }
     }
 
-    /// Where a path has more segments, the rest is one place.
+    /// The number of segments that are named one by one; the rest of a path becomes `**`.
     static let deepest = 12
 
     private let patterns: [Pattern]
 
-    /// - Parameter patterns: The first that fits names the path.
+    /// - Parameter patterns: The first pattern that fits a path names its route.
     public init(patterns: [Pattern] = []) {
         self.patterns = patterns
     }
 
     /// - Parameters:
     ///   - target: A request's target (RFC 9112 section 3.2) in any of its forms, or a path.
-    ///   - template: The app's own name for it, without a query.
-    /// - Returns: A path without query, or `*` of `OPTIONS *`. What tells one caller from another is not in it.
+    ///   - template: The app's own route of this path, without a query.
+    /// - Returns: A path without query, or `*` for `OPTIONS *`. Segments that tell one caller from another are
+    ///   replaced.
     public func route(of target: some StringProtocol, template: String? = nil) -> String {
         self.route(of: String(target), template.map { .template($0) } ?? .path).text
     }
 
-    /// - Returns: The path alone says it, where `isPath`: whoever asks may choose it.
+    /// - Returns: `isPath`: the path alone makes the route, so the sender of the request may choose the route.
     func route(of target: String, _ answer: RouteAnswer) -> (text: String, isPath: Bool) {
         if case .template(let template) = answer { return (template, false) }
         let target = target.utf8.span
@@ -84,14 +90,14 @@ public struct RouteNaming: Hashable, Sendable {
         return target.isEqual("*") ? ("*", false) : (Self.name(of: path), true)
     }
 
-    /// The path that a target (RFC 9112 section 3.2) has in it, in any of its forms.
+    /// The path in a target (RFC 9112 section 3.2) of any form.
     static func path(of target: String) -> String {
         let bytes = target.utf8.span
         let path = Self.path(of: bytes)
         return path.count == bytes.count ? target : String(bytes.extracting(path))
     }
 
-    /// Without query and fragment, and without scheme and authority of the absolute form.
+    /// The path without query and fragment, and without scheme and authority of the absolute form.
     private static func path(of target: Span<UInt8>) -> Range<Int> {
         let query = target.index(of: UInt8(ascii: "?"), in: target.indices)
         let end = target.index(of: UInt8(ascii: "#"), in: 0..<query)
@@ -101,10 +107,10 @@ public struct RouteNaming: Hashable, Sendable {
         return target.index(of: UInt8(ascii: "/"), in: slash + 2..<end)..<end
     }
 
-    /// By the fixed rules.
+    /// Makes the route by the fixed rules.
     private static func name(of path: Span<UInt8>) -> String {
-        // A place of four letters stands for one byte at least, and has a slash before it, as that has: two bytes become five at most.
-        // The first segment may have no slash, and nothing becomes one.
+        // `{id}` replaces at least one byte, and a slash comes before both: two bytes become five at most. The first
+        // segment may have no slash, and an empty path becomes a slash.
         String(unsafeUninitializedCapacity: 3 * path.count + 4) { memory in
             var route = ByteText(memory)
             var (index, depth) = (0, 0)

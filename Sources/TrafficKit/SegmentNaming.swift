@@ -1,9 +1,9 @@
-/// Whether a segment of a path names a thing or a kind of things.
+/// Decides whether a segment of a path names one thing or a kind of things, and replaces the name of one thing.
 ///
-/// By its bytes: where each path has another number in it, this is done for each request.
+/// It works on bytes, because it runs for every request if each path has a different number.
 enum SegmentNaming {
     private static let place: StaticString = "{id}"
-    /// Longer than people name anything.
+    /// Bytes. A longer segment is an identifier: people do not choose such long names.
     private static let longest = 64
 
     static func append(_ segment: Span<UInt8>, to route: inout ByteText) {
@@ -13,7 +13,7 @@ enum SegmentNaming {
         self.append(file: segment, to: &route)
     }
 
-    /// In the name of a file: main.3f2a9c1b.js, invoice-20261.pdf, 4711.png. Versions (1.0) stay.
+    /// Replaces identifiers in the name of a file: main.3f2a9c1b.js, invoice-20261.pdf, 4711.png. Versions (1.0) stay.
     private static func append(file segment: Span<UInt8>, to route: inout ByteText) {
         let dot = UInt8(ascii: ".")
         var isFile = true
@@ -41,25 +41,25 @@ enum SegmentNaming {
     }
 }
 
-/// What the bytes of a segment are, by one look at each.
+/// Counts of the kinds of bytes in a segment, made in one pass.
 private struct SegmentForm {
     let count: Int
     private(set) var dots = 0
-    /// It has bytes that no name has: `@`, `%`, or beyond ASCII.
+    /// The segment has bytes that names do not have: `@`, `%`, or beyond ASCII.
     private(set) var isForeign = false
     private var digits = 0
-    /// At the end.
+    /// Digits at the end.
     private var trailingDigits = 0
     private var letters = 0
-    /// Of the letters.
+    /// Letters from `a` to `f`, in any case.
     private var hexadecimals = 0
     /// `-` and `_`.
     private var joints = 0
-    /// Other bytes of dates and ranges: `-`, `:`, `,`, `+`.
+    /// Bytes of dates and ranges that are not digits: `-`, `:`, `,`, `+`.
     private var separators = 0
-    /// Other bytes of tokens: `-`, `_`, `=`, `.`, `~`.
+    /// Bytes of tokens that are not letters or digits: `-`, `_`, `=`, `.`, `~`.
     private var tokens = 0
-    /// Between cases and digits.
+    /// Changes between cases, and between letters and digits.
     private var changes = 0
 
     private enum Kind {
@@ -72,7 +72,7 @@ private struct SegmentForm {
         for index in segment.indices {
             let kind = self.take(segment[index])
             self.trailingDigits = kind == .digit ? self.trailingDigits + 1 : 0
-            // Words begin with one capital: that is no change.
+            // A word may begin with one capital letter: this is not a change.
             if kind != last && kind != .other && last != .other && !(last == .upper && kind == .lower) {
                 self.changes += 1
             }
@@ -107,19 +107,21 @@ private struct SegmentForm {
         return .other
     }
 
-    /// Digits; dates and ranges too: 2026-11-21, 10:30, 1-20.
+    /// Digits, dates and ranges: 4711, 2026-11-21, 10:30, 1-20.
     var isNumber: Bool { self.digits > 0 && self.digits + self.separators == self.count }
 
     func isHash(least: Int) -> Bool {
         self.count >= least && self.digits > 0 && self.digits + self.hexadecimals == self.count
     }
 
-    /// A kind and a number of at least four digits: order-12345, INV_2026001. `v2`, `http2` and `utf-8` stay.
+    /// A kind and a number of at least four digits: order-12345, INV_2026001. `v2`, `http2` and `utf-8` are not
+    /// numbered.
     var isNumbered: Bool {
         self.trailingDigits >= 4 && self.trailingDigits + self.letters + self.joints == self.count
     }
 
-    /// At least 20 letters and digits (base64url, ULID, a token) that change between cases and digits more often than words do.
+    /// At least 20 letters and digits (base64url, ULID, a token) with more changes between cases and digits than words
+    /// have.
     var isRandom: Bool {
         self.count >= 20 && self.digits >= 2 && self.changes * 5 >= self.count
             && self.digits + self.letters + self.tokens == self.count
@@ -127,7 +129,7 @@ private struct SegmentForm {
 }
 
 extension Span<UInt8> {
-    /// RFC 9562 section 4, in braces or not.
+    /// Whether the segment is a UUID (RFC 9562 section 4), with or without braces.
     fileprivate var isUUID: Bool {
         guard self.count == 36 || self.count == 38 else { return false }
         let start = self.count == 36 ? 0 : 1
@@ -140,7 +142,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// An IPv4 address, of something with three dots.
+    /// Whether the segment is an IPv4 address. The caller has found three dots.
     fileprivate var isAddress: Bool {
         var index = 0
         while index <= self.count {
@@ -156,7 +158,7 @@ extension UInt8 {
     fileprivate var isLetter: Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) }
 }
 
-/// A text that is written into memory of its own.
+/// Writes a text into memory that the caller provides.
 struct ByteText: ~Copyable {
     private let memory: UnsafeMutableBufferPointer<UInt8>
     private(set) var count = 0

@@ -1,32 +1,34 @@
 import Synchronization
 import TrafficReport
 
-/// What a process's servers call their exchanges, within bounds: the host and the path of a request come from whoever asks.
+/// Bounds the names of exchanges of a process's servers, because clients choose the host and the path of a request.
 ///
-/// A daemon has rows for 2,000 names of a service and never takes one back, so strangers must not fill them. What is beyond the bounds is
-/// ``other``, as the daemon calls it too, so its bytes are in that row.
+/// The daemon has rows for 2,000 endpoints of a service and never takes a row back, so strangers must not fill them.
+/// Names beyond the bounds become ``other``. The daemon uses the same text, so the bytes are in its row `_other`.
 final class ServedNames: Sendable {
     static let other = "_other"
-    /// The route of requests that a router has no name for. OpenTelemetry gives them none (`http.route` is absent).
+    /// The route of requests that the router does not know. OpenTelemetry gives these requests no route (`http.route`
+    /// is absent).
     static let unmatched = "_unmatched"
-    /// Hosts that have a name, where the app does not say which are its own. A server answers for a few as a rule.
+    /// Hosts with a name of their own, if the app does not list its hosts. Most servers answer for a few hosts.
     static let mostHosts = 32
-    /// Hosts with a path each, where the path is the route: half of a service's rows.
+    /// Pairs of a host and a path, where the path is the route: half of a service's rows.
     static let mostPaths = 1_000
-    /// RFC 1035 section 2.3.4.
+    /// Bytes of a host (RFC 1035 section 2.3.4).
     private static let longestHost = 253
 
     private struct Met {
         var hosts: Set<String> = []
-        /// By their hashes, with a key of this process, so that no stranger can say how much memory they take.
+        /// Hashes of host and route with a key of this process. So strangers cannot choose how much memory the set
+        /// takes.
         var paths: Set<Int> = []
     }
 
-    /// The app's; `nil`: it does not say.
+    /// The app's own hosts; `nil`: the app does not list them.
     private let own: Set<String>?
     private let met = Mutex(Met())
 
-    /// - Parameter own: Hosts that always have a name, and nothing else has. `nil`: the first that come.
+    /// - Parameter own: The only hosts that have a name of their own. `nil`: the first hosts that come.
     init(own: [String]?) {
         self.own = own.map { Set($0.map { $0.lowercased() }) }
     }
@@ -34,10 +36,10 @@ final class ServedNames: Sendable {
     /// - Parameters:
     ///   - host: Without a port, in lower case.
     ///   - route: As ``RouteNaming`` makes it.
-    ///   - isPath: Of the request's path alone.
+    ///   - isPath: Only the request's path makes the route.
     func name(host: String, route: String, isPath: Bool) -> (host: String, route: String) {
         self.met.withLock { met in
-            // A host with nothing but requests for what is not there has no name.
+            // A host gets no name of its own from requests that are all unmatched.
             let host = self.has(host, &met, isNew: route != Self.unmatched) ? host : Self.other
             guard isPath else { return (host, route) }
             var hasher = Hasher()

@@ -1,12 +1,12 @@
 package import TrafficReport
 
-/// Both directions of a TLS connection: turns what is reported of its plaintext into what it is on the socket's stream.
+/// Both directions of a TLS connection: turns records about plaintext into records about the socket's stream.
 package final class TLSAccount {
     private struct Direction {
         var stream: TLSStream
-        /// Whose plaintext has no place yet, oldest first.
+        /// Records whose plaintext has no place yet, oldest first.
         var waiting: [Report.Record] = []
-        /// Bytes that messages took.
+        /// Bytes of the socket's stream that messages have taken.
         var claimed: UInt64 = 0
 
         init(position: UInt64, by maker: TLSStream.Maker) {
@@ -16,25 +16,25 @@ package final class TLSAccount {
 
     private var sent: Direction
     private var received: Direction
-    /// Have their place already.
+    /// Records that have their place already.
     private var placed: [Report.Record] = []
     private let role: Report.Role
-    /// Reported of the connection so far.
+    /// Bytes beside messages, as last reported of the connection.
     private var reported: (sent: UInt64, received: UInt64) = (0, 0)
 
     /// - Parameters:
     ///   - sent: Bytes of the socket's stream that were sent before.
-    ///   - received: The same of the other direction.
+    ///   - received: Bytes of the socket's stream that were received before.
     package init(role: Report.Role, sent: UInt64 = 0, received: UInt64 = 0) {
         self.role = role
         self.sent = Direction(position: sent, by: .thisProcess)
         self.received = Direction(position: received, by: role == .client ? .peerServer : .peerClient)
     }
 
-    /// Where both are, for whoever goes on with them.
+    /// The state of both directions, for the code that takes over the connection (HTTP/2).
     package var streams: (sent: TLSStream, received: TLSStream) { (self.sent.stream, self.received.stream) }
 
-    /// To be called before the plaintext that was in it is scanned.
+    /// Counts received bytes. To be called before their plaintext is scanned.
     package func received(ciphertext bytes: Span<UInt8>) {
         self.received.stream.passed(ciphertext: bytes)
     }
@@ -44,7 +44,7 @@ package final class TLSAccount {
         self.received.stream.settle()
     }
 
-    /// To be called when the kernel has taken it; the plaintext that is in it was scanned before.
+    /// Counts bytes that the kernel has taken. To be called after their plaintext was scanned.
     package func sent(ciphertext bytes: Span<UInt8>) {
         self.sent.stream.sent(ciphertext: bytes, &self.received.stream)
     }
@@ -53,25 +53,27 @@ package final class TLSAccount {
         self.sent.stream.passed(plaintext: count)
     }
 
-    /// A request that a server holds back until it is answered, when nobody knows any more where its bytes were: in time.
+    /// The place of a request that a server holds back until the server answers. To be called when the request ends:
+    /// later the place of its bytes is forgotten.
     ///
-    /// Plaintext that was received has its place before it is scanned.
+    /// Received plaintext has its place before the plaintext is scanned.
     package func place(received interval: Report.Interval, _ length: UInt64) -> MessagePlace {
         self.find(interval, length, \.received)
     }
 
-    /// One that ``place(received:_:)`` has placed.
+    /// Takes a request that ``place(received:_:)`` has placed.
     package func take(placed record: consuming Report.Record) {
         if case .request(let message) = record { self.received.claimed += message.interval.bytes }
         self.placed.append(record)
     }
 
-    /// Takes over a record about plaintext. It is reported by ``report(_:)``, when its bytes have their place.
+    /// Takes over a record about plaintext. ``report(of:isLast:_:)`` reports the record when its bytes have their
+    /// place.
     package func take(_ record: Report.Record) {
         switch record {
         case .request, .response: self.take(record, isSent: self.isSent(record))
         case .outcome(let outcome):
-            // Behind the message that it is the end of.
+            // The outcome comes after the message that ends the exchange.
             let isWaiting = self.sent.waiting.contains { Self.exchange(of: $0) == outcome.exchange }
             self.take(record, isSent: isWaiting)
         case .connection: break
@@ -94,10 +96,11 @@ package final class TLSAccount {
         }
     }
 
-    /// Reports what can be, and how much TLS has moved beside messages where that has grown.
+    /// Reports the records that have a place. Also reports the bytes that TLS has moved beside messages: when an
+    /// exchange ends if there are more of them, and when the connection ends.
     ///
     /// - Parameters:
-    ///   - exchanges: What makes the records.
+    ///   - exchanges: The exchanges that made the records.
     ///   - isLast: The connection is over.
     package func report(
         of exchanges: HTTP1Exchanges,
@@ -150,7 +153,7 @@ package final class TLSAccount {
         _ length: UInt64,
         _ direction: ReferenceWritableKeyPath<TLSAccount, Direction>
     ) -> MessagePlace {
-        // Without its ciphertext, which never passed, nobody knows where it is.
+        // If the message's ciphertext never passed, the place is unknown.
         let found = self[keyPath: direction].stream.interval(interval)
         let place = found?.interval ?? Report.Interval()
         return MessagePlace(
@@ -160,8 +163,8 @@ package final class TLSAccount {
         )
     }
 
-    /// While the connection lasts: records without plaintext. At its end all that no message took, records that carry what the app keeps
-    /// out among it.
+    /// While the connection lasts, this reports the records without plaintext. At the end it reports all bytes that no
+    /// message took. Records that carry messages that the app keeps out are part of these bytes.
     private func reportConnection(
         _ exchanges: HTTP1Exchanges,
         _ isLast: Bool,

@@ -1,23 +1,24 @@
-/// Finds the records in one direction of a TLS connection, whatever pieces they come in (RFC 8446 section 5.1, RFC 5246 section 6.2.1).
+/// Finds the records in one direction of a TLS connection, in pieces of any size (RFC 8446 section 5.1, RFC 5246
+/// section 6.2.1).
 ///
-/// Of a record it looks at the header alone, which is never encrypted.
+/// The scanner reads only the header of a record, which is never encrypted.
 struct TLSRecordScanner {
     struct Record: Hashable {
-        /// From TLS 1.3 on every encrypted record says that it is application data.
+        /// From TLS 1.3 on every encrypted record has this type.
         static let applicationData: UInt8 = 23
         static let changeCipherSpec: UInt8 = 20
         static let handshake: UInt8 = 22
 
         let type: UInt8
-        /// Where on the socket's stream it begins.
+        /// Where the record begins on the socket's stream.
         let from: UInt64
-        /// With its header.
+        /// Bytes of the record with its header.
         let bytes: UInt64
-        /// The second byte of its version: 3 from TLS 1.2 on (RFC 8446 section 5.1).
+        /// The second byte of the record's version: 3 from TLS 1.2 on (RFC 8446 section 5.1).
         var minorVersion: UInt8 = 3
-        /// Perhaps the end of a record that began before the first byte that was seen.
+        /// The bytes may be the end of a record that began before the first byte that the scanner saw.
         var isRest = false
-        /// It is several, or bytes that are no records: nobody knows which of them carry plaintext.
+        /// Several records, or bytes that are not records. It is unknown which of the bytes carry plaintext.
         var isMerged = false
     }
 
@@ -27,30 +28,30 @@ struct TLSRecordScanner {
 
     /// Bytes of the stream so far.
     private(set) var position: UInt64
-    /// A record does not begin where one must: what passes from there on counts as none that anybody knows. To look for records again would
-    /// let a peer choose where they seem to be.
+    /// A record does not begin where one must. All bytes from there on count as one unknown record. To look for records
+    /// again would let a peer choose where records seem to be.
     private(set) var isLost = false
-    /// No record was found yet, and bytes had passed before, so the first ones that are seen may be the rest of a record: the next piece may
-    /// begin one.
+    /// The scanner has found no record yet, and bytes had passed before. So its first bytes may be the rest of a
+    /// record, and the next piece may begin with a record.
     private(set) var mayRestart: Bool
     private var header: [UInt8] = []
     private var from: UInt64
-    /// Bytes of the record that are yet to come.
+    /// Bytes of the current record that have not come yet.
     private var left = 0
 
-    /// - Parameter position: Bytes that had passed before; a record begins there.
+    /// - Parameter position: Bytes that had passed before. A record begins there.
     init(position: UInt64) {
         self.position = position
         self.from = position
         self.mayRestart = position > 0
     }
 
-    /// Finds no records any more: those so far were none.
+    /// Stops looking for records, because the records so far were none.
     mutating func lose() {
         (self.isLost, self.mayRestart) = (true, false)
     }
 
-    /// - Parameter emit: Gets the records that are complete.
+    /// - Parameter emit: Gets the complete records.
     mutating func scan(_ bytes: Span<UInt8>, _ emit: (Record) -> Void) {
         let end = self.position + UInt64(bytes.count)
         if self.isLost, self.mayRestart { (self.isLost, self.header, self.left) = (false, [], 0) }

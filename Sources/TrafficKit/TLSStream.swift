@@ -2,46 +2,51 @@ package import TrafficReport
 
 /// One direction of a TLS connection: where on the socket's stream the plaintext lies.
 ///
-/// What a record adds (header, nonce, tag, content type, padding) belongs to its first byte of plaintext. So a message that ends within a
-/// record ends there, at that byte, and the next one begins there; messages are disjoint, and with what TLS moves beside plaintext
-/// (handshake, tickets, alerts) they add up to every byte.
+/// The bytes that a record adds (header, nonce, tag, content type, padding) belong to the record's first byte of
+/// plaintext. So a message that ends within a record ends at its last byte there, and the next message begins at that
+/// place. Messages do not overlap. Messages and the bytes that TLS moves beside plaintext (handshake, tickets, alerts)
+/// add up to every byte.
 ///
-/// From TLS 1.3 on all encrypted records look alike. How much plaintext each of several has follows from how much they have together: the
-/// ciphers of today add the same to every record (RFC 5116), so some of them have no plaintext where the others have all of it. Where no such
-/// choice fits (several records at once of CBC ciphers of TLS 1.2, or with the padding of TLS 1.3) or more than one does, the records count as
-/// one, and a message that begins or ends in them is ``Report/Quality/inferred``; also at an end of theirs, where an alert may hide, but not
-/// before TLS 1.3, where only small records of CBC that a peer sends may be without plaintext. The same holds for a peer's records beyond the
-/// number that is kept of them.
+/// From TLS 1.3 on all encrypted records look alike. The stream knows how much plaintext several records have together,
+/// and looks for the records that have none. This works because current ciphers add the same number of bytes to every
+/// record (RFC 5116). Sometimes no choice fits: several records at once with CBC ciphers of TLS 1.2, or with the
+/// padding of TLS 1.3. Sometimes more than one choice fits. In both cases the records count as one.
 ///
-/// A peer may pad its records so that a wrong choice fits (RFC 8446 section 5.4). So a peer's record counts as empty only where TLS allows an
-/// empty one: before the first data the Finished of a client, which must be there, and a server's handshake and tickets, and behind data an
-/// alert. A server can still misplace what comes at once with its first data, and any peer can have places in one read off by about a
-/// record's overhead, with a record at its end that looks like an alert. That harms only the peer's own messages, and the sum of all bytes
-/// stays right.
+/// A message that begins or ends inside such a group is ``Report/Quality/inferred``. A message that begins or ends at
+/// an end of the group is inferred, too, because an alert may be hidden there. Before TLS 1.3 the ends are exact: only
+/// small CBC records of a peer may be without plaintext. The same holds for a peer's records beyond the number that the
+/// stream keeps.
+///
+/// A peer may pad its records so that a wrong choice fits (RFC 8446 section 5.4). So a peer's record counts as empty
+/// only where TLS allows an empty record. Before the first data these are a client's Finished, which must be there, and
+/// a server's handshake and tickets. After data this is an alert. A server can still cause wrong places for the bytes
+/// that come in one read with its first data. Any peer can move the places in one read by about a record's overhead,
+/// with a last record that looks like an alert. Both harm only the peer's own messages, and the sum of all bytes stays
+/// right.
 package struct TLSStream {
-    /// Who makes the records.
+    /// The side that makes the records.
     package enum Maker: Sendable {
         case thisProcess
-        /// A peer makes records as it likes.
+        /// A peer may make records of any form.
         case peerClient, peerServer
     }
 
     /// A place between two bytes of the socket's stream.
     package struct Place: Hashable {
         package var position: UInt64
-        /// Bytes before it that are no message's.
+        /// Bytes before this place that belong to no message.
         package var beside: UInt64
         package var isExact = true
     }
 
     /// Some plaintext and the record that carries it.
     private struct Segment {
-        /// On the stream of plaintext.
+        /// Position on the stream of plaintext.
         let plain: UInt64
         let plainBytes: UInt64
         let from: UInt64
         let bytes: UInt64
-        /// Before it.
+        /// Bytes before the segment that belong to no message.
         let beside: UInt64
         var isExact = true
         var areEndsExact = true
@@ -54,17 +59,20 @@ package struct TLSStream {
         }
     }
 
-    /// What a record adds to its plaintext, header and tag of 16 bytes among it: TLS 1.3 a type, TLS 1.2 with GCM or CCM a nonce, with
-    /// ChaCha20-Poly1305 nothing (RFC 8446 section 5.2, RFC 5288 section 3, RFC 7905 section 2).
+    /// Bytes that a record adds to its plaintext, with header and tag of 16 bytes. TLS 1.3 adds a content type, TLS 1.2
+    /// with GCM or CCM adds a nonce, ChaCha20-Poly1305 adds nothing more (RFC 8446 section 5.2, RFC 5288 section 3, RFC
+    /// 7905 section 2).
     private static let overheads: [UInt64] = [overhead13, 29, 21]
     private static let overhead13: UInt64 = 22
-    /// In bytes, with any cipher of BoringSSL. The shortest ServerHello of TLS 1.3 has 95, and may come behind ChangeCipherSpec, too.
+    /// Bytes of a Finished record, with any cipher of BoringSSL. The shortest ServerHello of TLS 1.3 has 95 bytes, and
+    /// may come after ChangeCipherSpec, too.
     private static let longestFinished: UInt64 = 94
-    /// Of plaintext (RFC 8446 section 6).
+    /// Plaintext bytes of an alert (RFC 8446 section 6).
     private static let alertBytes: UInt64 = 2
-    /// The longest record of CBC without plaintext: header, a block for the nonce, a digest, the longest padding.
+    /// The longest CBC record without plaintext: header, a block for the nonce, a digest, the longest padding.
     private static let longestEmpty: UInt64 = 5 + 16 + 64 + 256
-    /// A peer's that are told apart, of those whose plaintext is not known: it may send any number of them that have none.
+    /// How many of a peer's records with unknown plaintext the stream keeps apart. A peer may send any number of
+    /// records without plaintext.
     private static let mostRecords = 1_024
 
     private var scanner: TLSRecordScanner
@@ -73,31 +81,33 @@ package struct TLSStream {
     private var overhead: UInt64?
     private let maker: Maker
     private var isPeers: Bool { self.maker != .thisProcess }
-    /// Nothing had passed before.
+    /// No byte had passed before this stream began.
     private let isFromStart: Bool
     /// The last record was ChangeCipherSpec.
     private var hasChangedCipher = false
-    /// Records of its own that look encrypted have been sent: behind a whole handshake the version shows by then.
+    /// This process has sent records that look encrypted. If the stream saw the whole handshake, the version is known
+    /// by then.
     private var hasSentData = false
-    /// It is TLS 1.2, or older: this process has sent data with what a cipher of TLS 1.2 adds, or a Finished as a handshake's record behind ChangeCipherSpec (RFC 5246 section 7.4.9). From
-    /// TLS 1.3 on only a second hello may be there, which is longer (RFC 8446 section D.4). The peer's records say nothing of it: a peer may
-    /// cut a second hello into records of any length.
+    /// The connection is TLS 1.2 or older. Two things show this: this process has sent data with the overhead of a TLS
+    /// 1.2 cipher, or a Finished as a handshake record after ChangeCipherSpec (RFC 5246 section 7.4.9). From TLS 1.3 on
+    /// only a second hello may come there, and a second hello is longer (RFC 8446 section D.4). The peer's records show
+    /// nothing: a peer may cut a second hello into records of any length.
     package private(set) var isBefore13 = false
-    /// For what a peer sends: this process's own records have told the version.
+    /// For the peer's direction: the records of this process have shown the version.
     private var isVersionKnown = false
-    /// Bytes of plaintext that have their place.
+    /// Bytes of plaintext that have a place.
     private var plain: UInt64 = 0
-    /// Further ones.
+    /// Bytes of plaintext that have no place yet.
     private var waiting: UInt64 = 0
     private var segments: [Segment] = []
-    /// Of the message that has not ended.
+    /// Where the message begins that has not ended.
     private var start: (plain: UInt64, place: Place)?
-    /// Bytes of records without plaintext, and what had passed before.
+    /// Bytes of records without plaintext, and the bytes that had passed before this stream began.
     private(set) package var beside: UInt64
 
     /// - Parameters:
     ///   - position: Bytes that had passed before: a handshake.
-    ///   - maker: Who makes the records of this direction.
+    ///   - maker: The side that makes the records of this direction.
     package init(position: UInt64 = 0, by maker: Maker = .thisProcess) {
         self.scanner = TLSRecordScanner(position: position)
         self.maker = maker
@@ -108,7 +118,7 @@ package struct TLSStream {
     /// All bytes of the socket's stream so far.
     package var position: UInt64 { self.scanner.position }
 
-    /// Every byte of plaintext has its place.
+    /// Every byte of plaintext has a place.
     package var isSettled: Bool { self.waiting == 0 }
 
     package mutating func passed(ciphertext bytes: Span<UInt8>) {
@@ -125,9 +135,9 @@ package struct TLSStream {
         }
     }
 
-    /// Makes one of all records whose plaintext is not known. Where none of them is of data that is no less exact.
+    /// Merges all records with unknown plaintext into one. If none of them is a data record, no exactness is lost.
     ///
-    /// - Parameter areNone: Their headers say nothing: any of their bytes may be data.
+    /// - Parameter areNone: The records' headers say nothing: any of their bytes may be data.
     private mutating func merge(areNone: Bool = false) {
         guard let first = self.records.first else { return }
         let data = TLSRecordScanner.Record.applicationData
@@ -137,31 +147,32 @@ package struct TLSStream {
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
-    /// Takes over the version, which the records that this process sends show: by the Finished, or, as this process does not pad, by what a
-    /// record of data adds.
+    /// Takes over the TLS version, which the records of this process show: by the Finished, or by the bytes that a data
+    /// record adds, because this process does not pad.
     package mutating func learn(from sent: TLSStream) {
         self.isBefore13 = sent.isBefore13 || sent.overhead != nil && sent.overhead != Self.overhead13
         self.isVersionKnown = self.isBefore13 || sent.overhead != nil || sent.isFromStart && sent.hasSentData
     }
 
-    /// So much of what this process sends has passed, and its plaintext before.
+    /// Counts bytes that this process has sent. Their plaintext was counted before.
     ///
-    /// - Parameter received: The other direction, which learns what ``settle()`` finds out here.
+    /// - Parameter received: The other direction, which learns the version that ``settle()`` finds here.
     package mutating func sent(ciphertext bytes: Span<UInt8>, _ received: inout TLSStream) {
         self.passed(ciphertext: bytes)
         self.settle()
         received.learn(from: self)
     }
 
-    /// Plaintext of records that have passed or are about to.
+    /// Counts the plaintext of records that have passed or are about to pass.
     package mutating func passed(plaintext count: UInt64) {
         self.waiting += count
     }
 
-    /// Gives all plaintext so far its place. To be called where all of it is known that the records so far carry.
+    /// Gives all plaintext so far its place. The caller must have counted all plaintext of the records so far.
     package mutating func settle() {
         guard self.waiting > 0 else { return }
-        // A peer whose records have less data than was decrypted sends something else. Of what was joined late a part may be missing.
+        // A peer's records with less data than was decrypted are not TLS records. On a connection that was joined late
+        // a part of the data may be missing.
         if self.isPeers, !self.scanner.mayRestart, self.dataBytes < self.waiting {
             self.scanner.lose()
             self.merge(areNone: true)
@@ -192,7 +203,7 @@ package struct TLSStream {
         (self.records, self.waiting) = ([], 0)
     }
 
-    /// Bytes of records of data whose plaintext is not known.
+    /// Bytes of the data records whose plaintext is not known.
     private var dataBytes: UInt64 {
         self.records.reduce(0) { $1.type == TLSRecordScanner.Record.applicationData ? $0 + $1.bytes : $0 }
     }
@@ -216,7 +227,7 @@ package struct TLSStream {
         self.plain += count
     }
 
-    /// What each record adds, and which of them have no plaintext, where all of it fits one way only.
+    /// Finds the bytes that each record adds, and the records without plaintext, if exactly one choice fits.
     private mutating func fit(_ records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
         guard !records.contains(where: { $0.isMerged }) else { return nil }
         let none = [Bool](repeating: false, count: records.count)
@@ -227,7 +238,8 @@ package struct TLSStream {
             if isKnown { self.overhead = overhead }
             return (overhead, none)
         }
-        // Before TLS 1.2 each record of CBC is padded as its maker likes, and one may add what another cipher does.
+        // Before TLS 1.2 the maker of a CBC record chooses its padding, and the record may add as many bytes as another
+        // cipher does.
         guard records.allSatisfy({ $0.minorVersion >= 3 }) else { return nil }
         if self.isPeers { return self.fit(peers: records) }
         var fitting: [(overhead: UInt64, empty: [Bool])] = []
@@ -240,7 +252,8 @@ package struct TLSStream {
             case .none: continue
             case .several: return nil
             case .only(let empty):
-                // Before TLS 1.3 what has no plaintext says so: such records were on their way when the first byte was counted.
+                // Before TLS 1.3 a record without plaintext has another type. The exception are records that were on
+                // their way when counting began.
                 let isEarly = self.plain == 0 && !empty.drop { $0 }.contains(true)
                 let is13 = overhead == Self.overhead13 && !self.isBefore13
                 if is13 || isEarly || empty == none { fitting.append((overhead, empty)) }
@@ -251,7 +264,8 @@ package struct TLSStream {
         return fitting[0]
     }
 
-    /// What each of a peer's records adds, and which are empty. Only records that TLS allows to be empty are tried.
+    /// Finds the bytes that each of a peer's records adds, and the empty records. Only records that TLS allows to be
+    /// empty are tried.
     private func fit(peers records: [TLSRecordScanner.Record]) -> (overhead: UInt64, empty: [Bool])? {
         guard self.isVersionKnown else { return nil }
         let is13 = !self.isBefore13
@@ -280,8 +294,8 @@ package struct TLSStream {
 
     // MARK: Messages
 
-    /// - Parameter interval: Of a message, on the stream of plaintext, where all of it has its place.
-    /// - Returns: `nil`: it has none.
+    /// - Parameter interval: A message on the stream of plaintext, all of which has a place.
+    /// - Returns: `nil`: the message has no place.
     package func interval(_ interval: Report.Interval) -> (interval: Report.Interval, isExact: Bool)? {
         guard let from = self.start(interval.from),
             let to = self.segments.last(where: { $0.plain < interval.to && interval.to <= $0.plain + $0.plainBytes })?
@@ -296,9 +310,9 @@ package struct TLSStream {
         return self.segments.first { $0.plain <= plain && plain < $0.plain + $0.plainBytes }?.place(plain)
     }
 
-    /// Forgets what no message needs any more.
+    /// Forgets the segments that no message needs any more.
     ///
-    /// - Parameter start: Where the message begins that has not ended, on the stream of plaintext.
+    /// - Parameter start: On the stream of plaintext, where the message begins that has not ended.
     package mutating func forget(before start: UInt64) {
         self.start = self.start(start).map { (start, $0) }
         self.segments.removeFirst(max(0, self.segments.count - 1))

@@ -1,6 +1,7 @@
-/// Which exchanges an app wants in its reports. The bytes of the others stay in the process's totals, as `excluded`.
+/// Decides which exchanges the app wants in its reports. The bytes of other exchanges stay in the process's totals, as
+/// `excluded`.
 public struct TrafficFilter: Hashable, Sendable {
-    /// Some hosts, and of them some paths.
+    /// Some hosts, and some paths of these hosts.
     public struct Rule: Hashable, Sendable {
         /// `nil`: every host.
         private let host: String?
@@ -8,8 +9,10 @@ public struct TrafficFilter: Hashable, Sendable {
         private let pathPrefix: String
 
         /// - Parameters:
-        ///   - host: `api.example`, or `*.example` for all below it; without a port, in any case. `nil`: every host.
-        ///   - path: The path begins with this, at the end of a segment: `/private` fits `/private/1` and not `/privateer`.
+        ///   - host: `api.example`, or `*.example` for all hosts below it; without a port, in any case. `nil`: every
+        ///     host.
+        ///   - path: The path begins with this text, up to the end of a segment: `/private` fits `/private/1` and not
+        ///     `/privateer`.
         public init(host: String? = nil, path: String = "/") {
             let host = host?.lowercased()
             self.includesSubdomains = host?.hasPrefix("*.") == true
@@ -27,9 +30,9 @@ public struct TrafficFilter: Hashable, Sendable {
         }
     }
 
-    /// Empty: all.
+    /// Empty: all exchanges.
     public var include: [Rule]
-    /// Of the included.
+    /// Exceptions from the included exchanges.
     public var exclude: [Rule]
 
     public init(include: [Rule] = [], exclude: [Rule] = []) {
@@ -37,7 +40,7 @@ public struct TrafficFilter: Hashable, Sendable {
         self.exclude = exclude
     }
 
-    /// It admits whatever comes.
+    /// The filter admits all exchanges.
     var isEmpty: Bool { self.include.isEmpty && self.exclude.isEmpty }
 
     /// - Parameters:

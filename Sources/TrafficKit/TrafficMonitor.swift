@@ -2,33 +2,40 @@ import Glibc
 import Synchronization
 public import TrafficReport
 
-/// Sees what is reported, beside the daemon. Called where the exchange happens: it must not wait.
+/// Sees every reported record before the daemon does. The monitor calls it where the exchange happens, so it must not
+/// wait.
 public protocol TrafficObserver: Sendable {
     func observe(_ record: Report.Record)
 }
 
-/// Tells the daemon which HTTP exchanges the bytes of this process's sockets were moved for.
+/// Tells the daemon for which HTTP exchanges the sockets of this process moved their bytes.
 ///
-/// It observes and changes nothing: without a daemon, with one that hangs, stopped or running, the app works the same.
-/// A connection that begins when there has been no daemon for ten seconds, and no observer, costs next to nothing and is
-/// not counted until there is one (``hasListener``): of HTTP/1.x from its next request but one on, of HTTP/2 never. Integrations for HTTP libraries name an exchange by
-/// ``name(method:host:target:template:role:)`` and give its records to ``report(_:)``; bodies, values of fields and queries
-/// never come here.
+/// The monitor observes and changes nothing. The app works the same without a daemon and with a daemon that hangs, and
+/// while the monitor is stopped or running.
+///
+/// A connection may begin when there is no observer and has been no daemon for ten seconds. Then it costs next to
+/// nothing and is not counted until there is a listener (``hasListener``). After that, HTTP/1.x is counted from the
+/// second request on, HTTP/2 never.
+///
+/// Integrations for HTTP libraries name an exchange with ``name(method:host:target:template:role:)`` and give its
+/// records to ``report(_:)``. The monitor receives no bodies. It reports no queries, and no text of a field except the
+/// host.
 public final class TrafficMonitor: Sendable {
     public struct Configuration: Sendable {
-        /// The daemon's socket for reports.
+        /// Path of the daemon's socket for reports.
         public var socketPath: String
         public var naming: RouteNaming
         public var filter: TrafficFilter
-        /// Hosts that servers of this process are known by, without ports. Requests for all others have the host `_other`. `nil`: the first
-        /// 32 that a request comes for, of a path that the server's router knows; without a router, of any path.
+        /// Hosts of this process's servers, without ports. Requests for all other hosts have the host `_other`. `nil`:
+        /// the first 32 hosts that a request comes for. The server's router must know the path of that request; without
+        /// a router any path counts.
         public var hosts: [String]?
-        /// In this order, before the daemon.
+        /// Called in this order, before the daemon gets the record.
         public var observers: [any TrafficObserver]
-        /// Of the sender, in nanoseconds: tests have one that they set.
+        /// The sender's clock, in nanoseconds. Tests set their own.
         package var clock: @Sendable () -> UInt64 = TrafficClock.nanoseconds
 
-        /// - Parameter socketPath: `nil`: `$TRAFFICD_REPORT_SOCKET`, or where the daemon has it by default.
+        /// - Parameter socketPath: `nil`: `$TRAFFICD_REPORT_SOCKET`, or the daemon's default path.
         public init(
             socketPath: String? = nil,
             naming: RouteNaming = RouteNaming(),
@@ -44,7 +51,7 @@ public final class TrafficMonitor: Sendable {
             self.observers = observers
         }
 
-        /// Of observers that are no objects nobody can tell.
+        /// Observers that are not objects never count as equal.
         func isEqual(to other: Configuration) -> Bool {
             (self.socketPath, self.naming, self.filter, self.hosts)
                 == (other.socketPath, other.naming, other.filter, other.hosts)
@@ -55,7 +62,7 @@ public final class TrafficMonitor: Sendable {
         }
     }
 
-    /// From a start to a stop.
+    /// The state from a start to a stop.
     final class Running: Sendable {
         let configuration: Configuration
         private let served: ServedNames
@@ -69,14 +76,14 @@ public final class TrafficMonitor: Sendable {
 
         var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
 
-        /// - Returns: `nil`: the app keeps the request out. `isPath`: whoever asks may choose it.
+        /// - Returns: `nil`: the app keeps the request out. `isPath`: the sender of the request may choose the text.
         func route(of request: HTTP1Head.Request, _ answer: RouteAnswer) -> (text: String, isPath: Bool)? {
             guard self.admits(request) else { return nil }
             return self.configuration.naming.route(of: request.target, answer)
         }
 
-        /// - Parameter route: Of this request.
-        /// - Returns: `isLasting`: it is the request's own, and will be so the next time.
+        /// - Parameter route: The route of this request.
+        /// - Returns: `isLasting`: the name has the request's own host and route, and is the same the next time.
         func name(
             of request: HTTP1Head.Request,
             _ route: (text: String, isPath: Bool),
@@ -103,35 +110,36 @@ public final class TrafficMonitor: Sendable {
         }
     }
 
-    /// For a whole process, which is one app as a rule.
+    /// The monitor of the whole process, which usually is one app.
     public static let shared = TrafficMonitor()
 
     private let running = Mutex<Running?>(nil)
-    /// Goes up whenever that changes: whoever has looked need not look again.
+    /// Goes up whenever `running` changes, so that a caller need not look at `running` again.
     private let changeCount = Atomic<UInt>(0)
-    /// Of all monitors: the daemon knows an exchange by its process and its number.
+    /// One number for all monitors: the daemon identifies an exchange by its process and its number.
     private static let lastExchange = Atomic<UInt64>(0)
 
     public init() {}
 
-    /// It is running otherwise than it was to be started.
+    /// The monitor is already running with another configuration.
     public struct AlreadyRunning: Error, Hashable, CustomStringConvertible {
         public var description: String { "the traffic monitor is running with another configuration: stop it first" }
     }
 
-    /// Begins to report, by the default configuration. While it is running this changes nothing: whoever started it has said how.
+    /// Begins to report with the default configuration. If the monitor is already running, this changes nothing.
     ///
-    /// - Returns: Whether it was not running.
+    /// - Returns: Whether the monitor was stopped before.
     @discardableResult
     public func start() -> Bool {
         (try? self.start(Configuration())) ?? false
     }
 
-    /// Begins to report. While it is running with an equal configuration this changes nothing.
+    /// Begins to report. If the monitor is already running with an equal configuration, this changes nothing.
     ///
-    /// - Returns: Whether it was not running.
-    /// - Throws: ``AlreadyRunning`` where it is running with another configuration, which stays: what this one would keep out is reported.
-    ///   Observers are equal if they are the same objects.
+    /// - Returns: Whether the monitor was stopped before.
+    /// - Throws: ``AlreadyRunning`` if the monitor is running with another configuration. That configuration stays: the
+    ///   monitor then reports exchanges that the new one would keep out. Observers are equal if they are the same
+    ///   objects.
     @discardableResult
     public func start(_ configuration: Configuration) throws(AlreadyRunning) -> Bool {
         try self.running.withLock { (running) throws(AlreadyRunning) in
@@ -145,7 +153,8 @@ public final class TrafficMonitor: Sendable {
         }
     }
 
-    /// Sends what waits and reports no more. Exchanges at work go on, unreported. Stopping twice is stopping once.
+    /// Sends the waiting records and reports no more. Open exchanges go on and are not reported. A second call changes
+    /// nothing.
     public func stop() {
         let stopped = self.running.withLock { running in
             self.changeCount.add(1, ordering: .releasing)
@@ -156,34 +165,36 @@ public final class TrafficMonitor: Sendable {
 
     public var isRunning: Bool { self.running.withLock { $0 != nil } }
 
-    /// Whether it runs and somebody gets what it is told: observers, or a daemon, which counts as there until there has
+    /// Whether the monitor runs and has a listener: an observer or a daemon. A daemon counts as there until there has
     /// been none for ten seconds.
     ///
-    /// To be asked when a connection begins, or an exchange without one: where nobody listens it need not be counted.
+    /// To be asked when a connection begins, or an exchange without a connection. Without a listener it need not be
+    /// counted.
     public var hasListener: Bool { self.running.withLock { $0 }?.hasListener ?? false }
 
-    /// Whether a connection that begins now is to be counted. While the monitor is stopped it is: it may be started
-    /// before the connection ends.
+    /// Whether a connection that begins now is to be counted. While the monitor is stopped this is `true`: the monitor
+    /// may be started before the connection ends.
     package var countsConnections: Bool { self.running.withLock { $0 }?.hasListener ?? true }
 
-    /// Records that a daemon had no room for since the start.
+    /// Records that were dropped since the start because a daemon did not keep up.
     public var droppedRecords: UInt32 { self.running.withLock { $0?.sender.droppedRecords ?? 0 } }
 
-    /// A number for an exchange of this process.
+    /// Makes a number for an exchange of this process.
     public func makeExchange() -> UInt64 {
         Self.lastExchange.add(1, ordering: .relaxed).newValue
     }
 
-    /// How an exchange shall be named, decided once: when its request is known, or its route.
+    /// Makes the name of an exchange: its endpoint. Called once, when its request or its route is known.
     ///
     /// - Parameters:
-    ///   - method: The request's.
-    ///   - host: With a port or without.
+    ///   - method: The request's method.
+    ///   - host: With or without a port.
     ///   - target: The request's target.
     ///   - template: The app's own route.
-    ///   - role: A server's host and path come from whoever asks. So that strangers can't fill the daemon's rows, its servers' names are
-    ///     bounded: 32 hosts, or ``Configuration/hosts``, and 1,000 hosts with a path that has no template. The rest is `_other`.
-    /// - Returns: `nil` where the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
+    ///   - role: A client chooses the host and path of a server's request. So that strangers cannot fill the daemon's
+    ///     rows, the names of servers are bounded: 32 hosts or ``Configuration/hosts``, and 1,000 pairs of a host and a
+    ///     path without a template. All others are `_other`.
+    /// - Returns: `nil` if the monitor does not run or the app keeps the exchange out: its bytes are `excluded`.
     public func name(
         method: String,
         host: String,
@@ -201,7 +212,7 @@ public final class TrafficMonitor: Sendable {
         self.running.withLock { $0 }?.report([record])
     }
 
-    /// What runs, and how often that has changed.
+    /// The current run, and how often it has changed.
     var current: (running: Running?, changes: UInt) {
         self.running.withLock { ($0, self.changeCount.load(ordering: .relaxed)) }
     }

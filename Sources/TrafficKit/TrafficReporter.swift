@@ -1,21 +1,23 @@
 package import TrafficReport
 
-/// One connection's way to a monitor, for one thread at a time.
+/// One connection's access to a monitor, for one thread at a time.
 ///
-/// A connection asks for a name and reports with every exchange. To ask the monitor takes a lock and counts references that all threads of a
-/// server share: that they take turns costs more than the exchange's records.
+/// A connection asks for a name and reports with every exchange. To ask the monitor takes a lock and counts references
+/// that all threads of a server share. These threads then take turns, which costs more than the exchange's records. So
+/// the reporter keeps copies.
 package final class TrafficReporter: ExchangeNaming {
     private let monitor: TrafficMonitor
     private let role: Report.Role
-    // Nobody else is called while one of these changes.
+    // Unchecked: no code of the app runs while one of these changes.
     @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
-    /// Connections ask for the same again and again.
+    /// The last request and its name, because connections repeat the same request.
     @exclusivity(unchecked) private var last: (request: HTTP1Head.Request, name: Report.Name?)?
     @exclusivity(unchecked) private var names = KnownNames()
-    /// Stopped. Its end is an end of the app's observers, which may do anything: not while a connection is at work.
+    /// Runs that have stopped. To release a run releases the app's observers, whose code may do anything. So the
+    /// reporter releases runs only when its own work is done.
     private var retired: [TrafficMonitor.Running] = []
 
-    /// - Parameter role: A server's names are bounded: they come from whoever asks.
+    /// - Parameter role: The names of a server are bounded, because clients choose them.
     package init(_ monitor: TrafficMonitor, role: Report.Role) {
         (self.monitor, self.role) = (monitor, role)
     }
@@ -59,13 +61,13 @@ package final class TrafficReporter: ExchangeNaming {
         return name
     }
 
-    /// As ``TrafficMonitor/report(_:)``, in their order.
+    /// As ``TrafficMonitor/report(_:)``, in the order of `records`.
     package func report(_ records: [Report.Record]) {
         guard !records.isEmpty else { return }
         self.refresh()
         self.known.running?.report(records)
         guard !self.retired.isEmpty else { return }
-        // Apart, while they end.
+        // Moved out of the reporter before they are released.
         var gone: [TrafficMonitor.Running] = []
         swap(&gone, &self.retired)
     }

@@ -11,10 +11,11 @@ import Glibc
 #endif
 
 extension HTTPClient {
-    /// Executes a request, and reports it where it fails before there is a connection: no byte of it is ever sent, so no connection reports it.
+    /// Executes a request, and reports it if it fails before there is a connection. Then no byte of the request is
+    /// sent, so no connection reports it.
     ///
-    /// What fails later is reported by the connection, and not here. Where a redirect leads to a server that can't be reached, it is the
-    /// first request that is reported.
+    /// The connection reports later failures, and this function does not. If a redirect leads to a server that can't be
+    /// reached, this function reports the first request.
     ///
     /// - Throws: What `execute(_:deadline:)` throws.
     public func execute(
@@ -40,7 +41,7 @@ extension HTTPClient {
         }
     }
 
-    /// The same, with the time that it may take.
+    /// The same, with a timeout in place of a deadline.
     public func execute(
         _ request: HTTPClientRequest,
         timeout: TimeAmount,
@@ -49,7 +50,7 @@ extension HTTPClient {
         try await self.execute(request, deadline: .now() + timeout, reportingTo: monitor)
     }
 
-    /// The authority and what follows it (RFC 3986 section 3).
+    /// The authority of the URL and what follows the authority (RFC 3986 section 3).
     static func parts(of url: String) -> (host: String, target: String) {
         var rest = Substring(url)
         if let colon = rest.firstIndex(of: ":"), rest[colon...].hasPrefix("://") {
@@ -62,7 +63,7 @@ extension HTTPClient {
 }
 
 extension Report.Ending {
-    /// - Returns: `nil` where there was a connection, or may have been.
+    /// - Returns: `nil` if there was a connection, or may have been.
     init?(beforeConnection error: any Error) {
         switch error {
         case let error as NIOConnectionError:

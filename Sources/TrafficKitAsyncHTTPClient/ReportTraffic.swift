@@ -5,13 +5,17 @@ public import TrafficKit
 import TrafficKitNIO
 
 extension HTTPClient.Configuration {
-    /// Reports what the client's connections move: `configuration.reportTraffic()`, before the client is made with it.
+    /// Reports what the client's connections move. Call `configuration.reportTraffic()` before the client is made with
+    /// the configuration.
     ///
-    /// Exact to the byte of the socket's streams, with TLS and without: a connection's handshake is in its own record, every hop of a redirect is an
-    /// exchange of its own. The client works as it would without. Of HTTP/2 the connection's first frames count as the handshake's, since nobody
-    /// can be there before they have passed. What a proxy was told before the first request is in no message.
+    /// The reports are exact to the byte of the socket's streams, with TLS and without. A connection's handshake is in
+    /// its own record, and every hop of a redirect is an exchange of its own. The client works as it would without
+    /// reports. With HTTP/2 the connection's first frames count as part of the handshake, because the handlers can be
+    /// added only after these frames have passed. What the client told a proxy before the first request is in no
+    /// message.
     ///
-    /// It takes the place of `http1_1ConnectionDebugInitializer` and `http2ConnectionDebugInitializer` and calls what was there first.
+    /// This function replaces `http1_1ConnectionDebugInitializer` and `http2ConnectionDebugInitializer`. The
+    /// replacements call the previous initializers first.
     public mutating func reportTraffic(to monitor: TrafficMonitor = .shared) {
         self.http1_1ConnectionDebugInitializer = Self.counting(
             .http1,
@@ -33,12 +37,13 @@ extension HTTPClient.Configuration {
         after previous: Initializer?
     ) -> Initializer {
         { channel in
-            // The client calls this when the connection may be used, which ends the handshake: its HTTP/2 waits for the server's settings, too.
+            // The client calls this when the connection may be used, which ends the handshake: with HTTP/2 the client
+            // also waits for the server's settings.
             let tlsEndedAt = TrafficClock.nanoseconds()
             let before = previous?(channel) ?? channel.eventLoop.makeSucceededVoidFuture()
             return before.hop(to: channel.eventLoop).map {
                 let pipeline = channel.pipeline.syncOperations
-                // A connection that can't be counted is still a connection: it may have closed by now.
+                // The connection works even if it can't be counted, for example because it has closed by now.
                 _ = try? pipeline.addTrafficHandlers(
                     role: .client,
                     version: version,

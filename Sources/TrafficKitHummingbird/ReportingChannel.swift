@@ -5,7 +5,7 @@ import NIOSSL
 import TrafficKit
 import TrafficKitNIO
 
-/// A channel that counts what passes through another one's.
+/// A channel that counts what passes through the connections of another channel.
 struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     struct Value: ServerChildChannelValue {
         let base: Base.Value
@@ -28,7 +28,8 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
         let routes = TrafficRoutes(of: self.router)
         return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
-            // Of the other channel, or there before, where this is within a channel for TLS.
+            // The TLS handler comes from `base`. If this channel is inside a channel for TLS, the handler was there
+            // before.
             let tls = try? pipeline.handler(type: NIOSSLServerHandler.self)
             let isCounted = try pipeline.addTrafficHandlers(
                 role: .server,
@@ -50,35 +51,37 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 }
 
-/// Where the router's path of the request at hand belongs.
+/// Where to report the router's path of the current request.
 struct RequestRoute: Sendable {
-    /// Of the connection whose task this is; `nil`: it is not counted.
+    /// For the connection of this task. `nil`: the connection is not counted.
     @TaskLocal static var current: RequestRoute?
 
     let routes: TrafficRoutes
     let router: RouterPresence
-    /// Of HTTP/2.
+    /// The number of the HTTP/2 stream. `nil` for HTTP/1.x.
     var stream: Int?
 
-    /// Somebody listens to the connection.
+    /// Names are asked for on this connection.
     var isWanted: Bool { self.routes.isWanted }
 
     /// The router has the request.
     func begin() { self.router.note() }
 
-    /// - Parameter endpoint: What the router says of it: its path, or a word of whoever answered in its place.
+    /// - Parameter endpoint: What the router says of the request: its path, or a word from the responder or middleware
+    ///   that answered in place of the router.
     func name(_ endpoint: String?) {
         let answer: RouteAnswer =
             switch endpoint {
             case let path? where path.utf8.first == UInt8(ascii: "/"): .template(path)
             case nil, "NotFound": .unmatched
-            // A file of that name, or a middleware's own: the path says it.
+            // A file of that name, or a word of a middleware: the request's path is the name.
             default: .path
             }
         self.routes.answer(answer, ofStream: self.stream)
     }
 
-    /// A responder that tells apart what a connection's requests are called, of HTTP/1.x: each is answered before the next is read.
+    /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
+    /// read.
     static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
         { request, writer, channel in
             Self.current?.routes.beginRequest()
@@ -86,7 +89,7 @@ struct RequestRoute: Sendable {
         }
     }
 
-    /// The same of connections that may speak either version.
+    /// The same for connections that may speak either version.
     static func telling(
         _ responder: @escaping HTTPChannelHandler.Responder,
         _ streams: StreamNumbers
@@ -94,7 +97,7 @@ struct RequestRoute: Sendable {
         { request, writer, channel in
             guard var route = Self.current else { return try await responder(request, writer, channel) }
             guard let stream = streams.number(of: channel) else {
-                // A stream that is gone has no number.
+                // A stream that has ended has no number either.
                 if !StreamNumbers.isStream(channel) { route.routes.beginRequest() }
                 return try await responder(request, writer, channel)
             }

@@ -1,16 +1,17 @@
 public import Hummingbird
 
 extension HTTPResponderBuilder where Responder.Context: RequestContext {
-    /// The same router, which hands its path of a request's endpoint (`/users/{id}`) over as the route of the exchange:
-    /// `Application(router: router.reportingRoutes(), server: .http1(reportingTo: .shared))`.
+    /// The same router, which also reports its path of a request's endpoint (`/users/{id}`) as the route of the
+    /// exchange: `Application(router: router.reportingRoutes(), server: .http1(reportingTo: .shared))`.
     ///
-    /// Requests without an endpoint are `_unmatched`, and files that `FileMiddleware` finds keep their redacted path. It does nothing where the server was not built with
-    /// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)`` or one of its kind. It is no middleware, which would cost a
-    /// request three times as much.
+    /// Requests without an endpoint are `_unmatched`. Files that `FileMiddleware` finds keep their redacted path. This
+    /// function does nothing if the server was not built with
+    /// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)`` or a similar function of this module.
+    /// The function returns a router because a middleware would cost a request three times as much.
     public func reportingRoutes() -> ReportingRouter<Self> { ReportingRouter(base: self) }
 }
 
-/// A router whose responder tells its routes; see ``Hummingbird/HTTPResponderBuilder/reportingRoutes()``.
+/// A router whose responder reports its routes; see ``Hummingbird/HTTPResponderBuilder/reportingRoutes()``.
 public struct ReportingRouter<Base: HTTPResponderBuilder>: HTTPResponderBuilder
 where Base.Responder.Context: RequestContext {
     let base: Base
@@ -20,7 +21,7 @@ where Base.Responder.Context: RequestContext {
     }
 }
 
-/// A responder that tells the routes of another one.
+/// A responder that reports the routes of another responder.
 public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.Context: RequestContext {
     let base: Base
 
@@ -29,7 +30,7 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
             return try await self.base.respond(to: request, context: context)
         }
         route.begin()
-        // Known once the router has looked, also where the endpoint throws.
+        // The path is known once the router has looked, also if the endpoint throws.
         defer { route.name(context.endpointPath) }
         return try await self.base.respond(to: request, context: context)
     }

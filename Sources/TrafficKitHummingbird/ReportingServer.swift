@@ -5,10 +5,11 @@ public import TrafficKit
 import TrafficKitNIO
 
 extension HTTPServerBuilder {
-    /// HTTP/1.1 as `.http1()` does it, and what its connections move is reported: `Application(router: router, server: .http1(reportingTo: .shared))`.
+    /// HTTP/1.1 as with `.http1()`, and the server reports what its connections move: `Application(router: router,
+    /// server: .http1(reportingTo: .shared))`.
     ///
-    /// With TLS it is `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. With `router.reportingRoutes()` in the router's place its routes
-    /// are in the reports.
+    /// With TLS, write `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. With `router.reportingRoutes()` in
+    /// place of the router, the reports have the router's routes.
     public static func http1(
         reportingTo monitor: TrafficMonitor,
         configuration: HTTP1Channel.Configuration = .init()
@@ -21,9 +22,10 @@ extension HTTPServerBuilder {
         }
     }
 
-    /// TLS with HTTP/2 for those who ask for it, and HTTP/1.1 for the others, as `.http2Upgrade(tlsConfiguration:)` does it, reported.
+    /// TLS with HTTP/2 for clients that ask for it and HTTP/1.1 for other clients, as with
+    /// `.http2Upgrade(tlsConfiguration:)`. The server reports what its connections move.
     ///
-    /// - Throws: Where the configuration has no usable certificate.
+    /// - Throws: If the configuration has no usable certificate.
     public static func http2Upgrade(
         reportingTo monitor: TrafficMonitor,
         tlsConfiguration: TLSConfiguration,
@@ -44,7 +46,8 @@ extension HTTPServerBuilder {
         }
     }
 
-    /// HTTP/2 without TLS for clients that know of it, as `.plaintextHTTP2()` does it, reported.
+    /// HTTP/2 without TLS, as with `.plaintextHTTP2()`, for clients that know that the server speaks it. The server
+    /// reports what its connections move.
     public static func plaintextHTTP2(
         reportingTo monitor: TrafficMonitor,
         configuration: HTTP2Channel.Configuration = .init()

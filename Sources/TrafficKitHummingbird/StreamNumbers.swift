@@ -3,17 +3,17 @@ import NIOCore
 import NIOHTTP2
 import Synchronization
 
-/// The numbers of HTTP/2's streams, by their channels: requests are answered on other threads, and to ask a channel there takes longer than to
-/// answer.
+/// The numbers of HTTP/2 streams, by their channels. The server answers requests on other threads, and asking a channel
+/// there for its number takes longer than the answer.
 ///
-/// It is a handler of each stream's channel, the same one of all, which notes the channel's number.
+/// One object is a handler of each stream's channel. It notes the number of the channel's stream.
 final class StreamNumbers: ChannelInboundHandler, RemovableChannelHandler, Sendable {
     typealias InboundIn = Never  // nothing is looked at
 
     private let numbers = Mutex<[ObjectIdentifier: Int]>([:])
 
     func handlerAdded(context: ChannelHandlerContext) {
-        // The connection's own channel, with HTTP/1.1, has no number to give, and doesn't bear to be asked.
+        // With HTTP/1.1 this is the connection's own channel, which has no number and does not support the question.
         guard Self.isStream(context.channel),
             let number = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
         else { return }
@@ -24,10 +24,10 @@ final class StreamNumbers: ChannelInboundHandler, RemovableChannelHandler, Senda
         self.numbers.withLock { $0[ObjectIdentifier(context.channel)] = nil }
     }
 
-    /// A stream's channel belongs to a connection's, and that to the server's.
+    /// The parent of a stream's channel is the connection's channel, whose parent is the server's channel.
     static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }
 
-    /// - Returns: A configuration of channels that are noted here.
+    /// - Returns: A configuration whose channels are noted here.
     func noting(_ configuration: HTTP1Channel.Configuration) -> HTTP1Channel.Configuration {
         var noting = configuration
         noting.additionalChannelHandlers = {
@@ -37,7 +37,7 @@ final class StreamNumbers: ChannelInboundHandler, RemovableChannelHandler, Senda
         return noting
     }
 
-    /// `nil`: it is no stream's.
+    /// - Returns: `nil` if `channel` is not the channel of an open stream.
     func number(of channel: any Channel) -> Int? {
         self.numbers.withLock { $0[ObjectIdentifier(channel)] }
     }

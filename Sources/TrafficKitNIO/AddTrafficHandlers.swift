@@ -4,17 +4,19 @@ public import TrafficKit
 extension ChannelPipeline.SynchronousOperations {
     /// Counts the HTTP messages of a connection from here on.
     ///
-    /// To be called where no message is under way: in a bootstrap's initializer, or when the connection is made and its TLS handshake is over.
-    /// In the latter case nobody knows when it was over: a client's first exchange then has no phases `connect` and `tls`.
+    /// Call this function while no message is under way: in a bootstrap's initializer, or when the connection is made
+    /// and its TLS handshake is over. In the latter case the time of the handshake's end is unknown, so a client's
+    /// first exchange has no phases `connect` and `tls`.
     ///
-    /// Where the monitor runs without a listener the connection is not counted until there is one, and HTTP/2 never, for which nothing is added.
+    /// If the monitor runs without a listener, the connection is not counted until there is a listener. A connection of
+    /// HTTP/2 is then never counted, and for ``TrafficHTTPHandler/Version/http2`` the function adds no handler.
     ///
     /// - Parameters:
-    ///   - role: Whether requests go out or come in here.
-    ///   - version: What it speaks.
-    ///   - monitor: What is told.
+    ///   - role: Whether this process sends the requests (client) or receives them (server).
+    ///   - version: The HTTP version that the connection speaks.
+    ///   - monitor: The monitor that gets the reports.
     ///   - tls: The TLS handler of this pipeline, if the connection has TLS.
-    ///   - routes: What a server's router calls the requests of this connection.
+    ///   - routes: The names that a server's router gives the requests of this connection.
     public func addTrafficHandlers(
         role: TrafficHTTPHandler.Role,
         version: TrafficHTTPHandler.Version = .http1,
@@ -32,7 +34,8 @@ extension ChannelPipeline.SynchronousOperations {
         )
     }
 
-    /// - Parameter tlsEndedAt: When the client's TLS handshake was over; 0: it is still to come, or nobody knows.
+    /// - Parameter tlsEndedAt: When the client's TLS handshake ended. 0: the handshake is still to come, or the time is
+    ///   unknown.
     /// - Returns: Whether the connection is counted, or may be later.
     @discardableResult
     package func addTrafficHandlers(

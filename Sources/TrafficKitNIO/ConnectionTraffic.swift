@@ -4,35 +4,36 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// What there is to report is returned, and reported once this is left: whoever observes it may do anything, also with the connection.
+/// The functions return the records to report. The caller reports them after the function has returned, because an
+/// observer may do anything, also use the connection.
 struct ConnectionTraffic {
     private let role: Report.Role
     private let reporter: TrafficReporter
     private let routes: TrafficRoutes?
     private var http1: HTTP1Exchanges
-    /// Of HTTP/1.x with TLS.
+    /// For HTTP/1.x with TLS.
     private var account: TLSAccount?
-    /// In place of both.
+    /// For HTTP/2, in place of `http1` and `account`.
     private var http2: HTTP2Exchanges?
-    /// When the handshake was over, of a client; 0: unknown.
+    /// When the TLS handshake of a client's connection ended. 0: unknown.
     var tlsEndedAt: UInt64 = 0 {
         didSet {
             self.http1.tlsEndedAt = self.tlsEndedAt
             self.http2?.tlsEndedAt = self.tlsEndedAt
         }
     }
-    /// Nothing was sent before; `false`: something was, or nobody knows.
+    /// The process had sent nothing before. `false`: it had sent something, or that is unknown.
     private let isFromStart: Bool
     private var writes = PendingWrites()
-    /// Of a connection that was joined late.
+    /// For a connection that was joined late.
     private var trial: LateTrial?
-    /// For what is to be reported: empty.
+    /// An empty array, whose memory the next records reuse.
     private var memory: [Report.Record] = []
 
     /// - Parameters:
-    ///   - hasTLS: Bytes are then those of the plaintext, and the ciphertext's come beside them.
-    ///   - socket: As it was before the first byte.
-    ///   - isLate: Requests and answers have passed before, which nobody has counted.
+    ///   - hasTLS: The bytes are then plaintext, and the caller passes the ciphertext separately.
+    ///   - socket: The state of the socket before the first byte.
+    ///   - isLate: Requests and responses have passed before, and were not counted.
     init(
         role: Report.Role,
         reporter: TrafficReporter,
@@ -63,7 +64,7 @@ struct ConnectionTraffic {
         self.http1.isFromStart = self.isFromStart
     }
 
-    /// It speaks HTTP/2 from here on, and has spoken nothing else.
+    /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
     mutating func becomeHTTP2(_ socket: SocketFacts) {
         guard self.http2 == nil else { return }
         self.http2 = HTTP2Exchanges(
@@ -80,7 +81,7 @@ struct ConnectionTraffic {
         self.account = nil
     }
 
-    /// It was joined late, and where it was can't be right.
+    /// The connection was joined late, and the place of the join can't be right.
     var isOutOfStep: Bool { self.trial?.hasFailed == true }
 
     // MARK: Bytes
@@ -97,7 +98,7 @@ struct ConnectionTraffic {
         return self.place(records)
     }
 
-    /// It is on its way to the TLS handler, or another channel has taken it.
+    /// Bytes that are on their way to the TLS handler, or that another channel has taken.
     mutating func sent(_ part: IOData, at time: UInt64) -> [Report.Record] {
         var records = self.memory.take()
         self.count(sent: part, time, &records)
@@ -113,7 +114,7 @@ struct ConnectionTraffic {
             if self.role == .client { self.trial?.goesOn(self.http1) }
             self.http1.sent(bytes, at: time, &records)
         case .fileRegion(let region):
-            // Nobody can look into it.
+            // This process can't look into the bytes of the file.
             let count = UInt64(region.readableBytes)
             if let http2 { return http2.sentUnseen(count, at: time) { records.append($0) } }
             self.account?.sent(plaintext: count)
@@ -121,13 +122,13 @@ struct ConnectionTraffic {
         }
     }
 
-    /// They are on their way to the TLS handler.
+    /// Ciphertext that is on its way to the TLS handler.
     mutating func received(ciphertext bytes: Span<UInt8>) {
         self.http2?.received(ciphertext: bytes)
         self.account?.received(ciphertext: bytes)
     }
 
-    /// The kernel has them, and all that is in them was sent.
+    /// Ciphertext that the kernel has taken. The plaintext in it was passed to `sent(_:at:)` before.
     mutating func sent(ciphertext bytes: Span<UInt8>) -> [Report.Record] {
         var records = self.memory.take()
         self.account?.sent(ciphertext: bytes)
@@ -136,8 +137,8 @@ struct ConnectionTraffic {
     }
 
     /// - Parameters:
-    ///   - ending: Of exchanges that are not over.
-    ///   - isCut: The other side has not said that this is the end, as TLS asks for.
+    ///   - ending: How exchanges end that are not over.
+    ///   - isCut: The other side has not announced the end of its data, as TLS demands.
     mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> [Report.Record] {
         var records = self.memory.take()
         if let http2 {
@@ -152,25 +153,25 @@ struct ConnectionTraffic {
 
     // MARK: Writes
 
-    // Of a connection without TLS, on a channel that tells what it has left of them.
+    // For a connection without TLS, on a channel that tells how many written bytes it has left.
 
-    /// The channel was told to send something, and did not say that it has.
+    /// The channel was told to send something, and has not said that all of it was sent.
     var isOwed: Bool { self.writes.flushedBytes > 0 }
 
-    /// It was not told to send all that was written.
+    /// Some written bytes were not flushed.
     var hasUnflushed: Bool { !self.writes.isFlushed }
 
     mutating func written(_ part: IOData) { self.writes.append(part) }
 
     mutating func flush() { self.writes.flush() }
 
-    /// What was written before is nobody's any more.
+    /// Drops the earlier writes: no message gets them.
     mutating func forgetWrites() { self.writes = PendingWrites() }
 
-    /// The kernel has taken what was written, but for so many bytes.
+    /// The kernel has taken all written bytes except the last `buffered` ones.
     mutating func taken(leaving buffered: Int, at time: UInt64) -> [Report.Record] {
         var records = self.memory.take()
-        // Apart, while the rest of this changes.
+        // Swapped out, because `count` changes other properties of `self` meanwhile.
         var writes = PendingWrites()
         swap(&writes, &self.writes)
         writes.take(leaving: buffered) { self.count(sent: $0, time, &records) }
@@ -180,16 +181,16 @@ struct ConnectionTraffic {
 
     // MARK: Reports
 
-    /// - Parameter records: That were returned and are reported, for their memory.
+    /// - Parameter records: Returned and reported records. Their memory is reused.
     mutating func reuse(_ records: consuming [Report.Record]) {
         records.removeAll(keepingCapacity: true)
         self.memory = records
     }
 
     /// - Parameters:
-    ///   - found: Of messages in what has passed.
-    ///   - isLast: Nothing comes after it.
-    /// - Returns: With TLS, those whose bytes of the socket are known by now.
+    ///   - found: Records of messages in the bytes that have passed.
+    ///   - isLast: Nothing comes after these records.
+    /// - Returns: The records to report. With TLS, only records whose bytes on the socket are known by now.
     private mutating func place(_ found: consuming [Report.Record], isLast: Bool = false) -> [Report.Record] {
         var records = found
         if let account {
@@ -211,7 +212,7 @@ struct ConnectionTraffic {
 }
 
 extension Array {
-    /// Leaves none.
+    /// Takes all elements and leaves an empty array.
     fileprivate mutating func take() -> Self {
         var taken: Self = []
         swap(&taken, &self)

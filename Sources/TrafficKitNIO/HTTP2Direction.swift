@@ -1,9 +1,10 @@
 import TrafficKit
 import TrafficReport
 
-/// One direction of an HTTP/2 connection: what has passed, and how much of it is put down. Its connection's alone: see there.
+/// One direction of an HTTP/2 connection: what has passed, and how much of it is counted. Only ``HTTP2Exchanges`` uses
+/// this object; see there for `@exclusivity(unchecked)`.
 final class HTTP2Direction {
-    /// What has passed and is not put down.
+    /// An event that has passed and is not counted yet.
     struct Step {
         var event: HTTP2FrameScanner.Event
         var time: UInt64
@@ -12,15 +13,15 @@ final class HTTP2Direction {
     @exclusivity(unchecked) var scanner = HTTP2FrameScanner()
     @exclusivity(unchecked) var fields = HTTP2FieldDecoder()
     @exclusivity(unchecked) var tls: TLSStream?
-    /// Bytes of the socket's stream that had passed before the first one that was scanned.
+    /// Bytes of the socket's stream that had passed before the first scanned byte.
     let base: UInt64
     @exclusivity(unchecked) var steps: [Step] = []
-    /// Of the stream that is scanned, put down.
+    /// Counted bytes of the scanned stream.
     @exclusivity(unchecked) var position: UInt64 = 0
-    /// Of the socket's stream, put down.
+    /// Counted bytes of the socket's stream.
     @exclusivity(unchecked) var claimed: UInt64 = 0
     @exclusivity(unchecked) var remainder = Report.Connection.Remainder()
-    /// Of `remainder.tls`, what is in records that carry no message.
+    /// The part of `remainder.tls` that TLS added to bytes of no reported message.
     @exclusivity(unchecked) var besideMessages: UInt64 = 0
 
     init(base: UInt64, tls: TLSStream?) {
@@ -28,7 +29,7 @@ final class HTTP2Direction {
         self.tls = tls
     }
 
-    /// Where the next bytes of the stream that is scanned are on the socket's.
+    /// - Returns: Where the next `count` bytes of the scanned stream are on the socket's stream.
     func place(_ count: UInt64) -> (interval: Report.Interval, isExact: Bool) {
         let from = self.position
         self.position += count

@@ -3,27 +3,29 @@ import TrafficReport
 
 /// The exchanges of one HTTP/2 connection, by the bytes that pass in both directions.
 ///
-/// Messages share the connection: each has the frames of its stream, and with TLS of each record's additional bytes those of the record
-/// whose first byte of plaintext is its own. What no message has (the preface, settings, windows, resets) is in the connection's record.
-/// Everything is put down when it is known where on the socket's stream it lies, so it is the same with TLS and without.
+/// Messages share the connection. A message gets the frames of its stream. With TLS it also gets the overhead of each
+/// record whose first byte of plaintext belongs to the message. Bytes of no message (the preface, settings, windows,
+/// resets) are in the connection's record. Bytes are counted when their place on the socket's stream is known, so the
+/// result is the same with TLS and without.
 ///
-/// Whoever has the connection has this too, and has left it before anybody else is called. That is not checked at each access
-/// (`exclusivity`), here and in its parts, which would be an eighth of all work.
+/// Only the owner of the connection uses this object, and each call returns before its records are reported to other
+/// code. So the exclusivity checks at each access are switched off (`exclusivity`), here and in the parts of this
+/// object. They would take an eighth of all work.
 final class HTTP2Exchanges {
-    /// By reference, as the directions are: a frame changes little of what is known, and much of it is known.
+    /// A class, like ``HTTP2Direction``: the exchange has many properties, and a frame changes few of them.
     private final class Exchange {
         let id: UInt64
         let startedAt: UInt64
-        /// Of its connection.
+        /// The first exchange of its connection.
         let isFirst: Bool
         @exclusivity(unchecked) var name: Report.Name?
-        /// Of a server with routes, until it is named, unless it is kept out.
+        /// The request, on a server with routes, until the exchange is named. `nil` if the app keeps the request out.
         @exclusivity(unchecked) var asked: HTTP1Head.Request?
         @exclusivity(unchecked) var request: HTTP2Message?
         @exclusivity(unchecked) var response: HTTP2Message?
-        /// The response's head has come, of the final one.
+        /// The head of the final response has come.
         var isAnswered = false
-        /// Both are reported in this order, whichever ends first.
+        /// Each message is reported once.
         var isRequestReported = false
         var isResponseReported = false
 
@@ -32,34 +34,36 @@ final class HTTP2Exchanges {
         }
     }
 
-    /// When the connection's TLS handshake was over, of a client, for the first exchange to tell; 0: unknown, or there is none.
+    /// When the TLS handshake of a client's connection ended. The first exchange reports it. 0: unknown, or no TLS.
     var tlsEndedAt: UInt64 = 0
-    /// The process had sent nothing on the connection, TLS's handshake apart, when this began, for the first exchange to tell.
+    /// The process had sent nothing on the connection, except for the TLS handshake, when counting began. The first
+    /// exchange reports it.
     var isFromStart = false
     private let role: Report.Role
     private let cookie: UInt64
     private let naming: any ExchangeNaming
-    /// Names requests by their streams.
+    /// Names requests by their stream numbers.
     private let routes: (any RouteSource)?
     private let sent: HTTP2Direction
     private let received: HTTP2Direction
-    /// By stream.
+    /// The key is the stream number.
     @exclusivity(unchecked) private var exchanges: [UInt32: Exchange] = [:]
     @exclusivity(unchecked) private var repeated = RepeatedRequest()
-    /// Streams have rising numbers: what comes for a lower one that is not in `exchanges` comes too late.
+    /// Stream numbers rise. A frame of a lower stream that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
     /// A request's head has passed.
     private var hasBegun = false
-    /// The first one was not the connection's: what the sender's table has is not known, and nobody is named.
+    /// The first request seen was not the connection's first. The content of the sender's header table is then unknown,
+    /// so no exchange is named.
     private var isLate = false
     private var reported = Report.Connection(cookie: 0)
     private var isClosed = false
 
     /// - Parameters:
     ///   - sent: Bytes of the socket's stream that were sent before.
-    ///   - received: The same of the other direction.
-    ///   - tls: What TLS has moved so far; `nil`: there is none.
-    ///   - routes: Where there are some, a request is reported when it is answered.
+    ///   - received: The same for the other direction.
+    ///   - tls: What TLS has moved so far. `nil`: no TLS.
+    ///   - routes: If there are routes, a request is reported when it is answered.
     init(
         role: Report.Role,
         cookie: UInt64,
@@ -85,21 +89,21 @@ final class HTTP2Exchanges {
         if self.sent.tls == nil { self.settle(.sent, report) }
     }
 
-    /// Bytes that nobody could look into: of a file, as a part of a body.
+    /// Sent bytes that this process can't look into: part of a file, as part of a body.
     func sentUnseen(_ count: UInt64, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.sent.tls?.passed(plaintext: count)
         self.sent.scanner.skip(count) { self.sent.steps.append(HTTP2Direction.Step(event: $0, time: time)) }
         if self.sent.tls == nil { self.settle(.sent, report) }
     }
 
-    /// Bytes that it has received. With TLS their ciphertext has come before.
+    /// Bytes that the process has received. With TLS their ciphertext has come before.
     func received(_ bytes: Span<UInt8>, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         self.scan(bytes, time, .received)
         self.received.tls?.settle()
         self.settle(.received, report)
     }
 
-    /// The kernel has taken it; the plaintext that is in it was scanned before.
+    /// Ciphertext that the kernel has taken. The plaintext in it was scanned before.
     func sent(ciphertext bytes: Span<UInt8>, _ report: (consuming Report.Record) -> Void) {
         if var received = self.received.tls.take() {
             self.sent.tls?.sent(ciphertext: bytes, &received)
@@ -108,7 +112,7 @@ final class HTTP2Exchanges {
         self.settle(.sent, report)
     }
 
-    /// To be called before the plaintext that is in it is scanned.
+    /// Ciphertext that was received. Call this before the plaintext in it is scanned.
     func received(ciphertext bytes: Span<UInt8>) {
         self.received.tls?.passed(ciphertext: bytes)
     }
@@ -128,7 +132,7 @@ final class HTTP2Exchanges {
         swap(&steps, &direction.steps)
     }
 
-    /// Puts down what has its place.
+    /// Counts the steps, if their places on the socket's stream are known.
     private func settle(_ side: Side, _ report: (consuming Report.Record) -> Void) {
         let direction = self[side]
         guard direction.tls?.isSettled ?? true else { return }
@@ -144,7 +148,7 @@ final class HTTP2Exchanges {
 
     /// The connection is over, in both directions.
     ///
-    /// - Parameter ending: Of exchanges that are not over.
+    /// - Parameter ending: How exchanges end that are not over.
     func close(_ ending: Report.Ending, at time: UInt64, _ report: (consuming Report.Record) -> Void) {
         guard !self.isClosed else { return }
         self.isClosed = true
@@ -152,7 +156,7 @@ final class HTTP2Exchanges {
             var steps = self[side].steps
             self[side].steps = []
             self[side].scanner.close { steps.append(HTTP2Direction.Step(event: $0, time: time)) }
-            // Where TLS is not settled nobody knows where these lie; what they are is known.
+            // If TLS is not settled, the places of these steps are unknown. Their kinds are known.
             for step in steps { _ = self.put(down: step, side, report) }
         }
         for stream in self.exchanges.keys.sorted() {
@@ -185,7 +189,8 @@ final class HTTP2Exchanges {
             return self.finish(stream, exchange, step.time, report)
         case .reset(let stream, let error):
             guard let exchange = self.exchanges[stream] else { return false }
-            // A client that asks no further; a server that has answered and needs no more of the request (RFC 9113 section 8.1).
+            // A client resets a stream to cancel its request. A server resets a stream without error when it has
+            // answered and needs no more of the request (RFC 9113 section 8.1).
             let answer = error == 0 ? exchange.response.flatMap { $0.endedAt == nil ? nil : $0.head.status } : nil
             let ending: Report.Ending = isRequest ? .cancelled : answer.map { .init(status: $0) } ?? .reset
             self.end(stream, ending, step.time, report)
@@ -193,8 +198,9 @@ final class HTTP2Exchanges {
         }
     }
 
-    /// The first request's head. Before it there is none where the client's first frame was seen, or this is the first stream: clients that leave
-    /// out some numbers are seen from their first frame on (RFC 9113 sections 3.4 and 5.1.1).
+    /// Called for the first head of a request. It is the connection's first request if the scanner saw the client's
+    /// first frame (its settings), or if this is stream 1. A connection may begin with a higher stream number, because
+    /// clients may leave out numbers (RFC 9113 sections 3.4 and 5.1.1).
     private func begin(
         with stream: UInt32,
         _ side: Side,
@@ -207,13 +213,15 @@ final class HTTP2Exchanges {
         for stream in self.exchanges.keys.sorted() { self.end(stream, .truncated, time, report) }
     }
 
-    /// Of a stream that a client has opened, or is about to have: a server may answer before all of a request's bytes are known to be sent.
+    /// - Returns: The exchange of a stream that a client has opened or is about to open: a server may answer before all
+    ///   bytes of a request are known to be sent.
     private func begin(_ stream: UInt32, at time: UInt64) -> Exchange? {
         if let exchange = self.exchanges[stream] { return exchange }
         guard stream > self.lastStream, stream % 2 == 1 else { return nil }
         let isFirst = self.lastStream == 0
         self.lastStream = stream
-        // A server that goes away ignores new streams without a word, and a client may open them all the same. Their frames are the connection's.
+        // A server that goes away ignores new streams without notice, and a client may still open streams. Frames of
+        // streams beyond the limit count for the connection.
         guard self.exchanges.count < HTTP1Exchanges.mostPending else { return nil }
         let exchange = Exchange(id: self.naming.makeExchange(), startedAt: time, isFirst: isFirst)
         self.exchanges[stream] = exchange
@@ -256,7 +264,7 @@ final class HTTP2Exchanges {
         _ report: (consuming Report.Record) -> Void
     ) {
         guard let fields = self[side].fields.decode(block), let exchange = self.exchanges[stream] else { return }
-        // Trailers count, and say nothing (RFC 9113 section 8.1).
+        // The bytes of trailers count, but trailers do not change the head (RFC 9113 section 8.1).
         if self.isRequest(side) {
             let isTrailer = exchange.request?.hasHead == true
             exchange.request?.take(fields, &self.repeated)
@@ -274,7 +282,7 @@ final class HTTP2Exchanges {
         }
     }
 
-    /// The server answers, or never will: what its router has said so far is all that it says.
+    /// Called when the server answers, or when it never will. The router's name for the request is final by now.
     private func nameRoute(of stream: UInt32, _ exchange: Exchange) {
         guard let routes, !exchange.isAnswered else { return }
         exchange.isAnswered = true
@@ -286,9 +294,9 @@ final class HTTP2Exchanges {
 
     // MARK: Reports
 
-    /// Reports what is whole.
+    /// Reports the complete messages.
     ///
-    /// - Returns: Whether the exchange is.
+    /// - Returns: Whether the exchange is complete.
     private func finish(
         _ stream: UInt32,
         _ exchange: Exchange,
@@ -296,9 +304,9 @@ final class HTTP2Exchanges {
         _ report: (consuming Report.Record) -> Void
     ) -> Bool {
         let hasAsked = exchange.request?.endedAt != nil
-        // A client's is named; a server's when it answers.
+        // A client's request is named already. A server's request is named when the server answers.
         if hasAsked, self.routes == nil || exchange.isAnswered { self.reportRequest(of: exchange, report) }
-        // A response that has come first waits for what was asked.
+        // A response that came first waits until the request is known.
         guard let response = exchange.response, response.endedAt != nil, exchange.request?.hasHead == true || hasAsked
         else { return false }
         self.reportResponse(of: exchange, report)
@@ -334,7 +342,7 @@ final class HTTP2Exchanges {
         report(isRequest ? .request(record) : .response(record))
     }
 
-    /// - Parameter isUnnamed: It has no head: these are frames that make no message.
+    /// - Parameter isUnnamed: The request has no head, so these frames are of no message.
     private func keepOut(_ message: HTTP2Message, isRequest: Bool, isUnnamed: Bool) {
         let side: Side = isRequest == (self.role == .client) ? .sent : .received
         let plain = message.lengths.total
@@ -346,7 +354,7 @@ final class HTTP2Exchanges {
         self[side].besideMessages += message.tlsBytes
     }
 
-    /// Reports what is not reported of the exchange, and its outcome.
+    /// Reports the messages of the exchange that are not reported yet, and its outcome.
     private func end(
         _ stream: UInt32,
         _ ending: Report.Ending,
@@ -389,7 +397,7 @@ final class HTTP2Exchanges {
         report(.connection(connection))
     }
 
-    /// - Parameter isLast: What TLS has moved and could not be placed is its own.
+    /// - Parameter isLast: The connection is over. Bytes that TLS moved and that have no place then count as TLS's own.
     private static func remainder(of direction: HTTP2Direction, _ isLast: Bool) -> Report.Connection.Remainder {
         var remainder = direction.remainder
         guard let tls = direction.tls else { return remainder }

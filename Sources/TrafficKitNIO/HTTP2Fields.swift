@@ -1,12 +1,12 @@
 import NIOCore
 import NIOHPACK
 
-/// The fields of a header block, in their order, and the bytes that each takes there, as it is encoded (RFC 7541 section 6).
+/// The fields of a header block in their order, each with the number of bytes of its encoded form (RFC 7541 section 6).
 package struct HTTP2Fields {
     private let headers: HPACKHeaders
     private let block: [UInt8]
 
-    /// - Returns: `nil`: the block is not what the fields came from.
+    /// - Returns: `nil` if the block does not have as many fields as `headers`.
     fileprivate init?(_ headers: HPACKHeaders, of block: [UInt8]) {
         var (lengths, count) = (HTTP2FieldLengths(of: block), 0)
         while lengths.next() != nil { count += 1 }
@@ -20,19 +20,20 @@ package struct HTTP2Fields {
     }
 }
 
-/// Decodes the header blocks of one direction of a connection. Each has to be decoded, or the next can't be: its table would say something
-/// else than the sender means (RFC 7541 section 3), a secret for a path.
+/// Decodes the header blocks of one direction of a connection. The decoder must decode every block. If it left out one
+/// block, its table would differ from the sender's (RFC 7541 section 3), and it might take a secret for a path.
 package struct HTTP2FieldDecoder {
-    /// Larger ones are refused by the libraries that we see: 16 kB, as a rule.
+    /// The largest header list in bytes. Known libraries refuse much smaller lists already: above 16 kB, as a rule.
     private static let longestList = 1 << 20
-    /// What a receiver may allow the sender's table to grow to, at most. Whoever counts has to follow, whatever the two agreed on.
+    /// The largest size in bytes to which a receiver may let the sender's table grow. This decoder must follow any size
+    /// that the two sides agree on.
     private static let largestTable = 1 << 20
 
     private var hpack: HPACKDecoder
     private var hasFailed = false
-    /// The block at hand. Its memory is used again, and what was in it is not kept.
+    /// The current block. The memory is used again, and the bytes are overwritten with zeros.
     private var buffer = ByteBuffer()
-    /// Bytes of a block; what larger ones take is given back.
+    /// In bytes. The memory of a larger block is released.
     private static let largestKept = 16_384
 
     package init() {
@@ -44,7 +45,7 @@ package struct HTTP2FieldDecoder {
         self.hpack.maxDynamicTableLength = Self.largestTable
     }
 
-    /// - Returns: `nil`: it is no header block, and none that follows can be decoded.
+    /// - Returns: `nil` if this is no header block. Then no later block can be decoded.
     package mutating func decode(_ block: [UInt8]) -> HTTP2Fields? {
         guard !self.hasFailed else { return nil }
         self.buffer.clear()
@@ -62,7 +63,7 @@ package struct HTTP2FieldDecoder {
     }
 }
 
-/// How long each field of a header block is, which RFC 7541 section 6 says without its tables.
+/// The length of each field of a header block. RFC 7541 section 6 defines it without the tables.
 struct HTTP2FieldLengths: Sequence, IteratorProtocol {
     private let block: [UInt8]
     private var index = 0
@@ -79,7 +80,7 @@ struct HTTP2FieldLengths: Sequence, IteratorProtocol {
             case 0b1000_0000...:
                 self.skipNumber(prefix: 7)
             case 0b0010_0000..<0b0100_0000:
-                // Changes the table's size, and is no field.
+                // A change of the table's size, which is no field.
                 self.skipNumber(prefix: 5)
                 continue
             default:

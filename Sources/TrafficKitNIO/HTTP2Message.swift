@@ -1,7 +1,7 @@
 import TrafficKit
 import TrafficReport
 
-/// What the last head asked for: connections ask for the same again and again.
+/// The request of the last head. Connections often send the same request again.
 struct RepeatedRequest {
     private var request = HTTP1Head.Request.none
 
@@ -15,14 +15,14 @@ struct RepeatedRequest {
     }
 }
 
-/// What is known of one message of HTTP/2 so far.
+/// What is known so far of one HTTP/2 message.
 struct HTTP2Message {
     private(set) var lengths = HTTP1Scanner.Lengths()
     private(set) var head = HTTP1Head()
     private(set) var request = HTTP1Head.Request.none
-    /// The final one: interim responses (1xx) come before it.
+    /// The final head has come. Interim responses (1xx) come before it.
     private(set) var hasHead = false
-    /// Of the socket's stream.
+    /// Where the message is on the socket's stream.
     private(set) var interval = Report.Interval()
     private var isExact = true
     let startedAt: UInt64
@@ -33,7 +33,7 @@ struct HTTP2Message {
         self.head.version = .http2
     }
 
-    /// - Parameter place: Of these bytes on the socket's stream; empty: nobody knows.
+    /// - Parameter place: Where these bytes are on the socket's stream. Empty: unknown.
     mutating func take(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, at place: Report.Interval, isExact: Bool) {
         switch kind {
         case .framing, .opaque: self.lengths.framing += count
@@ -47,9 +47,9 @@ struct HTTP2Message {
         self.interval.bytes += place.bytes
     }
 
-    /// The fields of a header block: their bytes were counted as a header's when they came.
+    /// Takes the fields of a header block. Their bytes were counted as `header` when they came.
     mutating func take(_ fields: HTTP2Fields, _ repeated: inout RepeatedRequest) {
-        // Of interim responses (1xx), too: the last one stands.
+        // The fields of interim responses (1xx) are read too. The last response decides.
         let isTrailer = self.hasHead
         var (method, target, authority, host) = ("", "", "", "")
         fields.forEach { name, value, bytes in
@@ -57,7 +57,7 @@ struct HTTP2Message {
                 self.lengths.line += bytes
                 self.lengths.header -= min(bytes, self.lengths.header)
             }
-            // By the length first: most fields are none of these.
+            // The length is compared first, because most fields are none of these.
             switch name.utf8.count {
             case 4 where name == "host" && host.isEmpty: host = value
             case 5 where name == ":path": target = value
@@ -79,10 +79,10 @@ struct HTTP2Message {
         self.hasHead = !(100..<200).contains(self.head.status)
     }
 
-    /// What TLS added to it.
+    /// The bytes that TLS added to the message.
     var tlsBytes: UInt64 { self.interval.bytes - min(self.lengths.total, self.interval.bytes) }
 
-    /// Without what the connection and the exchange say.
+    /// The record without the values that only the connection and the exchange know.
     func record(of exchange: UInt64, _ name: Report.Name) -> Report.Message {
         var record = Report.Message(exchange: exchange, name: name)
         record.interval = self.interval

@@ -1,13 +1,14 @@
 import NIOCore
 
-/// What was written on a channel and the kernel has not taken yet, oldest first.
+/// What the program wrote on a channel and the kernel has not taken yet, oldest first.
 ///
-/// How much that is the channel says (`bufferedWritableBytes`): to the byte, also of a buffer that was taken in part before a reset. A promise
-/// for each write would say it of whole writes, and costs more than to read the messages: NIO chains them.
+/// The channel tells how many bytes are left (`bufferedWritableBytes`). The number is exact to the byte, also if the
+/// kernel took part of a buffer before a reset. A promise for each write would tell of whole writes only. It would also
+/// cost more than to read the messages, because NIO chains the promises.
 struct PendingWrites {
     private var parts: [IOData] = []
     private var bytes = 0
-    /// Of these, what the channel was told to send.
+    /// The part of `bytes` that the channel was told to send.
     private(set) var flushedBytes = 0
 
     mutating func append(_ part: IOData) {
@@ -23,7 +24,8 @@ struct PendingWrites {
 
     /// - Parameters:
     ///   - buffered: Bytes that the channel has left.
-    ///   - body: Gets what the kernel has taken since the last time: whole parts, and what it took of one that is not over.
+    ///   - body: Gets what the kernel has taken since the last call: whole parts, and the taken bytes of an unfinished
+    ///     part.
     mutating func take(leaving buffered: Int, _ body: (IOData) -> Void) {
         var left = self.bytes - buffered
         guard left > 0 else { return }
@@ -49,7 +51,7 @@ struct PendingWrites {
 }
 
 extension IOData {
-    /// - Parameter count: Bytes, of those that there are.
+    /// - Parameter count: Not more than the readable bytes.
     fileprivate mutating func takeFirst(_ count: Int) -> IOData {
         switch self {
         case .byteBuffer(var buffer):

@@ -1,12 +1,12 @@
 import NIOCore
 import TrafficKit
 
-/// Connections of HTTP/1.x that nobody listened to when they began.
+/// HTTP/1.x connections that began while the monitor had no listener.
 extension TrafficHTTPHandler {
-    /// Times that one connection is joined and is out of step.
+    /// How many joins of one connection may turn out to be out of step. After that the handler does not join again.
     private static let mostJoins = 16
 
-    /// - Returns: Whether it is counted from here on.
+    /// - Returns: Whether the connection is counted from these bytes on.
     func joins(_ context: ChannelHandlerContext, received data: NIOAny) -> Bool {
         guard self.join != nil else { return false }
         if !self.isLooking { self.look() }
@@ -19,7 +19,7 @@ extension TrafficHTTPHandler {
             return false
         }
         guard self.join?.begins(with: bytes) == true else { return false }
-        // With TLS it began with the records that these bytes were in.
+        // With TLS, `received(ciphertext:_:)` called `begin` for the records that these bytes were in.
         if self.tls == nil {
             self.begin(context, SocketFacts(of: context).before(receiving: bytes.count), isLate: true)
         }
@@ -57,7 +57,8 @@ extension TrafficHTTPHandler {
         self.routes?.begin(isWanted: true)
     }
 
-    /// It was no request, or not the answer to it: as before, unless that goes on.
+    /// Stops counting: the bytes were no request, or the response did not answer it. The handler looks for the next
+    /// request, unless too many joins have failed.
     func leave() {
         guard self.isCounted else { return }
         (self.isCounted, self.failedJoins) = (false, self.failedJoins + 1)

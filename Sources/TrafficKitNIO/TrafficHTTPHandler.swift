@@ -7,16 +7,19 @@ import TrafficReport
 import Glibc
 #endif
 
-/// Counts the HTTP messages of a connection, in the bytes that pass: HTTP/1.x, or HTTP/2 where TLS agrees on that (ALPN) or it is said so.
+/// Counts the HTTP messages of a connection in the bytes that pass: HTTP/1.x, or HTTP/2 if TLS agrees on it (ALPN) or
+/// `version` says so.
 ///
-/// Without TLS it belongs at the head of the pipeline; with TLS behind the TLS handler, and a ``TrafficTLSHandler`` at the head: messages
-/// are then reported with their bytes of the socket. `channel.pipeline.syncOperations.addTrafficHandlers(role:)` puts them there: in a
-/// bootstrap's initializer, or between two messages, which is where the kernel says that the socket's streams are. They hand on everything
-/// as it is. What is sent counts when the kernel has taken it.
+/// Without TLS the handler belongs at the head of the pipeline. With TLS it belongs behind the TLS handler, and a
+/// ``TrafficTLSHandler`` belongs at the head. Messages are then reported with their bytes on the socket.
+/// `channel.pipeline.syncOperations.addTrafficHandlers(role:)` puts the handlers in their places. Call that function in
+/// a bootstrap's initializer or between two messages, because the handlers ask the kernel for the positions of the
+/// socket's streams. Both handlers pass everything on unchanged. Sent bytes count when the kernel has taken them.
 ///
-/// Where the monitor runs without a listener when this is made, it hands on, and looks for a listener when something comes. Once there is one,
-/// a connection of HTTP/1.x is joined where a request begins (``LateJoin``), and what is told of it is `inferred`. One of HTTP/2 is not: what was
-/// said of its fields (RFC 7541) can't be made up for.
+/// If the monitor runs without a listener when this handler is made, the handler only passes bytes on, and looks for a
+/// listener when bytes come. Once there is a listener, the handler joins an HTTP/1.x connection where a request begins
+/// (``LateJoin``), and the reported messages are `inferred`. The handler never joins an HTTP/2 connection: its fields
+/// refer to earlier fields (RFC 7541), which the handler has not seen.
 public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -34,12 +37,12 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     public enum Version: Sendable {
         /// HTTP/1.x, unless TLS agrees on HTTP/2 later.
         case http1
-        /// From here on: both sides know, or have agreed on it.
+        /// HTTP/2 from here on: both sides know it, or have agreed on it.
         case http2
     }
 
-    /// When the connection's TLS handshake was over, of a client; 0: unknown, or there is none. Whoever adds the handler after that has to
-    /// say so.
+    /// When the TLS handshake of a client's connection ended. 0: unknown, or no TLS. Code that adds the handler after
+    /// the handshake must set this value.
     package var tlsEndedAt: UInt64 {
         get { self.traffic.tlsEndedAt }
         set { self.traffic.tlsEndedAt = newValue }
@@ -49,33 +52,34 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let version: Version
     let tls: TrafficTLSHandler?
     let routes: TrafficRoutes?
-    // Left before anybody else is called: to have that checked at each use is a twentieth of all work.
+    // Each call into `traffic` returns before its records are reported to other code. So the exclusivity check at each
+    // use is switched off: it would take a twentieth of all work.
     @exclusivity(unchecked) var traffic: ConnectionTraffic
-    /// Somebody listens.
     var isCounted: Bool
-    /// Nobody does, yet. `nil`: it is counted, or never will be.
+    /// Finds a place where counting can begin. `nil`: the connection is counted, or never will be.
     var join: LateJoin?
-    /// Somebody listens by now: what passes is looked at.
+    /// The monitor has got a listener, so the handler looks at what passes.
     var isLooking = false
-    /// Of TLS: records have come since the answer, and what is in them is yet to come.
+    /// With TLS: records have come since the last response, and their plaintext has not come yet.
     var isRecordOpen = false
-    /// That were out of step.
+    /// The number of joins that were out of step.
     var failedJoins = 0
     private var error: (any Error)?
     private var isGivenUp = false
-    /// The other side sends no more, and the channel lives on: half-closed.
+    /// The other side sends no more, and the channel stays open (half-closed).
     private var hasEnded = false
-    /// Of a channel that tells what it has left of what was written, and of no TLS. Made once: it is asked with every flush.
+    /// The options of a channel without TLS that tells how many written bytes it has left. Kept, because every flush
+    /// reads an option.
     private var options: (any NIOSynchronousChannelOptions)?
     private var asksChannel = false
     private var isWaiting = false
 
     /// - Parameters:
-    ///   - role: Whether requests go out or come in here.
-    ///   - version: What the connection speaks.
-    ///   - monitor: What it tells. While that is stopped nothing is reported.
-    ///   - tls: At the head of the same pipeline, of a connection with TLS.
-    ///   - routes: What a server's router calls the requests of this connection.
+    ///   - role: Whether this process sends the requests (client) or receives them (server).
+    ///   - version: The HTTP version that the connection speaks.
+    ///   - monitor: The monitor that gets the reports. While it is stopped, nothing is reported.
+    ///   - tls: The handler at the head of the same pipeline, if the connection has TLS.
+    ///   - routes: The names that a server's router gives the requests of this connection.
     public init(
         role: Role,
         version: Version = .http1,
@@ -100,7 +104,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         )
     }
 
-    /// It is counted, or may be.
+    /// The connection is counted, or may be later.
     var isOfUse: Bool { self.isCounted || self.join != nil }
 
     public func handlerAdded(context: ChannelHandlerContext) {
@@ -120,14 +124,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         )
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
-        // Other channels than those of sockets may not bear to be asked.
+        // Only a socket's channel is asked: another channel may not support the question.
         self.options = self.tls == nil && socket.isSocket ? context.channel.syncOptions : nil
         self.asksChannel = self.options != nil
         self.tls?.plaintext = self
         self.tls?.countsWrites = self.isCounted
     }
 
-    /// The handshake is over, and nothing of what was agreed on has passed.
+    /// The TLS handshake is over. No byte of the agreed protocol has passed yet.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if self.isCounted, case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
             if self.role == .client { self.tlsEndedAt = TrafficClock.nanoseconds() }
@@ -148,14 +152,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     // MARK: Bytes
 
-    /// What was flushed before there was a connection is on its way by now.
+    /// Bytes that were flushed before the connection was made are on their way by now.
     public func channelActive(context: ChannelHandlerContext) {
         self.settle()
         self.awaitRest(context)
         context.fireChannelActive()
     }
 
-    /// Also the last word before the channel closes at the end of the stream.
+    /// NIO also calls this before it closes the channel at the end of the stream.
     public func channelReadComplete(context: ChannelHandlerContext) {
         self.settle()
         context.fireChannelReadComplete()
@@ -168,9 +172,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard self.isCounted || self.joins(context, received: data) else { return context.fireChannelRead(data) }
-        // Before the answer to it.
+        // The sent bytes count before the answer to them.
         self.settle()
-        // Not by `Self`, which the compiler leaves generic: three dynamic casts.
+        // Not called on `Self`: the compiler would leave the call generic, with three dynamic casts.
         let buffer = self.unwrapInboundIn(data)
         self.report(self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()))
         context.fireChannelRead(data)
@@ -181,7 +185,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             return context.write(data, promise: promise)
         }
         let part = self.unwrapOutboundIn(data)
-        // The end of a message is nothing to send, often.
+        // The end of a message is often an empty write.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
         if self.asksChannel {
             self.traffic.written(part)
@@ -193,7 +197,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
             guard failedJoins == self.failedJoins else { return }
             self.report(self.traffic.sent(part, at: TrafficClock.nanoseconds()))
         }
-        // After us: whoever waits for it may close the connection, which is the end of what counts.
+        // The bytes count first: code that waits for `promise` may close the connection, and that ends the counting.
         if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
     }
@@ -207,14 +211,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// Counts what the kernel has taken.
     private func settle() {
-        // A channel that is closed has forgotten what it had left.
+        // A closed channel does not know any more how many bytes it had left.
         guard self.traffic.isOwed, let buffered = try? self.options?.getOption(.bufferedWritableBytes) else { return }
         self.report(self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds()))
     }
 
-    /// The socket is full: nothing tells when the kernel takes the rest but a promise behind it.
+    /// If the socket is full, only the promise of a later write tells when the kernel has taken the rest.
     private func awaitRest(_ context: ChannelHandlerContext) {
-        // Behind what was not flushed it would be flushed along: that is the program's to say.
+        // This flush would also send bytes that the program has not flushed. Only the program may do that.
         guard self.traffic.isOwed, !self.traffic.hasUnflushed, !self.isWaiting, context.channel.isActive else { return }
         self.isWaiting = true
         let sent = context.eventLoop.makePromise(of: Void.self)
@@ -228,7 +232,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     // MARK: TLS
 
-    /// It is on its way to the TLS handler.
+    /// Ciphertext that is on its way to the TLS handler.
     func received(ciphertext buffer: ByteBuffer, _ context: ChannelHandlerContext) {
         if self.role == .server, self.join?.mayBegin == true, !self.isRecordOpen {
             self.isRecordOpen = true
@@ -238,7 +242,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.traffic.received(ciphertext: buffer.readableBytesUInt8Span)
     }
 
-    /// The kernel has it, and all writes that are in it are done.
+    /// Ciphertext that the kernel has taken. All writes in it are done.
     func sent(ciphertext buffer: ByteBuffer) {
         self.report(self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span))
     }
@@ -254,7 +258,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.settle()
-        // A TLS handler misses its end of the stream after a reset: that is not why.
+        // After a reset the TLS handler also reports a missing end of the stream. The reset is the cause, so it is
+        // kept.
         if !(self.error is IOError) { self.error = error }
         context.fireErrorCaught(error)
     }
@@ -265,32 +270,33 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         context.fireChannelInactive()
     }
 
-    /// The program, or its library, closes the connection.
+    /// The program, or its HTTP library, closes the connection.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle()
-        // What is written from now on fails, and is never among what the channel has left.
+        // Later writes fail, and the channel never counts them among the bytes that it has left.
         if mode != .input { self.asksChannel = false }
-        // Not because of an error, nor because there is nothing more to come.
+        // The client gives up only if there was no error and the other side could still send.
         if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
     }
 
-    /// An app may keep us: we don't keep its channel.
+    /// Releases the channel, because an app may keep this handler.
     func leaveChannel() {
         (self.options, self.asksChannel) = (nil, false)
     }
 
     private func close() {
         guard self.isCounted else { return }
-        // An error that is not the channel's is TLS's: those of HTTP don't come by here.
+        // An error that does not come from the channel comes from TLS: errors of HTTP handlers do not pass this
+        // handler.
         let isCut = self.tls != nil && self.error != nil
         self.report(self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()))
     }
 
-    /// Of exchanges that are not over.
+    /// How exchanges end that are not over.
     private var ending: Report.Ending {
         guard let error = self.error as? IOError else {
-            // A client that does not wait for the rest: its time is up, or its task is cancelled.
+            // The client does not wait for the rest: its time is up, or its task is cancelled.
             return self.isGivenUp && self.role == .client ? .cancelled : .truncated
         }
         return switch error.errnoCode {

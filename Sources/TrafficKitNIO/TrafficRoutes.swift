@@ -1,14 +1,15 @@
 import Synchronization
 package import TrafficKit
 
-/// What a server's router calls the requests of one connection.
+/// The names that a server's router gives the requests of one connection.
 ///
-/// A request is complete before its route is known: it is reported when it is answered. One that the router has not named by then is `_unmatched`,
-/// whatever its path: strangers choose paths, and each would be a row for ever.
-/// With HTTP/1.x the server hands requests to its router one after the other, in their order; with HTTP/2 each has the number of its stream.
+/// A request is complete before its route is known, so a request is reported when the server answers it. If the router
+/// has not named the request by then, its route is `_unmatched`, whatever its path: strangers choose paths, and each
+/// path would be a row forever. With HTTP/1.x the server gives its router one request after the other, in their order.
+/// With HTTP/2 each request has the number of its stream.
 public final class TrafficRoutes: Sendable {
     private struct Named {
-        /// Of the request, or its stream.
+        /// The number of the request, or of its stream.
         var number: Int
         var answer: RouteAnswer
     }
@@ -16,7 +17,7 @@ public final class TrafficRoutes: Sendable {
     private struct State {
         /// Requests that the router was given.
         var begun = 0
-        /// Few: of requests that are answered at this moment. Linear search beats a dictionary.
+        /// Names of requests that are being answered now. They are few, so a linear search is faster than a dictionary.
         var named: [Named] = []
 
         mutating func name(_ answer: RouteAnswer, _ number: Int) {
@@ -29,11 +30,11 @@ public final class TrafficRoutes: Sendable {
         }
     }
 
-    /// Requests whose names are kept: of those that the app keeps out nobody asks.
+    /// The most names that are kept. A name can stay: the router may name a request after its exchange has ended.
     private static let most = 1_000
 
     private let state = Mutex(State())
-    /// Somebody asks for them.
+    /// The connection is counted, so names are asked for.
     private let wanted = Atomic<Bool>(true)
     private let router: RouterPresence
 
@@ -43,33 +44,34 @@ public final class TrafficRoutes: Sendable {
         self.init(of: router)
     }
 
-    /// - Parameter router: While it has told nothing on any connection, it is taken for none: requests are then called by their paths.
+    /// - Parameter router: While the router has reported nothing on any connection, this object assumes that there is
+    ///   no router. Requests are then named by their paths.
     package init(of router: RouterPresence) {
         self.router = router
     }
 
-    /// The router is given the next request.
+    /// Call this when the router is given the next request.
     public func beginRequest() {
         guard self.isWanted else { return }
         self.state.withLock { $0.begun += 1 }
     }
 
-    /// - Parameter template: Of the request that the router was given last, such as `/users/{id}`.
+    /// - Parameter template: The route of the request that the router was given last, such as `/users/{id}`.
     public func name(_ template: String) { self.answer(.template(template)) }
 
-    /// - Parameter stream: Of HTTP/2.
+    /// - Parameter stream: The number of the HTTP/2 stream.
     public func name(_ template: String, ofStream stream: Int) { self.answer(.template(template), ofStream: stream) }
 
-    /// - Parameter stream: Of HTTP/2. `nil`: of the request that the router was given last.
+    /// - Parameter stream: The number of the HTTP/2 stream. `nil`: the request that the router was given last.
     package func answer(_ answer: RouteAnswer, ofStream stream: Int? = nil) {
         guard self.isWanted else { return }
         self.state.withLock { $0.name(answer, stream ?? $0.begun) }
     }
 
-    /// Whether names are asked for: not while nobody listens to the connection.
+    /// Whether names are asked for. They are not while the connection is not counted.
     package var isWanted: Bool { self.wanted.load(ordering: .relaxed) }
 
-    /// The next request is the first one whose name is asked for, or none is from now on.
+    /// Starts again: names are asked for from the next request on, or not at all from now on.
     func begin(isWanted: Bool) {
         self.state.withLock { $0 = State() }
         self.wanted.store(isWanted, ordering: .relaxed)
@@ -86,7 +88,7 @@ extension TrafficRoutes: RouteSource {
     }
 }
 
-/// Whether a server's router tells its routes, which is known once it does.
+/// Whether a server's router reports its routes. This is known once the router has done so.
 package final class RouterPresence: Sendable {
     private let has = Atomic<Bool>(false)
 
@@ -94,9 +96,9 @@ package final class RouterPresence: Sendable {
 
     package var isThere: Bool { self.has.load(ordering: .relaxed) }
 
-    /// It does.
+    /// The router reports its routes.
     package func note() {
-        // Written once: all threads of a server read it.
+        // Written once only, because all threads of a server read the value.
         if !self.isThere { self.has.store(true, ordering: .relaxed) }
     }
 }

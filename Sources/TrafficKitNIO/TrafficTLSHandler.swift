@@ -2,20 +2,22 @@ public import NIOCore
 import TrafficKit
 import TrafficReport
 
-/// Counts what a TLS connection moves between the socket and its TLS handler, for the ``TrafficHTTPHandler`` behind that.
+/// Counts what a TLS connection moves between the socket and its TLS handler, for the ``TrafficHTTPHandler`` behind the
+/// TLS handler.
 ///
-/// Belongs at the head of the pipeline, before anything has been sent or received. It reads the headers of TLS records, which are not encrypted, and
-/// nothing else, so it fits any TLS handler that hands on at once what it can decrypt, in one piece or several, and encrypts what it is to flush
-/// in one write. It hands on everything as it is. What is sent counts when the kernel has taken it.
+/// This handler belongs at the head of the pipeline, before anything is sent or received. It reads only the headers of
+/// TLS records, which are not encrypted. So it fits any TLS handler that passes on at once what it can decrypt, in one
+/// piece or several, and that encrypts what it flushes in one write. This handler passes everything on unchanged. Sent
+/// bytes count when the kernel has taken them.
 public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
     public typealias OutboundIn = IOData
     public typealias OutboundOut = IOData
 
-    /// The one on the plaintext side; it keeps us. `nil`: the connection is not counted.
+    /// The handler on the plaintext side, which keeps this handler. `nil`: the connection is not counted.
     weak var plaintext: TrafficHTTPHandler?
-    /// What is sent counts, too. Before, nobody has to be told of it.
+    /// Sent bytes count, too. While this is `false`, writes are not reported to `plaintext`.
     var countsWrites = false
 
     public init() {}
@@ -26,7 +28,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        // No TLS handler of today writes files.
+        // No current TLS handler writes files.
         guard self.countsWrites, case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
             return context.write(data, promise: promise)
         }

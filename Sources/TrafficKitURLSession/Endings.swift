@@ -23,16 +23,16 @@ extension Report.Ending {
         case .cannotFindHost, .dnsLookupFailed: self = .dns
         case .timedOut: self = .timeout
         case .cancelled: self = .cancelled
-        case .badServerResponse: self = .truncated  // closed without a word
+        case .badServerResponse: self = .truncated  // the server closed without an answer
         case .networkConnectionLost: self = .reset
         case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate: self = .tls
-        // All that libcurl knows better.
+        // Errors that libcurl tells apart and URLSession does not.
         case .unknown where hasResponse: self = .truncated
         case .unknown where error.localizedDescription.contains("SSL"): self = .tls
         default: self = .unknown
         }
     }
 
-    /// No request was sent: there was no connection to send it on.
+    /// The session had no connection, so it sent no request.
     var isBeforeRequest: Bool { self == .refused || self == .dns || self == .tls || self == .unknown }
 }

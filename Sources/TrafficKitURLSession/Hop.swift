@@ -4,24 +4,24 @@ import Synchronization
 import TrafficKit
 import TrafficReport
 
-/// One exchange of a task, which may be redirected to further ones: from here on the sockets are watched.
+/// One exchange of a task; redirects make further exchanges. The library watches the sockets from `init` on.
 struct Hop {
     let exchange: UInt64
     let index: UInt16
     let request: URLRequest
-    /// `nil`: a stream.
+    /// Bytes of the body. `nil`: the body is a stream.
     let body: UInt64?
-    /// `nil`: the app keeps it out, or nobody listens.
+    /// `nil`: the app keeps the exchange out, or the monitor does not run.
     let name: Report.Name?
     let startedAt: UInt64
     private let port: UInt16
     private let ticket: UInt64
-    /// `nil`: there are too many to look at.
+    /// The sockets before the exchange, by cookie. `nil`: the process has too many descriptors to look at.
     private let before: [UInt64: SocketFacts]?
 
     /// - Parameters:
-    ///   - request: As the session sends it, with the cookies that it has for it.
-    ///   - body: Its length, `nil` if nobody knows it.
+    ///   - request: As the session sends the request, with the session's cookies for it.
+    ///   - body: The body's length, `nil` if it is unknown.
     init(_ request: URLRequest, body: UInt64?, index: UInt16, _ monitor: TrafficMonitor) {
         (self.request, self.body, self.index) = (request, body, index)
         self.exchange = monitor.makeExchange()
@@ -33,9 +33,10 @@ struct Hop {
         self.startedAt = TrafficClock.nanoseconds()
     }
 
-    /// To be called once.
+    /// Ends the exchange. To be called once.
     ///
-    /// - Returns: What the exchange moved, where one socket grew, by no less than the exchange takes, and nobody else had a part in it.
+    /// - Returns: The bytes that the exchange moved. `nil` unless exactly one socket grew, and no other exchange used
+    ///   the port.
     func end() -> SocketGrowth? {
         let growth = self.before.flatMap { before in
             OwnSockets.connected(to: self.port).flatMap { SocketGrowth(from: before, to: $0) }
@@ -68,7 +69,8 @@ extension URLRequest {
 
     var isPlain: Bool { self.url?.scheme?.lowercased() == "http" }
 
-    /// A session without a delegate sets cookies on every hop; one with a delegate leaves that to it.
+    /// Adds the cookies that a session without a delegate sets on every hop. With a delegate, the session leaves this
+    /// to the delegate.
     func withCookies(of configuration: URLSessionConfiguration) -> URLRequest {
         guard configuration.httpShouldSetCookies, let url = self.url,
             let cookies = configuration.httpCookieStorage?.cookies(for: url),

@@ -3,10 +3,10 @@ import FoundationNetworking
 import TrafficKit
 import TrafficReport
 
-/// What is known of a response.
+/// The known facts of a response.
 struct HopResponse {
     let response: HTTPURLResponse
-    /// Of its body, decoded. `nil`: a redirect's, which URLSession keeps to itself.
+    /// Bytes of the decoded body. `nil`: the body of a redirect, which URLSession does not deliver.
     let deliveredBytes: UInt64?
     let isComplete: Bool
     let startedAt: UInt64
@@ -14,15 +14,18 @@ struct HopResponse {
 }
 
 extension Hop {
-    /// The request and its response, in the bytes of the socket where these are known.
+    /// Makes the records of the request and its response, with the bytes of the socket if these are known.
     ///
-    /// URLSession shows neither lines nor fields as they are on the wire. Of plain HTTP the sum is counted and the body known. What is left of a
-    /// request is its line, which libcurl makes of the URL, and its fields; where a path has dots the line is in `headerBytes`, too. What is
-    /// left of a response is there: status line, fields, chunk sizes. Of TLS all but the body is in `tlsBytes`: records, and the fields in them.
+    /// URLSession shows neither lines nor fields as they are on the wire. For plain HTTP the library counts all bytes
+    /// and knows the body. The rest of a request is its line, which libcurl makes from the URL, and its fields. If the
+    /// path has dot segments, the line's bytes are in `headerBytes`, too. The rest of a response is in `headerBytes`:
+    /// status line, fields, chunk sizes. For TLS all bytes but the body are in `tlsBytes`: the records, and the fields
+    /// in them.
     ///
     /// - Parameters:
-    ///   - growth: What the exchange moved; `nil` if that can't be told.
-    ///   - isRepeated: The session asked again by itself, with credentials: these are several exchanges.
+    ///   - growth: The bytes that the exchange moved; `nil` if they are unknown.
+    ///   - isRepeated: The session sent the request again by itself, with credentials. The bytes are those of several
+    ///     exchanges.
     func messages(
         _ end: HopResponse,
         _ growth: SocketGrowth?,
@@ -38,7 +41,8 @@ extension Hop {
         return (request, response)
     }
 
-    /// A request without an answer: whether it was sent, and on which socket, can't be told any more.
+    /// Makes the record of a request without a response. It is unknown whether the request was sent, and on which
+    /// socket.
     func lonelyRequest(at time: UInt64) -> Report.Message? {
         guard let name = self.name else { return nil }
         var request = self.request(nil, isRepeated: false)
@@ -46,16 +50,18 @@ extension Hop {
         return request
     }
 
-    /// `POST /path HTTP/1.1`; `nil` where libcurl writes the path in its own way (RFC 3986 section 5.2.4).
+    /// Bytes of a line such as `POST /path HTTP/1.1`. `nil` if libcurl writes the path in its own way (RFC 3986 section
+    /// 5.2.4).
     private var lineBytes: UInt64? {
         let path = self.request.target.prefix { $0 != "?" }
         guard !path.split(separator: "/").contains(where: { $0 == "." || $0 == ".." }) else { return nil }
         return UInt64(self.request.method.utf8.count + self.request.target.utf8.count) + 12
     }
 
-    /// No less than line, `Host`, blank line, body; and a status line with a blank one. What has less is another's.
+    /// Whether the socket moved at least the bytes of line, `Host`, blank line and body, and of a status line and a
+    /// blank line. If it moved less, it is the socket of another exchange.
     private func isPossible(_ growth: SocketGrowth, _ end: HopResponse) -> Bool {
-        // Its own is gone.
+        // The socket of this exchange is closed by now.
         if end.response.value(forHTTPHeaderField: "Connection")?.lowercased() == "close" { return false }
         guard self.request.isPlain else {
             return growth.sent.bytes >= self.body ?? 0 && growth.received.bytes >= end.bodyBytes(of: self.request) ?? 0
@@ -121,7 +127,7 @@ extension Hop {
             message.cookieBytes = UInt32(clamping: cookies.utf8.count + 14)
         }
         let body = end.bodyBytes(of: self.request)
-        // Decoded, where nothing better is known.
+        // The decoded length, if no better number is known.
         message.bodyBytes = body ?? end.deliveredBytes ?? 0
         message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
         if let growth {
@@ -137,21 +143,21 @@ extension Hop {
                 message.headerBytes = UInt32(clamping: total - body)
                 if !isRepeated && !end.isChunked && end.isComplete { message.quality = .exact }
             } else {
-                // Encoded and without a length: the fields tell how much is not the body.
+                // An encoded body of unknown length: the bytes that are not fields are the body.
                 message.headerBytes = UInt32(clamping: min(UInt64(message.headerBytes), total))
                 message.bodyBytes = total - UInt64(message.headerBytes)
             }
         } else if body == nil {
             message.quality = .estimated
         }
-        // A body whose encoded length nobody knows is one, too.
+        // If the encoded length is unknown, the decoded length tells whether there is a body.
         let hasBody = (body ?? end.deliveredBytes) != 0
         message.contentClass =
             hasBody ? .init(mediaType: http.value(forHTTPHeaderField: "Content-Type") ?? "") : .none
         return message
     }
 
-    /// As HTTP/1.1 writes them, and the blank line.
+    /// The bytes of the fields as HTTP/1.1 writes them, with the blank line.
     private static func bytes(of fields: [String: String]) -> Int {
         fields.reduce(2) { $0 + $1.key.utf8.count + $1.value.utf8.count + 4 }
     }
@@ -164,7 +170,7 @@ extension HopResponse {
 
     var isChunked: Bool { self.response.value(forHTTPHeaderField: "Transfer-Encoding") != nil }
 
-    /// Encoded, as on the wire; `nil`: can't be told (RFC 9112 section 6.3).
+    /// Bytes of the body as encoded on the wire; `nil`: unknown (RFC 9112 section 6.3).
     func bodyBytes(of request: URLRequest) -> UInt64? {
         let status = self.response.statusCode
         if request.method == "HEAD" || (100..<200).contains(status) || status == 204 || status == 304 { return 0 }

@@ -5,14 +5,16 @@ public import TrafficKit
 import TrafficReport
 
 extension URLSessionConfiguration {
-    /// Reports the requests of the sessions that are made with this configuration, from now on, without being in their way.
+    /// Reports the requests of all sessions that are made with this configuration from now on, and does not change
+    /// them.
     ///
-    /// A protocol class sees every task once, when it begins, and declines it: the session works as it would without, and so do the
-    /// app's own protocol classes, which are asked next. What is reported is the request alone, `estimated`: method, host, route and, if the request
-    /// says it, the body's length. Its fields, redirects and its response pass unseen; ``TrafficSession`` sees those. Calling this twice is calling
-    /// it once.
+    /// The library adds a protocol class that sees every task once, when the task begins, and declines the task. So the
+    /// session works as before, and so do the app's own protocol classes, which are asked next. Only the request is
+    /// reported, as `estimated`: method, host, route and, if the request says so, the body's length. Its fields,
+    /// redirects and its response are not seen; ``TrafficSession`` sees them. A second call changes nothing.
     ///
-    /// - Parameter monitor: What is told. It stays in memory: the class can't be taken back from sessions.
+    /// - Parameter monitor: Gets the records. The monitor stays in memory, because the class cannot be taken back from
+    ///   sessions.
     public func observeTraffic(monitor: TrafficMonitor = .shared) {
         let observer = Observers.shared.withLock { $0.observer(for: monitor) }
         let others = self.protocolClasses ?? []
@@ -21,7 +23,8 @@ extension URLSessionConfiguration {
     }
 }
 
-/// A class for each monitor: a protocol class is asked by its type, and knows nothing else of whom it works for.
+/// A protocol class for each monitor: URLSession asks a class by its type, so only the type can tell which monitor it
+/// is for.
 struct Observers {
     static let shared = Mutex(Observers())
 
@@ -49,13 +52,14 @@ struct Observers {
     }
 }
 
-/// Numbers among types.
+/// Numbers as types: each monitor needs a type of its own.
 private protocol Place {}
 private enum First: Place {}
 private enum Next<Previous: Place>: Place {}
 
 private final class PassiveObserver<Number: Place>: URLProtocol {
-    /// Called under locks of the task's: what is told must not wait, and not ask the session anything.
+    /// URLSession calls this while it holds locks of the task. So observers must not wait, and must not call the
+    /// session.
     override class func canInit(with request: URLRequest) -> Bool {
         guard let url = request.url, url.remotePort != nil,
             let monitor = Observers.shared.withLock({ $0.monitor(of: self) }), monitor.hasListener,
@@ -66,7 +70,7 @@ private final class PassiveObserver<Number: Place>: URLProtocol {
         message.finishedAt = message.startedAt
         message.role = .client
         message.quality = .estimated
-        // An upload's body is the task's and not here.
+        // The body of an upload belongs to the task and is not in the request.
         message.bodyBytes = UInt64(request.httpBody?.count ?? 0)
         message.declaredBodyBytes = request.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }
         monitor.report(.request(message))

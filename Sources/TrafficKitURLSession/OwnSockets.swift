@@ -3,12 +3,14 @@ import Glibc
 import TrafficKit
 import TrafficReport
 
-/// Sockets of this process, found without anyone's help: URLSession does not say which one a task uses.
+/// Finds sockets of this process by itself, because URLSession does not say which socket a task uses.
 enum OwnSockets {
-    /// Descriptors of a process that are looked at, a system call each, twice for an exchange. A server's may be a hundred thousand.
+    /// Descriptors of a process that are looked at, at most: with a system call each, twice for an exchange. A server
+    /// may have a hundred thousand descriptors.
     static let mostDescriptors = 1_024
 
-    /// By cookie, those that are connected to a port, at whatever address: names are libcurl's to look up.
+    /// The sockets that are connected to a remote port, by cookie. The address may be any, because libcurl looks up the
+    /// host's name.
     ///
     /// - Returns: `nil`: the process has too many descriptors to look at.
     static func connected(to port: UInt16) -> [UInt64: SocketFacts]? {
@@ -21,9 +23,10 @@ enum OwnSockets {
         return found
     }
 
-    /// Entries of a directory that are numbers. That of the directory's own descriptor is among them, and closed by now.
+    /// The entries of a directory that are numbers. For `/proc/self/fd` this includes the descriptor that reads the
+    /// directory, which is closed when this returns.
     ///
-    /// - Returns: `nil`: there are more. Then no more of them are read than that takes.
+    /// - Returns: `nil`: there are more entries than `limit`. Reading stops at the first entry beyond it.
     static func numbers(in path: String, atMost limit: Int) -> [CInt]? {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
@@ -39,7 +42,7 @@ enum OwnSockets {
         return numbers
     }
 
-    /// `nil` where it is no socket, or connected to nobody.
+    /// `nil` if the descriptor is not a socket of IPv4 or IPv6, or is not connected.
     private static func remotePort(of descriptor: CInt) -> UInt16? {
         var address = sockaddr_in6()
         var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
@@ -47,12 +50,12 @@ enum OwnSockets {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &length) }
         }
         guard result == 0, [AF_INET, AF_INET6].contains(CInt(address.sin6_family)) else { return nil }
-        // IPv4 has it at the same place.
+        // `sockaddr_in` has the port at the same place.
         return UInt16(bigEndian: address.sin6_port)
     }
 }
 
-/// What one socket moved between two looks at it.
+/// The bytes that one socket moved between two looks at it.
 struct SocketGrowth: Hashable {
     let cookie: UInt64
     let sent: Report.Interval
@@ -62,7 +65,7 @@ struct SocketGrowth: Hashable {
         (self.cookie, self.sent, self.received) = (cookie, sent, received)
     }
 
-    /// - Returns: `nil` where not exactly one has grown. One that was not there before has grown from nothing.
+    /// - Returns: `nil` unless exactly one socket has grown. A socket that was not there before has grown from 0.
     init?(from before: [UInt64: SocketFacts], to after: [UInt64: SocketFacts]) {
         let grown = after.values.filter { facts in
             let old = before[facts.cookie] ?? SocketFacts()

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Which exchanges had a destination for themselves.
+/// Knows which exchanges had a remote port for themselves.
 ///
-/// One for the process, as its sockets are: sessions do not know of each other.
+/// There is one for the whole process, because all sessions share the process's sockets and do not know of each other.
 struct SerialPorts {
     static let process = Mutex(SerialPorts())
 
@@ -10,7 +10,7 @@ struct SerialPorts {
     private var disturbed: Set<UInt64> = []
     private var last: UInt64 = 0
 
-    /// - Returns: What to end it by.
+    /// - Returns: A ticket for ``end(_:port:)``.
     mutating func begin(port: UInt16) -> UInt64 {
         self.last += 1
         let others = self.active[port] ?? []
@@ -22,7 +22,7 @@ struct SerialPorts {
         return self.last
     }
 
-    /// - Returns: Whether no other was at work meanwhile.
+    /// - Returns: Whether no other exchange used the port meanwhile.
     mutating func end(_ ticket: UInt64, port: UInt16) -> Bool {
         self.active[port]?.remove(ticket)
         if self.active[port]?.isEmpty == true { self.active[port] = nil }

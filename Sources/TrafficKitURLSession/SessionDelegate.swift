@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Gathers what a session's tasks deliver, and sees their redirects.
+/// Gathers the data that a session's tasks deliver, and sees their redirects.
 final class SessionDelegate: NSObject, URLSessionDataDelegate {
     private struct Running {
         var traffic: TaskTraffic?
@@ -10,10 +10,10 @@ final class SessionDelegate: NSObject, URLSessionDataDelegate {
         var data = Data()
     }
 
-    /// By the task's identifier.
+    /// By the identifier of the task.
     private let tasks = Mutex<[Int: Running]>([:])
 
-    /// Before the task is resumed.
+    /// Registers a task. To be called before the task is resumed.
     func begin(
         _ task: URLSessionTask,
         _ traffic: TaskTraffic?,
@@ -43,9 +43,9 @@ final class SessionDelegate: NSObject, URLSessionDataDelegate {
         newRequest request: URLRequest,
         completionHandler: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        // As a session without a delegate does it.
+        // A session without a delegate does the same.
         let request = request.withCookies(of: session.configuration)
-        // Not under the lock: what is told may begin tasks of its own.
+        // Not under the lock: an observer may begin tasks of its own.
         if var traffic = self.tasks.withLock({ $0[task.taskIdentifier]?.traffic }) {
             traffic.redirected(response, to: request)
             self.tasks.withLock { $0[task.taskIdentifier]?.traffic = traffic }

@@ -3,16 +3,16 @@ import FoundationNetworking
 import TrafficKit
 import TrafficReport
 
-/// What a task moves, hop after hop.
+/// Reports the traffic of a task, hop after hop.
 struct TaskTraffic {
     private let monitor: TrafficMonitor
     private var hop: Hop
-    /// The first exchange of a chain; 0: there is none, so far.
+    /// The number of the chain's first exchange; 0: there is no chain so far.
     private var chain: UInt64 = 0
     private var isRepeated = false
     private var responseStartedAt: UInt64?
 
-    /// Begins its first exchange.
+    /// Begins the task's first exchange.
     init(_ request: URLRequest, body: UInt64?, monitor: TrafficMonitor) {
         self.monitor = monitor
         self.hop = Hop(request, body: body, index: 0, monitor)
@@ -22,12 +22,13 @@ struct TaskTraffic {
         if self.responseStartedAt == nil { self.responseStartedAt = TrafficClock.nanoseconds() }
     }
 
-    /// The session will ask once more, with credentials, and show the last response alone.
+    /// The session will send the request again, with credentials, and show only the last response.
     mutating func willRepeat() {
         self.isRepeated = true
     }
 
-    /// The exchange has ended with a redirect, and the next one begins. It has no body: the session drops that, of 307 and 308, too.
+    /// The exchange has ended with a redirect, and the next exchange begins. It has no body: the session drops the
+    /// body, also for 307 and 308.
     mutating func redirected(_ response: HTTPURLResponse, to request: URLRequest) {
         if self.chain == 0 { self.chain = self.hop.exchange }
         self.report(response, delivered: nil, nil)
@@ -36,7 +37,7 @@ struct TaskTraffic {
         self.hop = Hop(request, body: 0, index: self.hop.index + 1, self.monitor)
     }
 
-    /// The task has ended, and with it its last exchange.
+    /// The task and its last exchange have ended.
     mutating func ended(_ response: HTTPURLResponse?, delivered: UInt64, _ error: (any Error)?) {
         if let response { return self.report(response, delivered: delivered, error) }
         _ = self.hop.end()

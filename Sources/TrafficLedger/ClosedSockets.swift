@@ -1,7 +1,8 @@
 import DequeModule
 
-/// Which closed sockets are still listed, for each user oldest first. A user who closes many pushes out his own, between two sweeps, too.
-/// Until a sweep ends, the limit for all may be exceeded by a quarter, and sockets with further owners do not count.
+/// The closed sockets that are still listed, for each holder oldest first. A user who closes many sockets displaces
+/// only that user's own sockets, also between two sweeps. Until a sweep ends, the number of all sockets may exceed the
+/// limit by a quarter, and sockets with further owners do not count.
 struct ClosedSockets {
     private struct Entry {
         var serial: UInt64
@@ -9,8 +10,8 @@ struct ClosedSockets {
         var closedAt: UInt64
     }
 
-    /// Whose sockets have a list together. Of processes that report a user has a list of its own, twice as long: what they report of a socket may
-    /// come after its end, and counts only while the socket is listed.
+    /// The sockets of one holder share a list. The processes of a user that report have a list of their own, twice as
+    /// long: a report about a socket may come after the socket's end, and counts only while the socket is listed.
     struct Holder: Hashable {
         var uid: UInt32
         var isReporting: Bool
@@ -19,18 +20,20 @@ struct ClosedSockets {
     private let limit: Ledger.Retention.Limit
     private var order: [Holder: Deque<Entry>] = [:]
     private var count = 0
-    /// Of sockets whose further owners come with the sweep: they are listed until then, whatever the limits are.
+    /// Sockets whose further owners come with the sweep. They stay listed until then, whatever the limits are.
     private var shared: [(holder: Holder, entry: Entry)] = []
-    /// The same sockets one round later: then their owners have been read, even if their last word came after the owners of the first round.
+    /// The same sockets one round later. By then the daemon has read their owners, even if a socket's last record came
+    /// after the owners of the first round.
     private var settling: [(holder: Holder, entry: Entry)] = []
 
-    /// - Parameter limit: How many are listed. Where there are too many in all, those who have most give up theirs.
+    /// - Parameter limit: How many sockets stay listed. If there are too many in all, the holders with the most sockets
+    ///   lose theirs.
     init(limit: Ledger.Retention.Limit) {
         self.limit = limit
     }
 
-    /// - Parameter isShared: Its further owners are still to come.
-    /// - Returns: Sockets that are not to be listed any more.
+    /// - Parameter isShared: Further owners of the socket are still to come.
+    /// - Returns: Sockets that should no longer be listed.
     mutating func append(_ serial: UInt64, of holder: Holder, closedAt: UInt64, isShared: Bool) -> [UInt64] {
         let entry = Entry(serial: serial, closedAt: closedAt)
         guard !isShared else {
@@ -39,11 +42,11 @@ struct ClosedSockets {
         }
         self.list(entry, of: holder)
         if self.order[holder, default: []].count > self.most(of: holder) { return [self.removeFirst(of: holder)] }
-        // Not for each one beyond the limit: this looks at all users.
+        // Not for each socket beyond the limit, because takeSurplus() looks at all holders.
         return self.count > self.limit.inAll + self.limit.inAll / 4 ? self.takeSurplus() : []
     }
 
-    /// Takes out those that closed before a moment, and those beyond the limits.
+    /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
         for (holder, entry) in self.settling { self.list(entry, of: holder) }
         (self.settling, self.shared) = (self.shared, [])

@@ -1,26 +1,27 @@
 import TrafficModel
 
-/// What says how far a socket's bytes go.
+/// The two addresses of a socket. They decide how far the socket's bytes go.
 struct SocketEnds: Hashable {
     var local: SocketAddress
     var remote: SocketAddress
 
-    /// As the socket at the other end has them.
+    /// The same addresses as the socket at the other end has them.
     var reversed: SocketEnds { SocketEnds(local: self.remote, remote: self.local) }
 }
 
-/// What the bytes of a socket count for beside its processes.
+/// The sums to which a socket's bytes are added, besides those of its processes.
 struct Destination: Hashable {
     var scope: SocketScope
     var addressClass: String?
 }
 
-/// The bytes of all sockets by where their other ends are.
+/// The bytes of all sockets, by the place of their other ends.
 ///
-/// A socket's destination is decided at the first tick after it was seen with its ends, and then stays, whatever the host's
-/// addresses become: bytes that are credited are never moved. Not before the tick, because in one round of observations the ends
-/// of a connection come in any order, and so does the news that a new container has the address at one of them. A user who has
-/// too many undecided ones has the further ones decided at once, by what is known then.
+/// The ledger decides a socket's destination at the first tick after it saw the socket with its addresses. Then the
+/// destination stays, even if the host's addresses change: credited bytes are never moved. The ledger waits for the
+/// tick because events of one round come in any order: the two sockets of a connection, and the news that a new
+/// container has one of the addresses. If a user has too many undecided sockets, the ledger decides further sockets at
+/// once, by what it knows then.
 struct DestinationTotals {
     private struct Waiting {
         var serial: UInt64
@@ -36,7 +37,7 @@ struct DestinationTotals {
     private var waiting: [Waiting] = []
     private var waitingOfUser: [UInt32: Int] = [:]
 
-    /// - Parameter limit: How many may be undecided.
+    /// - Parameter limit: How many entries may be undecided.
     init(classes: AddressClasses, limit: Ledger.Retention.Limit) {
         self.classes = classes
         self.limit = limit
@@ -48,9 +49,9 @@ struct DestinationTotals {
     }
 
     /// - Parameters:
-    ///   - uid: Whose socket it is.
-    ///   - destination: `nil` where it is not decided yet.
-    /// - Returns: The destination where it is decided, by now.
+    ///   - uid: The user whose socket it is.
+    ///   - destination: `nil` if it is not decided yet.
+    /// - Returns: The destination; `nil` if it is still undecided.
     mutating func credit(
         _ growth: ByteCounts,
         of serial: UInt64,
@@ -73,7 +74,7 @@ struct DestinationTotals {
         return nil
     }
 
-    /// - Parameter isSameHost: The socket at the other end is known.
+    /// - Parameter isSameHost: The ledger has seen the socket at the other end, too.
     private func destination(of ends: SocketEnds, isSameHost: Bool) -> Destination? {
         let (local, remote) = (ends.local.address, ends.remote.address)
         guard var scope = SocketScope(local: local, remote: remote, hostAddresses: self.hostAddresses) else {
@@ -83,14 +84,15 @@ struct DestinationTotals {
         return Destination(scope: scope, addressClass: self.classes.name(of: remote))
     }
 
-    /// Credits what waited.
+    /// Decides the destinations of the waiting bytes, and credits these bytes.
     ///
-    /// - Returns: What the destination of each socket is from now on.
+    /// - Returns: The destination of each socket from now on.
     mutating func settle() -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
         var decided: [(UInt64, SocketEnds, Destination)] = []
         let news = Set(self.waiting.map(\.ends))
         for entry in self.waiting {
-            // A container that was gone before its addresses could be read: its sockets told of it.
+            // A container may be gone before the daemon could read its addresses. Its sockets still show that it was
+            // here.
             let isSameHost = news.contains(entry.ends.reversed)
             guard let destination = self.destination(of: entry.ends, isSameHost: isSameHost) else { continue }
             self.add(entry.growth, to: destination)
@@ -100,13 +102,13 @@ struct DestinationTotals {
         return decided
     }
 
-    /// What is pending is counted anew at every tick.
+    /// Pending bytes are counted anew at every tick and look.
     mutating func forgetPending() {
         for scope in self.scopes.keys { self.scopes[scope]?.pendingSent = 0 }
         for name in self.named.keys { self.named[name]?.pendingSent = 0 }
     }
 
-    /// The one place where bytes become part of a scope's or a class's sum.
+    /// The only place where bytes are added to the sum of a scope or a class.
     mutating func add(_ growth: ByteCounts, to destination: Destination) {
         self.scopes[destination.scope, default: ByteCounts()] += growth
         if let name = destination.addressClass { self.named[name, default: ByteCounts()] += growth }

@@ -13,17 +13,18 @@ struct ExitedAccounts {
 
     private let limit: Ledger.Retention.Limit
     private var accounts: [Group: ExitedUsage] = [:]
-    /// How many executables each user was the first to bring.
+    /// How many executables the ledger first saw with each user.
     private var groupsOfUser: [UInt32: Int] = [:]
 
-    /// - Parameter limit: How many executables. Further ones add up in a row `_other` of their user, and with too many users in one row of nobody.
+    /// - Parameter limit: How many executables have a row of their own. Further executables add up in a row `_other` of
+    ///   their user. If there are too many users, they add up in one row `_other` of no user.
     init(limit: Ledger.Retention.Limit) {
         self.limit = limit
     }
 
     mutating func fold(_ process: ProcessAccount) {
-        // One executable under several names (busybox) is still told apart; a name alone stands for processes that were gone
-        // before /proc could be read.
+        // One executable under several names (busybox) has a row for each name. A name without an executable stands for
+        // processes that were gone before the daemon could read /proc.
         let group = self.admitted(
             Group(name: process.details.name, executable: process.details.executable),
             of: process.uid
@@ -31,14 +32,14 @@ struct ExitedAccounts {
         self.add(process.bytes, explained: process.explained, processes: 1, to: group)
     }
 
-    /// - Parameter uid: `nil` where nobody knows whose bytes they are.
+    /// - Parameter uid: `nil` if the user of these bytes is not known.
     mutating func add(_ row: FoldedRows.Row, ofUser uid: UInt32?) {
         var bytes = ByteCounts(payload: row.owner.payload, retransmitted: row.retransmitted)
         bytes.add(wire: row.wire)
         self.add(bytes, ofUser: uid)
     }
 
-    /// - Parameter uid: `nil` where nobody knows whose bytes they are.
+    /// - Parameter uid: `nil` if the user of these bytes is not known.
     mutating func add(_ bytes: ByteCounts, ofUser uid: UInt32?) {
         self.add(bytes, explained: 0, processes: 0, to: uid.map { self.other(of: $0) } ?? .other(of: nil))
     }
@@ -51,7 +52,7 @@ struct ExitedAccounts {
         return group
     }
 
-    /// Users' rows and executables together take at most twice the executables' limit.
+    /// The rows of users and of executables together are at most twice the executables' limit.
     private func other(of uid: UInt32) -> Group {
         let group = Group.other(of: uid)
         return self.accounts[group] != nil || self.accounts.count < 2 * self.limit.inAll ? group : .other(of: nil)
@@ -70,7 +71,7 @@ struct ExitedAccounts {
         usage.processes += processes
         usage.bytes += bytes
         usage.explained +|= explained
-        usage.bytes.pendingSent = 0  // a gauge of what lives
+        usage.bytes.pendingSent = 0  // a gauge of open sockets only
         self.accounts[group] = usage
     }
 

@@ -1,9 +1,11 @@
-/// Who gives way where all together have too much.
+/// Decides which users lose entries when all users together have too many.
 enum FairShare {
-    /// How many each user has to give up so that no more than `limit` are left: those who have most come down to one common number. Where there
-    /// are more users than places, some lose their only one.
+    /// How many entries each user has to give up, so that at most `limit` entries are left. The users with the most
+    /// entries come down to one common number. If there are more users than places, some users keep one entry and the
+    /// others keep none.
     ///
-    /// - Complexity: O(*n* log *n*) in the number of users, so that whoever makes up users can't make it quadratic.
+    /// - Complexity: O(*n* log *n*) in the number of users, so that a flood of made-up users can't make the cost
+    ///   quadratic.
     /// - Returns: Only users who give up something.
     static func surplus<User: Hashable>(of counts: [User: Int], limit: Int) -> [User: Int] {
         guard counts.values.reduce(0, +) > limit else { return [:] }

@@ -1,12 +1,12 @@
 import DequeModule
 import TrafficModel
 
-/// What an audit will want to know of sockets that are no longer listed.
+/// What an audit needs of sockets that are no longer listed.
 struct GoneSockets {
     private static let listed = 100
 
     private var tallies = AuditTallies()
-    /// The last ones whose witnesses disagreed when they were forgotten.
+    /// The last sockets whose witnesses disagreed when the ledger forgot them.
     private var disputed: Deque<SocketUsage> = []
     private var disputedCount = 0
 
@@ -14,7 +14,7 @@ struct GoneSockets {
         self.tallies += tallies
     }
 
-    /// - Parameter socket: Its witnesses disagree.
+    /// - Parameter socket: A socket whose witnesses disagree.
     mutating func keepDisputed(_ socket: SocketUsage) {
         self.disputedCount += 1
         self.disputed.append(socket)

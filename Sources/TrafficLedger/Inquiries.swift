@@ -1,8 +1,9 @@
 import TrafficModel
 
-/// Which processes should be looked up (again).
+/// Processes whose details the daemon should look up, for the first time or again.
 struct Inquiries {
-    /// How long until processes without details, or with a name in doubt, are asked for again.
+    /// The time between two rounds in which the ledger asks again. It asks for processes without details, or with a
+    /// name in doubt.
     private static let period: UInt64 = 10_000_000_000
 
     private var pending: [OwnerObservation] = []
@@ -11,10 +12,11 @@ struct Inquiries {
 
     mutating func add(_ owner: OwnerObservation) { self.pending.append(owner) }
 
-    /// Some process runs another program.
+    /// Some process runs another program, and the ledger does not know which process.
     mutating func doubtNames() { self.namesAreOld = true }
 
-    /// Asks again for what may have found no room, so that no user's flood costs another's process its details or hides its end.
+    /// Asks again for processes whose event may have found no room. So a flood by one user can't hide the details or
+    /// the end of another user's process.
     mutating func tick(boottime: UInt64, processes: some Sequence<ProcessAccount>) {
         guard boottime >= self.nextRound else { return }
         let isFirst = self.nextRound == 0

@@ -6,7 +6,7 @@ struct InterfaceAccounts {
     private var atLastTick: [String: InterfaceUsage] = [:]
     private var packets: [Key: PacketAccount] = [:]
     private var audits: [Key: InterfaceAudit] = [:]
-    /// Whether the capture sees packets, which an empty list of them says too.
+    /// Whether the capture sees packets. An empty list of packets says so, too.
     private var seesPackets = false
     private var isFirstRound = true
 
@@ -39,16 +39,16 @@ struct InterfaceAccounts {
         self.audits = self.audits.filter { present.contains($0.key) }
         for index in usages.indices {
             let usage = usages[index]
-            // Until the next tick.
+            // The rates of the last tick stay until the next tick.
             self.current[index].sentBytesPerSecond = before[usage.name]?.sentBytesPerSecond
             self.current[index].receivedBytesPerSecond = before[usage.name]?.receivedBytesPerSecond
             guard self.seesPackets, let key = Key(usage) else { continue }
             let none = InterfacePackets(networkNamespace: key.networkNamespace, index: key.index)
             let seen = self.packets[key]?.packets ?? none
-            // Counters that fell are another interface's, which has its index.
+            // Counters that fell belong to a new interface, which has the same index.
             if self.audits[key]?.isBehind(usage) == true { self.audits[key] = nil }
-            // One that was there when counting began has counted before; a later one is as old as its counters, and what was seen before
-            // was another's.
+            // An interface that was there when counting began has counted bytes before that. A later interface is as
+            // old as its counters, and packets that the capture saw before belong to another interface.
             let start =
                 self.isFirstRound
                 ? InterfaceAudit(from: usage, seen)
@@ -58,15 +58,16 @@ struct InterfaceAccounts {
         if self.seesPackets { self.isFirstRound = false }
     }
 
-    /// Every interface of every network namespace that packets passed.
+    /// Every interface that packets passed, in every network namespace.
     var seen: [InterfacePackets] { self.packets.values.compactMap(\.packets) }
 
-    /// - Returns: By how much the packets of no socket grew, over all interfaces.
+    /// - Returns: By how many wire bytes the packets of no socket grew, over all interfaces.
     mutating func absorb(_ packets: [InterfacePackets]) -> WireTotals {
         self.seesPackets = true
         let present = Dictionary(packets.map { (Key($0), $0) }) { first, _ in first }
         for (key, account) in self.packets where account.hasGone(present[key]) {
-            // Its packets are in that row from now on, and what of them has been credited is so for good.
+            // From now on, the row `gone` has the packets of this interface. Bytes that have been credited stay
+            // credited.
             self.packets[.gone, default: PacketAccount()].inherit(account)
             self.packets[key] = nil
         }
@@ -82,7 +83,7 @@ struct InterfaceAccounts {
             let now = self.current[index]
             self.current[index].sentBytesPerSecond = nil
             self.current[index].receivedBytesPerSecond = nil
-            // A counter that fell is a new interface of the same name: no rate until the next tick.
+            // A counter that fell belongs to a new interface of the same name: no rate until the next tick.
             guard seconds > 0, let before = self.atLastTick[now.name], before.sentBytes <= now.sentBytes,
                 before.receivedBytes <= now.receivedBytes
             else { continue }
@@ -96,7 +97,7 @@ struct InterfaceAccounts {
     var usages: [InterfaceUsage] { self.current }
 }
 
-/// An interface's own counters beside the packets that were seen.
+/// An interface's own counters compared with the packets that the capture saw.
 private struct InterfaceAudit {
     private typealias Counters = (bytes: UInt64, packets: UInt64, seen: InterfacePackets.Bytes)
 
@@ -106,7 +107,7 @@ private struct InterfaceAudit {
     private var receivedDifferences: [Int64] = []
     private var last: InterfaceUsage?
 
-    /// - Parameter usage: What its own counters had when counting began; `nil`: it is younger.
+    /// - Parameter usage: The interface's own counters when counting began; `nil` if the interface is younger.
     init(from usage: InterfaceUsage?, _ seen: InterfacePackets) {
         self.sentStart = (usage?.sentBytes ?? 0, usage?.sentPackets ?? 0, seen.sent)
         self.receivedStart = (usage?.receivedBytes ?? 0, usage?.receivedPackets ?? 0, seen.received)
@@ -138,7 +139,8 @@ private struct InterfaceAudit {
         )
     }
 
-    /// A packet that is on its way while counters are read is so for microseconds: the least of the last rounds is there to stay.
+    /// While the counters are read, a packet is on its way for microseconds only. So the smallest difference of the
+    /// last three rounds is lasting.
     private static func lasting(_ difference: Int64, _ differences: inout [Int64]) -> Int64 {
         differences.append(difference)
         if differences.count > 3 { differences.removeFirst() }
@@ -149,13 +151,14 @@ private struct InterfaceAudit {
 /// The packets that passed one interface.
 private struct PacketAccount {
     private(set) var packets: InterfacePackets?
-    /// As they were a round before.
+    /// The packets as they were one round before.
     private(set) var previous: InterfacePackets?
-    /// The last rounds' packets that had reached no socket: those that are no socket's, and those that were on their way to one.
+    /// The received wire bytes that reached no socket, in the last rounds: bytes of no socket, and bytes on their way
+    /// to a socket.
     private var withoutSocket: [UInt64] = []
     private var credited = WireTotals()
 
-    /// - Parameter now: `nil`: it is no longer told of.
+    /// - Parameter now: `nil` if the capture no longer tells of the interface.
     func hasGone(_ now: InterfacePackets?) -> Bool {
         guard let now, let packets else { return self.packets != nil }
         return now.sent.ip < packets.sent.ip || now.received.ip < packets.received.ip
@@ -163,8 +166,8 @@ private struct PacketAccount {
 
     mutating func inherit(_ gone: PacketAccount) {
         self.credited += gone.credited
-        // This row's last rounds lack the packets that the gone interface had without a socket: nothing is credited before three rounds
-        // have them.
+        // The last rounds of this row lack the packets that the gone interface had without a socket. So nothing is
+        // credited until three rounds have them.
         self.withoutSocket = []
     }
 
@@ -175,7 +178,8 @@ private struct PacketAccount {
         let now = packets.ofNoSocket
         self.withoutSocket.append(now.received)
         if self.withoutSocket.count > 3 { self.withoutSocket.removeFirst() }
-        // What is on its way is so for microseconds, not in three rounds in a row: the least is no socket's for good.
+        // A packet is on its way for microseconds, and never in three rounds in a row. So the smallest number of three
+        // rounds is no socket's for good.
         let received = self.withoutSocket.count < 3 ? 0 : self.withoutSocket.min() ?? 0
         let grown = WireTotals(sent: now.sent, received: received).growth(since: self.credited)
         self.credited += grown

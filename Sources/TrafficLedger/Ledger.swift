@@ -2,17 +2,17 @@ public import TrafficModel
 
 /// Events in, totals out.
 ///
-/// Pure: no clock, no I/O. The same events give the same totals, whichever rung or file they come from. Counters in events are
-/// cumulative per {socket, process}, so one that comes twice, late or never changes nothing; what a counter grew by is credited
-/// to the process, the scope, the class and the total in ``credit(_:of:)``; rows and packets of no socket are credited beside it, and nothing is
-/// ever subtracted.
+/// Pure: no clock, no I/O. The same events give the same totals, whichever capture method or file they come from.
+/// Counters in events are cumulative for each {socket, process}. So an event that comes twice, late or never changes
+/// nothing. ``credit(_:of:)`` credits the growth of a counter to the process, the scope, the class and the total. Rows
+/// and packets of no socket are credited separately. Nothing is ever subtracted.
 public struct Ledger: Sendable {
     private let retention: Retention
     /// By serial.
     private var sockets: [UInt64: SocketAccount] = [:]
     private var processes: [ProcessIdentity: ProcessAccount] = [:]
     private var inquiries = Inquiries()
-    /// Learned from details, so that the next process of a user has the name at once.
+    /// User names from details of processes, so that the next process of a user has the user name at once.
     private var userNames: [UInt32: String] = [:]
     private var exited: ExitedAccounts
     private var interfaces = InterfaceAccounts()
@@ -21,23 +21,23 @@ public struct Ledger: Sendable {
     private var totalMeter = RateMeter()
     private var destinations: DestinationTotals
     private var lastTick: (wall: Timestamp, boottime: UInt64)?
-    /// Since that tick.
+    /// The last look since that tick.
     private var lastLook: (wall: Timestamp, boottime: UInt64)?
     private var closedSockets: ClosedSockets
     private var presumedClosed = PresumedClosedSockets()
     private var countersBackwards: UInt64 = 0
-    /// Of the rows that were absorbed last.
+    /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
-    /// In how many censuses in a row open sockets were missing, by serial.
+    /// In how many censuses in a row each open socket was missing, by serial.
     private var absences: [UInt64: Int] = [:]
     private var goneSockets = GoneSockets()
-    /// Processes that ended since those beyond the limits were folded.
+    /// Processes that ended since the ledger last folded exited processes.
     private var endsUnfolded = 0
-    /// So many may be listed beyond the limits between two ticks.
+    /// So many ended processes may be listed beyond the limits between two ticks.
     private static let mostEndsUnfolded = 512
     private var reports = ReportAccounts()
 
-    /// - Parameter classes: Which remote addresses have a sum of their own.
+    /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
         self.retention = retention
         self.destinations = DestinationTotals(classes: classes, limit: retention.undecidedLimit)
@@ -50,7 +50,8 @@ public struct Ledger: Sendable {
         case .socket(let observation):
             self.absorb(observation)
         case .owner(let socket, let owner):
-            // Owners are read after their socket was; one whose socket is no longer listed has been counted.
+            // The daemon reads owners after their socket. If the socket is no longer listed, the bytes of the owner
+            // have been counted.
             guard let growth = self.sockets[socket]?.absorb(owner) else { return }
             if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
@@ -63,11 +64,11 @@ public struct Ledger: Sendable {
         case .census(let serials):
             self.close(allBut: serials)
         case .details(let process, let details):
-            // A process that was folded into `exited` meanwhile is not listed again for its name's sake.
+            // A process that was folded into `exited` meanwhile is not listed again just for its name.
             self.processes[process]?.resolve(details)
             if let user = details.user { self.userNames[details.uid] = user }
         case .executed(let process, let name):
-            // Most have never used a socket.
+            // Most processes that execute a program have never used a socket.
             if let owner = self.processes[process]?.rename(name) { self.inquiries.add(owner) }
         case .executedUntold:
             self.inquiries.doubtNames()
@@ -95,17 +96,18 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Processes seen for the first time, or under a new name, since the last call, and those of which nothing was heard: whoever feeds the
-    /// ledger should look up their details and absorb them as ``CaptureEvent/details(_:_:)``.
+    /// Processes that the ledger saw since the last call for the first time or under a new name, and processes whose
+    /// details or name are in doubt. The caller should look up their details, and absorb them as
+    /// ``CaptureEvent/details(_:_:)``.
     public mutating func takeUnresolved() -> [OwnerObservation] {
         self.inquiries.take()
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
         if let account = self.presumedClosed.take(observation.serial) { self.sockets[observation.serial] = account }
-        // In place: an account is large, and this is the hot path of the daemon.
+        // In place, because an account is large and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
-        // The poll rung works its counters out of several, which are not of one moment.
+        // The poll method computes its counters from several counters, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         self.credit(growth, of: observation.serial)
         guard growth.isEnd else { return }
@@ -164,15 +166,16 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// It was missing too often. If it comes again it goes on where it was.
+    /// The socket was missing too often. If the ledger sees the socket again, its account goes on.
     private mutating func presumeClosed(_ serial: UInt64) {
         guard let account = self.sockets[serial], !account.isClosed else { return }
-        // First, because it may have to leave the list at once.
+        // First, because absorb(_:) may have to remove the socket from the list at once.
         self.sockets.changeInPlace(serial) { $0.isPresumedClosed = true }
         self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
     }
 
-    /// It closed, and rows have what it moved since its last observation: TCP's own account and the packets of that are gone.
+    /// The socket closed without a record, and rows have what it moved since its last observation. TCP's own account
+    /// and the packets of that time are gone.
     private mutating func closeWithoutRecord(_ serial: UInt64) {
         if let presumed = self.presumedClosed.take(serial) { return self.bury(presumed) }
         guard let account = self.sockets[serial], !account.isClosed else { return }
@@ -181,13 +184,13 @@ public struct Ledger: Sendable {
         self.absorb(last)
     }
 
-    /// Credits what a socket's counters grew by.
+    /// Credits the growth of a socket's counters.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
         let users = self.userNames
-        // Of a process that is no longer listed; `nil` where the socket's record does not name it.
+        // The user of a process that is no longer listed; `nil` if the socket's record does not name the process.
         let uid = { (process: ProcessIdentity) in growth.owners.first { $0.owner.identity == process }?.owner.uid }
         for (owner, payload) in growth.owners {
-            // A process that was folded into `exited` is not listed again because a socket of its is still there.
+            // A process that was folded into `exited` is not listed again because one of its sockets is still there.
             guard
                 payload.total > 0 || growth.newOwners.contains(owner.identity) || self.processes[owner.identity] != nil
             else { continue }
@@ -196,7 +199,8 @@ public struct Ledger: Sendable {
             if isNews { self.inquiries.add(owner) }
         }
         if growth.retransmitted > 0 {
-            // The socket owns its retransmissions; of several processes the one that sends most caused them.
+            // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
+            // caused them.
             let sender = growth.owners.max { $0.payload.sent < $1.payload.sent }?.owner.identity
             if let sender {
                 let isListed =
@@ -236,9 +240,10 @@ public struct Ledger: Sendable {
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
         self.settleDestinations()
-        // A clock that did not move on gives no rate: the next tick covers both stretches.
+        // A clock that did not move on gives no rate: the next tick covers both intervals.
         if let last = self.lastTick?.boottime, boottime == last { return }
-        // It does not go back: one of the two readings was wrong, and nobody knows how long this stretch was.
+        // The clock does not go back. If it seems to, one of the two readings was wrong, and the length of this
+        // interval is unknown.
         let seconds = self.lastTick.map { boottime > $0.boottime ? Double(boottime - $0.boottime) / 1e9 : 0 } ?? 0
         self.lastTick = (wall, boottime)
         self.lastLook = nil
@@ -254,10 +259,10 @@ public struct Ledger: Sendable {
         self.foldExitedProcesses(endedBefore: boottime > age ? boottime - age : 0)
     }
 
-    /// Everything of a moment between ticks but what takes two of them, or ages by them.
+    /// Updates everything for a moment between two ticks, except what needs two ticks or ages by ticks.
     private mutating func look(wall: Timestamp, boottime: UInt64) {
         self.settleDestinations()
-        // Whatever is said of it is of the last tick, or later.
+        // A look that is not later than the last tick has nothing to update: the state is at least that new.
         guard let last = self.lastTick, boottime > last.boottime else { return }
         self.lastLook = (wall, boottime)
         self.surveyOpenSockets()
@@ -278,7 +283,7 @@ public struct Ledger: Sendable {
 
     private mutating func forget(_ serials: [UInt64]) {
         for serial in serials {
-            guard let socket = self.sockets[serial], socket.isClosed else { continue }  // it came again
+            guard let socket = self.sockets[serial], socket.isClosed else { continue }  // the socket came back
             self.sockets[serial] = nil
             if socket.isPresumedClosed {
                 if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }
@@ -316,7 +321,7 @@ public struct Ledger: Sendable {
         self.lastTick.map { $0.wall.nanosecondsSinceEpoch -| Int64(clamping: $0.boottime) } ?? 0
     }
 
-    /// What is true of this moment only and no counter: how many sockets are open, and what is pending on them.
+    /// Counts what is true only at this moment: how many sockets are open, and how many bytes are pending on them.
     private mutating func surveyOpenSockets() {
         self.processes.forEachInPlace { $0.forgetSockets() }
         self.totals.pendingSent = 0
@@ -332,7 +337,7 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Those beyond the limits, too.
+    /// Folds processes that ended before `moment`, and processes beyond the limits.
     private mutating func foldExitedProcesses(endedBefore moment: UInt64 = 0) {
         self.endsUnfolded = 0
         let limit = self.retention.exitedProcessLimit
@@ -341,7 +346,7 @@ public struct Ledger: Sendable {
                 (boottime: $0, wall: process.exitedAt, identity: process.identity, uid: process.uid)
             }
         }
-        // Those that ended between the same two ticks by the clock on the wall.
+        // Processes that ended between the same two ticks are in the order of the wall clock.
         gone.sort {
             ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
         }
@@ -359,7 +364,7 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Everything as of the last tick or look; rates are of the tick.
+    /// Everything as of the last tick or look. Rates are of the last tick.
     public func snapshot(
         countingSince: Timestamp,
         host: HostDescription,
@@ -387,7 +392,7 @@ public struct Ledger: Sendable {
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
             exited: self.exited.usages,
-            // The keys are sorted because moving whole rows about costs more.
+            // The keys are sorted, because to move whole rows costs more.
             sockets: self.sockets.keys.sorted().compactMap {
                 var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
                 usage?.explained = self.reports.explained(ofSocket: $0).total

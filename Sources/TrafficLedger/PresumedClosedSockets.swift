@@ -1,8 +1,8 @@
 import DequeModule
 import TrafficModel
 
-/// Sockets that were missing so often that they must have closed, and are no longer listed. Nobody said so: one that comes again after
-/// all goes on with its account, or its bytes would count twice.
+/// Sockets that were missing so often that they must have closed. They are no longer listed, but the kernel did not say
+/// that they closed. If such a socket is seen again, its account goes on. Otherwise its bytes would count twice.
 struct PresumedClosedSockets {
     private static let limit = 1_024
 
@@ -17,7 +17,7 @@ struct PresumedClosedSockets {
         return account
     }
 
-    /// - Returns: The oldest one, where there are too many: now closed for good.
+    /// - Returns: The oldest account if there are too many. Its socket is now closed for good.
     mutating func keep(_ account: SocketAccount) -> SocketAccount? {
         self.bySerial[account.observation.serial] = account
         self.order.append(account.observation.serial)

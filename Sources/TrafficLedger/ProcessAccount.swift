@@ -6,42 +6,43 @@ struct ProcessAccount {
     private let firstSeen: OwnerObservation
     var uid: UInt32 { self.firstSeen.uid }
     private(set) var details: ProcessDetails
-    /// The names by which the kernel has known the process. A new name means another program, or just a renaming (prctl(2)), which costs the
-    /// process nothing: so only ``nameLimit`` names cause a look-up until it runs another program.
+    /// The names by which the kernel has known the process. A new name means another program, or just a renaming
+    /// (prctl(2)), which costs the process nothing. So only ``nameLimit`` names cause a look-up until the process runs
+    /// another program.
     private var names: Set<String> = []
     private static let nameLimit = 8
     private(set) var exitedAt: Timestamp?
-    /// When the ledger heard of the end, on the clock that does not jump.
+    /// When the ledger heard of the end, by `CLOCK_BOOTTIME`, which does not jump.
     private(set) var exitedBoottime: UInt64?
     private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
-    /// The audit's lines of its sockets that are no longer listed.
+    /// The audit lines of the process's sockets that are no longer listed.
     private(set) var goneSockets = AuditTallies()
     private var meter = RateMeter()
-    /// Of the payload, what reports of the process explain.
+    /// How much of the payload is explained by reports of the process.
     private(set) var explained: UInt64 = 0
-    /// `/proc` was asked.
+    /// The daemon has looked the process up in `/proc`.
     private(set) var isResolved = false
 
     /// - Parameters:
-    ///   - owner: The kernel's first word of it.
-    ///   - user: The name of its user, where another process has told it.
+    ///   - owner: What the kernel first said of the process.
+    ///   - user: The user name of the process, if another process has told it.
     init(_ owner: OwnerObservation, user: String?) {
         self.identity = owner.identity
         self.firstSeen = owner
         self.details = ProcessDetails(name: owner.displayName, uid: owner.uid, user: user)
     }
 
-    /// - Parameter name: What the kernel called it when it moved these bytes.
-    /// - Returns: Whether its details should be looked up (again).
+    /// - Parameter name: The kernel's name of the process when the process moved these bytes.
+    /// - Returns: Whether the daemon should look up the details of the process (again).
     mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
         self.bytes.payload += payload
         guard self.exitedAt == nil, self.names.count < Self.nameLimit else { return false }
         return self.names.insert(name).inserted
     }
 
-    /// - Returns: Whether its details should be looked up (again).
+    /// - Returns: Whether the daemon should look up the details of the process (again).
     mutating func add(_ row: FoldedRows.Row) -> Bool {
         self.bury(row.tallies)
         self.bytes.add(wire: row.wire)
@@ -49,7 +50,7 @@ struct ProcessAccount {
         return self.add(row.owner.payload, as: row.owner.name)
     }
 
-    /// - Returns: What to look its details up with.
+    /// - Returns: What the daemon needs to look up the details.
     mutating func rename(_ name: String) -> OwnerObservation? {
         guard self.exitedAt == nil else { return nil }
         self.names = [name]
@@ -59,20 +60,21 @@ struct ProcessAccount {
         return owner
     }
 
-    /// What to look its details up with again: under the name that it is shown with.
+    /// What the daemon needs to look up the details again: the process with the name that is shown.
     var inquiry: OwnerObservation {
         var owner = self.firstSeen
         if !owner.isKernelThread { owner.name = self.details.name }
         return owner
     }
 
-    /// Of a process that is gone less can be said than of one that lives: that does not replace what is known.
+    /// The daemon can find out less about a process that is gone than about a living process. So details without an
+    /// executable do not replace details with an executable.
     mutating func resolve(_ details: ProcessDetails) {
         self.isResolved = true
         if details.executable != nil || self.details.executable == nil { self.details = details }
     }
 
-    /// The first word on its end counts.
+    /// The first event that tells of the end counts.
     mutating func end(at time: Timestamp, boottime: UInt64) {
         guard self.exitedAt == nil else { return }
         self.exitedAt = time
@@ -95,7 +97,7 @@ struct ProcessAccount {
         self.goneSockets += tallies
     }
 
-    /// Its open sockets are counted anew at every tick.
+    /// Open sockets are counted anew at every tick and look.
     mutating func forgetSockets() {
         self.socketsOpen = 0
         self.bytes.pendingSent = 0
@@ -103,7 +105,7 @@ struct ProcessAccount {
 
     mutating func hold(_ socket: SocketAccount) {
         self.socketsOpen += 1
-        // Of several processes nobody knows whose call is at work.
+        // If several processes use the socket, the ledger does not know which process's call is at work.
         if socket.owners.count == 1 { self.bytes.pendingSent +|= socket.bytes.pendingSent }
     }
 

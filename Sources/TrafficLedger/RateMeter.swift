@@ -1,8 +1,8 @@
 import TrafficModel
 
-/// What something moved per second between two ticks.
+/// Bytes per second between the last two ticks.
 struct RateMeter {
-    /// Never falls: what is pending may turn out another process's, and must not count twice.
+    /// Never falls: pending bytes may turn out to be another process's, and must not count twice.
     private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()
 

@@ -1,13 +1,14 @@
 extension Ledger {
-    /// How long and how many of what is gone stay listed. Their bytes stay counted in any case.
+    /// How long exited processes and closed sockets stay listed, and how many. Their bytes stay counted in any case.
     public struct Retention: Sendable, Hashable {
         public var exitedProcesses: Duration
         public var exitedProcessLimit: Limit
         public var closedSockets: Duration
         public var closedSocketLimit: Limit
-        /// Of executables under ``Snapshot/exited``.
+        /// Limits the executables under ``Snapshot/exited``.
         public var exitedGroupLimit: Limit
-        /// Of what sockets moved since the last tick, while nobody has decided how far that went. About 140 bytes each.
+        /// Limits the entries for bytes that sockets moved since the last tick and whose destination is undecided.
+        /// About 140 bytes each.
         public var undecidedLimit: Limit
 
         public init(
@@ -26,7 +27,8 @@ extension Ledger {
             self.undecidedLimit = undecidedLimit
         }
 
-        /// How many there may be of one user's, and in all. Who has more loses his own detail, and no byte.
+        /// How many entries one user may have, and all users together. A user with more entries loses that user's own
+        /// details, and no byte.
         public struct Limit: Sendable, Hashable {
             public var ofUser: Int
             public var inAll: Int

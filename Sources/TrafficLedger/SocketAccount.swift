@@ -2,7 +2,8 @@ import TrafficModel
 
 /// One socket as the ledger knows it: the last observation, and what each process moved over it.
 struct SocketAccount {
-    /// A process may stand in the socket's own record and, when several threads came at once, in the map of further owners too.
+    /// The bytes of one process. The process may be in the socket's own record and, if several threads came at once,
+    /// also in the map of further owners.
     struct Share {
         var inRecord = PayloadBytes()
         var inMap = PayloadBytes()
@@ -15,24 +16,25 @@ struct SocketAccount {
     /// What an observation added.
     struct Growth {
         var owners: [(owner: OwnerObservation, payload: PayloadBytes)] = []
-        /// Those of them that were not known to use the socket.
+        /// The owners that did not use the socket before.
         var newOwners: [ProcessIdentity] = []
         var unowned = PayloadBytes()
         var retransmitted: UInt64 = 0
         /// `nil` where wire bytes are not known.
         var wire: WireTotals?
-        /// The same, by whose they are. Those of a socket that nobody has used yet are not in it, and come later.
+        /// The same wire bytes, by process. Bytes of a socket that no process has used yet are missing here, and come
+        /// later.
         var wireShares: [(process: ProcessIdentity, wire: WireTotals)] = []
         /// `nil` where the socket has no remote address.
         var ends: SocketEnds?
         var destination: Destination?
-        /// A counter of an open socket was behind what it had been.
+        /// A counter of an open socket was lower than before.
         var isBackwards = false
-        /// This was the socket's last word.
+        /// This was the last observation of the socket.
         var isEnd = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
-        /// Of the socket as a whole.
+        /// The growth of the whole socket.
         var bytes: ByteCounts {
             ByteCounts(
                 payload: self.payload,
@@ -45,19 +47,20 @@ struct SocketAccount {
 
     private(set) var observation: SocketObservation
     private(set) var isClosed = false
-    /// It closed because it was missing, and nobody said so.
+    /// The ledger closed the socket because it was missing. The kernel did not say that it closed.
     var isPresumedClosed = false
     private var ends: SocketEnds?
-    /// Where what grows counts; `nil` until that is decided, and for a socket without a remote address.
+    /// Where the growth counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
     private(set) var shares: [ProcessIdentity: Share] = [:]
     private var unowned = PayloadBytes()
-    /// The kernel counts retransmissions from a connection's start; of a preexisting one only what came after counts.
+    /// The kernel counts retransmissions from a connection's start. Of a preexisting connection, only later
+    /// retransmissions count.
     private let retransmittedBaseline: UInt64
     private var retransmitted: UInt64 = 0
     private let wireBaseline: SocketWire
     private var wire: SocketWire?
-    /// Wire bytes that are no process's yet.
+    /// Wire bytes that belong to no process yet.
     private var unclaimedWire = WireTotals()
 
     private var payload = PayloadBytes()
@@ -66,19 +69,21 @@ struct SocketAccount {
     init(_ observation: SocketObservation) {
         self.observation = observation
         self.retransmittedBaseline = observation.preexisting ? observation.tcp?.retransmittedBytes ?? 0 : 0
-        // Estimates are made from TCP's counters of the whole connection; packets are counted from the start of the capture on.
+        // Estimates come from TCP's counters of the whole connection. Packets are counted from the start of the capture
+        // on.
         let isFromBirth = observation.wire?.quality == .exact || !observation.preexisting
         self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
     }
 
-    /// Takes up where its bytes count, unless it has turned to someone else meanwhile.
+    /// Sets the destination, unless the socket's addresses have changed meanwhile.
     mutating func settle(_ ends: SocketEnds, at destination: Destination) {
         if ends == self.ends { self.destination = destination }
     }
 
     private mutating func updateEnds() {
         let ends = SocketEnds(local: self.observation.local, remote: self.observation.remote)
-        // A connection that was dissolved (connect(2) to AF_UNSPEC) moves no more: what is still told of it went to its old end.
+        // A dissolved connection (connect(2) to AF_UNSPEC) moves no more bytes. Bytes that are still counted went to
+        // the old address.
         if ends.remote.address.isUnspecified && self.ends != nil && self.observation.transport.hasConnections { return }
         let news = ends.remote.address.isUnspecified ? nil : ends
         guard news != self.ends else { return }
@@ -100,8 +105,9 @@ struct SocketAccount {
         )
     }
 
-    /// Takes a later, equal or earlier observation of the same socket. Counters only rise; of the rest the last word counts, but
-    /// what came after the end does not reopen a socket.
+    /// Takes a later, equal or earlier observation of the same socket. Counters only rise. For all other fields the
+    /// last observation counts. An observation after the end does not reopen the socket, unless the end was only
+    /// presumed.
     mutating func absorb(_ observation: SocketObservation) -> Growth {
         var growth = Growth()
         if self.isPresumedClosed && observation.closedBoottimeNanoseconds == nil {
@@ -117,7 +123,7 @@ struct SocketAccount {
         }
         growth.ends = self.ends
         growth.destination = self.destination
-        // Two slots of one process are added up before they are compared with what is known.
+        // First the two slots of one process are added up, then they are compared with what is known.
         var totals: [ProcessIdentity: OwnerObservation] = [:]
         for owner in observation.owners {
             totals[owner.identity, default: owner.withoutPayload].payload += owner.payload
@@ -165,8 +171,9 @@ struct SocketAccount {
         for (process, share) in growth.wireShares { self.shares[process]?.wire += share }
     }
 
-    /// Hands the unclaimed wire bytes to the socket's processes, by what each has moved over it so far. Of a socket that ended without
-    /// any (a connection that was never accepted) they are the kernel's.
+    /// Gives the unclaimed wire bytes to the socket's processes, in proportion to what each process has moved over the
+    /// socket so far. If a socket ended without any process (a connection that was never accepted), the kernel gets
+    /// these bytes.
     private mutating func claim() -> [(process: ProcessIdentity, wire: WireTotals)] {
         defer { self.unclaimedWire = WireTotals() }
         let weights = self.shares.map { (process: $0.key, bytes: $0.value.payload.total) }
@@ -183,11 +190,11 @@ struct SocketAccount {
             claims.append((process, share))
             rest = rest.growth(since: share)
         }
-        // What does not divide goes to the one that moved most.
+        // The process that moved most gets the remainder of the division.
         return [(first.process, rest)] + claims
     }
 
-    /// Takes a further owner's cumulative counters.
+    /// Takes the cumulative counters of a further owner.
     mutating func absorb(_ owner: OwnerObservation) -> Growth {
         let isNew = self.shares[owner.identity] == nil
         let known = self.shares[owner.identity, default: Share()].inMap
@@ -204,7 +211,7 @@ struct SocketAccount {
         return growth
     }
 
-    /// What would be its last word, if there were one.
+    /// A last observation that the ledger makes itself, because the capture gave none.
     func lastObservation(at boottime: UInt64) -> SocketObservation {
         var last = self.observation
         last.state = .closed

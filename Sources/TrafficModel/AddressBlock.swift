@@ -1,15 +1,17 @@
 /// All addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or one address alone.
 ///
-/// IPv4 and IPv6 are apart: `0.0.0.0/0` is all of IPv4, `::/0` all of IPv6, though in 16 bytes one lies within the other.
+/// IPv4 and IPv6 are apart: `0.0.0.0/0` is all of IPv4 and `::/0` is all of IPv6, although in 16 bytes the first block
+/// lies within the second.
 public struct AddressBlock: Hashable, Sendable {
     /// The lowest address: every bit beyond the prefix is 0.
     public let first: InternetAddress
-    /// In bits of the 16 bytes, so 96 more than an IPv4 prefix is written with.
+    /// The prefix length in bits of the 16 bytes. For IPv4, this is 96 more than the written length.
     let bits: Int
 
-    /// The block that an address lies in.
+    /// The block that contains `address`.
     ///
-    /// - Parameter bits: Of the 16 bytes. `nil` for what is no prefix: more than 128, or fewer than the 96 that make an address IPv4.
+    /// - Parameter bits: Counted in the 16 bytes. The result is `nil` for an impossible prefix: more than 128 bits, or
+    ///   for an IPv4 address fewer than 96.
     init?(around address: InternetAddress, bits: Int) {
         guard (address.isIPv4 ? 96...128 : 0...128).contains(bits) else { return nil }
         self.first = address.prefix(bits)
@@ -22,10 +24,10 @@ public struct AddressBlock: Hashable, Sendable {
         self.bits = 128
     }
 
-    /// As it is written: 0 to 32 for IPv4, 0 to 128 for IPv6.
+    /// The prefix length as written: 0 to 32 for IPv4, 0 to 128 for IPv6.
     public var prefixLength: Int { self.first.isIPv4 ? self.bits - 96 : self.bits }
 
-    /// An unspecified address (`::`, no other end) lies in no block.
+    /// No block contains an unspecified address (`::`, no other end).
     public func contains(_ address: InternetAddress) -> Bool {
         self.first.isIPv4 == address.isIPv4 && !address.isUnspecified && self.first == address.prefix(self.bits)
     }
@@ -34,18 +36,18 @@ public struct AddressBlock: Hashable, Sendable {
 extension AddressBlock {
     /// Why a text is no block.
     public enum Fault: Error, Hashable, Sendable {
-        /// Neither IPv4 nor IPv6. Zones (`fe80::1%eth0`) and shortened ones (`10/8`) are not either.
+        /// Neither IPv4 nor IPv6. Zones (`fe80::1%eth0`) and shortened addresses (`10/8`) are not accepted either.
         case address(String)
         /// Not a number, or more bits than the address has.
         case prefixLength(String, longest: Int)
-        /// The address goes on beyond the prefix, so one of the two is a slip.
+        /// The address has bits beyond the prefix, so the address or the length is probably a mistake.
         case hostBits(block: AddressBlock, address: InternetAddress)
-        /// `0.0.0.0` or `::` alone: nobody's address, so likely the length was forgotten.
+        /// `0.0.0.0` or `::` without a length. This is nobody's address, so the length was probably forgotten.
         case unspecified(InternetAddress)
     }
 
-    /// - Parameter text: `10.0.0.0/8`, `2001:db8::/32` (RFC 4632, RFC 4291), or an address alone. A v4-mapped address is IPv4, and its
-    ///   length counts as it is written: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
+    /// - Parameter text: `10.0.0.0/8`, `2001:db8::/32` (RFC 4632, RFC 4291), or an address alone. A v4-mapped address
+    ///   is IPv4, but its length counts as written: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
     public init(_ text: some StringProtocol) throws(Fault) {
         let (block, address) = try Self.parse(text)
         guard block.first == address else { throw .hostBits(block: block, address: address) }
@@ -53,10 +55,10 @@ extension AddressBlock {
         self = block
     }
 
-    /// The same, for people who look for something: `10.1.2.3/8` is the block around that address.
+    /// The same, for people who search for something: `10.1.2.3/8` is the block that contains this address.
     ///
-    /// - Returns: `nil` where ``init(_:)`` has any other fault to find.
-    init?(around text: String) {
+    /// - Returns: `nil` if ``init(_:)`` would throw ``Fault/address(_:)`` or ``Fault/prefixLength(_:longest:)``.
+    package init?(around text: String) {
         guard let (block, _) = try? Self.parse(text) else { return nil }
         self = block
     }
@@ -68,7 +70,7 @@ extension AddressBlock {
         let written = String(parts[0])
         guard let address = InternetAddress(written) else { throw .address(String(text)) }
         guard parts.count == 2 else { return (AddressBlock(address), address) }
-        // An IPv4 prefix counts from the address's own first bit, which is the 97th of the 16 bytes.
+        // An IPv4 prefix counts from the first bit of the IPv4 address, which is bit 97 of the 16 bytes.
         let isDotted = address.isIPv4 && !written.contains(":")
         let longest = isDotted ? 32 : 128
         let digits = parts[1].utf8
@@ -83,7 +85,7 @@ extension AddressBlock {
 }
 
 extension AddressBlock: CustomStringConvertible {
-    /// `10.0.0.0/8`; one address without a length.
+    /// `10.0.0.0/8`; a single address without a length.
     public var description: String {
         self.bits == 128 ? "\(self.first)" : "\(self.first)/\(self.prefixLength)"
     }

@@ -1,12 +1,14 @@
-/// Names for parts of the address space, so that what is paid for is one number: `--class paid=0.0.0.0/0,::/0 --class partner=192.0.2.0/24`.
+/// Names for parts of the address space, so that the traffic that costs money is one number:
+/// `--class paid=0.0.0.0/0,::/0 --class partner=192.0.2.0/24`.
 ///
-/// Of several blocks that an address lies in, the longest prefix decides, whichever class it is of. An address in no block has no
-/// class.
+/// If several blocks contain an address, the block with the longest prefix decides, in whichever class it is. An
+/// address in no block has no class.
 public struct AddressClasses: Sendable, Hashable {
     /// In the order in which they were given.
     public let names: [String]
     private let nameOfBlock: [AddressBlock: String]
-    /// Lengths that occur, the longest first: an address is looked up once for each, however many blocks there are.
+    /// The prefix lengths that occur, longest first. An address is looked up once for each length, however many blocks
+    /// there are.
     private let lengths4: [Int]
     private let lengths6: [Int]
 
@@ -15,7 +17,8 @@ public struct AddressClasses: Sendable, Hashable {
         self.init(names: [], nameOfBlock: [:])
     }
 
-    /// - Parameter definitions: Each `NAME=CIDR[,CIDR...]`, as ``AddressBlock/init(_:)`` takes them. A block may come twice in a class.
+    /// - Parameter definitions: Each is `NAME=CIDR[,CIDR...]`, with blocks as ``AddressBlock/init(_:)`` takes them. A
+    ///   block may come twice in a class.
     /// - Throws: ``Fault``, for the first definition that is wrong.
     public init(_ definitions: [String]) throws(Fault) {
         var names: [String] = []
@@ -44,7 +47,7 @@ public struct AddressClasses: Sendable, Hashable {
 
     public var isEmpty: Bool { self.names.isEmpty }
 
-    /// - Returns: `nil` for an address that no class covers, and for an unspecified one.
+    /// - Returns: `nil` for an address in no class, and for an unspecified address.
     public func name(of address: InternetAddress) -> String? {
         guard !address.isUnspecified else { return nil }
         for bits in address.isIPv4 ? self.lengths4 : self.lengths6 {
@@ -70,8 +73,8 @@ public struct AddressClasses: Sendable, Hashable {
         return (name, blocks)
     }
 
-    /// Whether a class may be called so: lower-case letters, digits, `_` and `-`, at least one.
-    static func isName(_ text: String) -> Bool {
+    /// Whether `text` is a valid name for a class: lower-case letters, digits, `_` and `-`, at least one character.
+    package static func isName(_ text: String) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
                 switch byte {
@@ -93,7 +96,7 @@ extension AddressClasses {
             case name(String)
             case duplicateName(String)
             case block(AddressBlock.Fault)
-            /// The very same block is in another class: which of the two should it be?
+            /// Another class already has the very same block.
             case takenBlock(AddressBlock, by: String)
         }
 

@@ -1,70 +1,72 @@
-/// What the way from the bytes of calls to an interface's counter is made of, one direction at a time. Each is a signed number of bytes;
-/// the lines up to a sum add up to it.
+/// The parts between the bytes of calls and an interface's counter, for one direction. Each line is a signed number of
+/// bytes. The lines before a sum add up to that sum.
 public enum AuditLine: String, Sendable, Codable, CaseIterable {
-    // From the calls to what packets carry.
+    // Lines from the calls to the payload of packets.
 
     /// What crossed the socket API.
     case payload
-    /// Of sockets that several processes used: what the others moved.
+    /// For sockets that several processes used: what the other processes moved.
     case othersPayload = "others_payload"
-    /// Taken by TCP from calls that have not returned.
+    /// Bytes that TCP took from calls that have not returned.
     case pending
-    /// Accepted and not handed to IP yet (less), or received and not read yet (more).
+    /// Accepted and not handed to IP yet (below 0), or received and not read yet (above 0).
     case waiting
-    /// The same, when the socket closed: never sent, or never read.
+    /// The same bytes when the socket closed: never sent, or never read.
     case abandoned
-    /// Sent again for want of an acknowledgement (`tcp_sock.bytes_retrans`), or received again or out of order.
+    /// Sent again because no acknowledgement came (`tcp_sock.bytes_retrans`), or received again or out of order.
     case again
-    /// Sent again because this host had dropped it.
+    /// Sent again because this host had dropped the first copy.
     case againAfterDrop = "again_after_drop"
-    /// Handed to IP and dropped before an interface: by a firewall, or for want of a route.
+    /// Handed to IP and dropped before an interface: by a firewall, or because there was no route.
     case dropped
-    /// Where TCP's stream is not the calls' alone: record headers and tags of the kernel's TLS, what a sockmap moved past TCP or past the
-    /// process.
+    /// Where TCP's stream has other bytes than the calls: record headers and tags of the kernel's TLS, and bytes that a
+    /// sockmap moved past TCP or past the process.
     case framing
-    /// Datagrams that were held back (corked), dropped or copied; datagrams that nobody has read, or for which there was no room.
+    /// Datagrams that were held back (corked), dropped or copied. Also datagrams that no process has read, or for which
+    /// there was no room.
     case datagrams
-    /// Sockets older than the count of packets: what was on its way when it began.
+    /// For sockets older than the count of packets: what was on its way when the count began.
     case earlier
-    /// Payload in the handshake: what connections got in packets for their listener (less), and listeners for their connections (more), or
-    /// from strangers who never connect.
+    /// Payload in the handshake. Below 0: connections got bytes in packets for their listener. Above 0: listeners got
+    /// bytes for their connections, or from strangers who never connect.
     case handshakePayload = "handshake_payload"
-    /// Urgent bytes that nobody has read.
+    /// Urgent bytes that no process has read.
     case urgent
-    /// Packets are not seen: what the estimate adds.
+    /// If packets are not seen: what the estimate adds.
     case estimated
-    /// Sockets that were in use while they were read: their numbers are of different moments.
+    /// For sockets that were in use while they were read: their numbers are of different moments.
     case inUse = "in_use"
-    /// What calls, TCP and packets disagree about. A defect.
+    /// The difference between calls, TCP and packets that has no reason. A defect.
     case unexplained
 
-    // To the sockets' wire bytes.
+    // Lines from there to the sockets' wire bytes.
 
     case headers
     case acknowledgements
     /// Headers of packets with SYN, FIN or RST.
     case handshake
-    /// Of sockets that several processes used: the others' part of the packets.
+    /// For sockets that several processes used: the other processes' part of the packets.
     case othersWire = "others_wire"
-    /// What the packets of sockets had beyond their payload that closed without a record of their own (``FoldedRows``).
+    /// For sockets that closed without a record of their own (``FoldedRows``): what their packets had besides payload.
     case folded
 
-    // To the interfaces.
+    // Lines from there to the interfaces.
 
     /// Forwarded packets, TIME-WAIT, resets, ICMP: the row `kernel`.
     case noSocket = "no_socket"
-    /// Headers of IP fragments beyond those that the whole packets had.
+    /// Headers of IP fragments beyond the headers of the whole packets.
     case fragments
     /// Handed to an interface and dropped in its queue.
     case queues
-    /// Headers that segmentation offload adds below the interface, where the interface counts its aggregates.
+    /// Headers that segmentation offload adds below the interface, if the interface counts its aggregates.
     case offload
     /// Protocols other than IP, such as ARP.
     case otherProtocols = "other_protocols"
     case linkHeaders = "link_headers"
-    /// Passed while the numbers were read, or of sockets whose rows come with a later sweep (``FoldedRows``).
+    /// Bytes that passed while the numbers were read, or bytes of sockets whose rows come with a later sweep
+    /// (``FoldedRows``).
     case onItsWay = "on_its_way"
-    /// What the interface's own counter has more, or less. A defect.
+    /// How many bytes more, or fewer, the interface's own counter has. A defect.
     case unexplainedAtInterface = "unexplained_at_interface"
 
     // Sums.
@@ -83,19 +85,19 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
 }
 
 extension AuditLine {
-    /// Its place in ``allCases``: the compiler numbers cases that carry nothing in their order.
+    /// The line's index in ``allCases``. The compiler numbers cases without associated values in their order.
     package var position: Int { Int(unsafeBitCast(self, to: UInt8.self)) }
 }
 
-/// Bytes by line. Additive, so that a host's lines are its sockets'.
+/// Bytes by line. Tallies can be added, so that the lines of a host are the sum of its sockets' lines.
 public struct AuditTally: Hashable, Sendable {
     private struct Entry: Hashable {
         var line: AuditLine
         var bytes: Int64
     }
 
-    /// In the order of lines, none of 0 bytes. A socket has three or four, and each that closes makes some: a dictionary would hash the line's
-    /// name for each look.
+    /// In the order of lines, without entries of 0 bytes. A socket has three or four entries, and each socket that
+    /// closes makes some. A dictionary would hash the line's name for each look-up.
     private var entries: [Entry] = []
 
     public init() {}

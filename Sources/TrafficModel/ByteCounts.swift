@@ -2,7 +2,7 @@
 public struct PayloadBytes: Hashable, Sendable, Codable {
     /// Bytes that the socket accepted from the process: positive return values of send-type calls.
     public var sent: UInt64
-    /// Bytes delivered to the process, once: peeking and the error queue add nothing.
+    /// Bytes delivered to the process, counted once: peeking and the error queue add nothing.
     public var received: UInt64
 
     public init(sent: UInt64 = 0, received: UInt64 = 0) {
@@ -31,31 +31,32 @@ public struct PayloadBytes: Hashable, Sendable, Codable {
         PayloadBytes(sent: self.sent -| earlier.sent, received: self.received -| earlier.received)
     }
 
-    /// Whether it is less in any direction.
+    /// Whether it is lower than `earlier` in any direction.
     public func isBehind(_ earlier: PayloadBytes) -> Bool {
         self.sent < earlier.sent || self.received < earlier.received
     }
 
-    /// What reports leave unexplained. Of a socket that several processes share one may explain what another has sent.
+    /// The payload that no report explains. If several processes share a socket, one process may explain what another
+    /// process has sent.
     package func unattributed(explained: UInt64) -> UInt64 { self.total -| explained }
 
-    /// The larger of the two, direction by direction: cumulative counters read twice, in any order.
+    /// The larger number in each direction. This joins cumulative counters that were read twice, in any order.
     public func merged(with other: PayloadBytes) -> PayloadBytes {
         PayloadBytes(sent: max(self.sent, other.sent), received: max(self.received, other.received))
     }
 }
 
-/// The byte fields that processes, sockets and totals share. `nil` is unknown, 0 is zero.
+/// The byte fields that processes, sockets and totals share. `nil` means unknown, 0 means zero.
 public struct ByteCounts: Hashable, Sendable {
     public var payload: PayloadBytes
-    /// Bytes that TCP took already from calls that are not counted yet: a long blocking `send`, or one that the kernel left our program
-    /// out of. A gauge: they become payload sent when the call returns, at the latest when the socket closes. Of a process, those
-    /// of sockets that only it has used.
+    /// Bytes that TCP already took from calls that are not counted yet: a long blocking `send`, or a call for which the
+    /// kernel skipped our program. A gauge: these bytes become payload sent when the call returns, at the latest when
+    /// the socket closes. For a process: only the bytes of sockets that no other process has used.
     public var pendingSent: UInt64
-    /// IP packet lengths including IP and transport headers and retransmissions, without link headers.
+    /// Lengths of IP packets, including IP and transport headers and retransmissions, without link headers.
     public var wireSent: UInt64?
     public var wireReceived: UInt64?
-    /// Bytes that TCP sent again (`tcp_sock.bytes_retrans`). Part of wire, never of payload.
+    /// Bytes that TCP sent again (`tcp_sock.bytes_retrans`). Part of the wire bytes, never of the payload.
     public var retransmitted: UInt64?
 
     public init(
@@ -86,13 +87,14 @@ public struct ByteCounts: Hashable, Sendable {
         left = left + right
     }
 
-    /// Adds to the wire bytes, which are known from here on.
+    /// Adds to the wire bytes. From then on, the wire bytes are known.
     public mutating func add(wire: WireTotals) {
         self.wireSent = (self.wireSent ?? 0) +| wire.sent
         self.wireReceived = (self.wireReceived ?? 0) +| wire.received
     }
 
-    /// What has crossed the socket API so far, calls that are still at work included: what a person who watches wants to see.
+    /// What has crossed the socket API so far, including calls that have not returned. A person who watches wants to
+    /// see this.
     public var payloadSoFar: PayloadBytes { self.payload + PayloadBytes(sent: self.pendingSent) }
 
     private static func sum(_ left: UInt64?, _ right: UInt64?) -> UInt64? {
@@ -121,7 +123,7 @@ extension ByteCounts: Decodable {
     }
 }
 
-/// Bytes per second over the time between the last two snapshots.
+/// Bytes per second over the time between the last two ticks.
 public struct PayloadRates: Hashable, Sendable, Decodable {
     public var sent: Double
     public var received: Double
@@ -133,7 +135,7 @@ public struct PayloadRates: Hashable, Sendable, Decodable {
 
     public var total: Double { self.sent + self.received }
 
-    /// - Parameter seconds: Time between the two samples. 0 or less (a clock that stood still) gives rate 0.
+    /// - Parameter seconds: The time between the two samples. 0 or less (a clock that stood still) gives rate 0.
     public init(growth: PayloadBytes, seconds: Double) {
         guard seconds > 0 else {
             self.init()

@@ -1,25 +1,26 @@
-/// What the programs in the kernel cost while they were measured.
+/// What the programs in the kernel cost while the daemon measured them.
 ///
 /// Decoded from the JSON of the control API, as part of ``DoctorReport``.
 public struct CaptureCost: Sendable, Decodable, Hashable {
-    /// What one program did meanwhile.
+    /// What one program did during the measurement.
     public struct Program: Sendable, Decodable, Hashable {
         public var name: String
-        /// `type/function`, as in ``CaptureStatus/hooks``. Of a program that user space runs, `iter/` and what it walks.
+        /// `type/function`, as in ``CaptureStatus/hooks``. For a program that user space runs: `iter/` and what the
+        /// program walks.
         public var hook: String
-        /// Of an iterator, one for each thing that it came by.
+        /// For an iterator: one call for each object that the iterator visited.
         public var calls: UInt64
         public var callsPerSecond: Double
         /// Includes ``CaptureCost/emptyProgramNanoseconds``. `nil` for a program that was not called.
         public var nanosecondsPerCall: Double?
-        /// Of one processor: programs at work on several at once may add up to more than 100.
+        /// In percent of one processor. Programs at work on several processors may add up to more than 100.
         public var cpuPercent: Double
-        /// Calls that the kernel left it out of (``CaptureLoss/missedRuns``).
+        /// Calls for which the kernel skipped the program (``CaptureLoss/missedRuns``).
         public var missed: UInt64
 
         /// - Parameters:
-        ///   - growth: What the program's counters grew by.
-        ///   - seconds: In what time.
+        ///   - growth: By how much the program's counters grew.
+        ///   - seconds: The time in which the counters grew.
         public init(name: String, hook: String, growth: ProgramCounters, seconds: Double) {
             self.name = name
             self.hook = hook
@@ -39,18 +40,18 @@ public struct CaptureCost: Sendable, Decodable, Hashable {
         }
     }
 
-    /// For how long, as the clock had it. 0 where there was nothing to measure.
+    /// How long the measurement took, by the clock. 0 if there was nothing to measure.
     public var seconds: Double
-    /// Empty on the rung `poll`, which has none.
+    /// Empty for the capture method `poll`, which has no programs.
     public var programs: [Program]
-    /// Whether somebody else, such as `sysctl kernel.bpf_stats_enabled` or bpftop, had the kernel's statistics on already. `nil`
-    /// where nothing was measured.
+    /// Whether another user of the kernel's statistics, such as `sysctl kernel.bpf_stats_enabled` or bpftop, had
+    /// already switched them on. `nil` if nothing was measured.
     public var statisticsWereOn: Bool?
-    /// What the statistics showed for a call of a program that does nothing: it is in every
-    /// ``Program/nanosecondsPerCall``. `nil` where nothing was measured.
+    /// The time that the statistics showed for a call of a program that does nothing. This time is part of every
+    /// ``Program/nanosecondsPerCall``. `nil` if nothing was measured.
     public var emptyProgramNanoseconds: Double?
-    /// What a call of that program took longer while statistics were on: what measuring adds to every call of every BPF program
-    /// of the machine. `nil` where that can't be told, because they were on before.
+    /// How much longer a call of that program took while the statistics were on. Measuring adds this time to every call
+    /// of every BPF program of the machine. `nil` if this can't be known, because the statistics were on before.
     public var statisticsNanoseconds: Double?
 
     public init(
@@ -67,7 +68,7 @@ public struct CaptureCost: Sendable, Decodable, Hashable {
         self.statisticsNanoseconds = statisticsNanoseconds
     }
 
-    /// Of all programs, in percent of one processor.
+    /// The sum over all programs, in percent of one processor.
     public var cpuPercent: Double { self.programs.reduce(0) { $0 + $1.cpuPercent } }
 
     package enum CodingKeys: String, CodingKey {
@@ -78,8 +79,8 @@ public struct CaptureCost: Sendable, Decodable, Hashable {
     }
 }
 
-/// What the kernel has counted of a BPF program since it was loaded (`struct bpf_prog_info`); the first two only while its
-/// statistics are on.
+/// What the kernel has counted of a BPF program since the program was loaded (`struct bpf_prog_info`). The kernel
+/// counts the first two only while its statistics are on.
 public struct ProgramCounters: Sendable, Hashable {
     /// `run_cnt`.
     public var runs: UInt64
@@ -94,8 +95,8 @@ public struct ProgramCounters: Sendable, Hashable {
         self.missed = missed
     }
 
-    /// What was added since `earlier`. Counters that went backwards began anew in between, all three: then it is what they have
-    /// reached since, and never a huge number.
+    /// What was added since `earlier`. If a counter went backwards, all three counters began anew in between. Then the
+    /// growth is what they have reached since, and never a huge number.
     public func growth(since earlier: ProgramCounters) -> ProgramCounters {
         let isSameCount =
             self.runs >= earlier.runs && self.nanoseconds >= earlier.nanoseconds && self.missed >= earlier.missed
@@ -107,7 +108,7 @@ public struct ProgramCounters: Sendable, Hashable {
         )
     }
 
-    /// `nil` where nothing ran.
+    /// `nil` if nothing ran.
     public var nanosecondsPerRun: Double? {
         self.runs > 0 ? Double(self.nanoseconds) / Double(self.runs) : nil
     }

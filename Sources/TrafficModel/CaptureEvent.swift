@@ -1,45 +1,54 @@
-/// What a capture rung tells the ledger. Totals are cumulative, so an event that comes twice, late or never delays a number
-/// and does not change it.
+/// What a capture method tells the ledger. Totals are cumulative. So an event that comes twice, late or never may delay
+/// a number, but does not change it.
 public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
-    /// A further owner of a socket, beyond those that its observation has room for.
+    /// A further owner of a socket, for whom the socket's observation had no room.
     case owner(socket: UInt64, OwnerObservation)
-    /// What moved without a record of its socket. Comes once for each generation of rows.
+    /// Bytes that moved without a record of their socket. Comes once for each generation of rows.
     case rows(FoldedRows)
-    /// The serials of sockets that closed without a record: rows have what they moved since they were told of last.
+    /// The serials of sockets that closed without a record. Rows have what these sockets moved since their last
+    /// observation.
     case gone([UInt64])
-    /// Sockets that were missing in ``censusesUntilGone`` sweeps in a row, each of which reports all of their kind.
+    /// Sockets that were missing in ``censusesUntilGone`` sweeps in a row. Each such sweep reports all sockets of their
+    /// kind.
     case absent([UInt64])
-    /// The serials of all sockets that there are: one that is missing ``censusesUntilGone`` times in a row is closed, though nobody said so.
+    /// The serials of all sockets that exist. A socket that is missing ``censusesUntilGone`` times in a row counts as
+    /// closed, even if nothing said that it closed.
     case census(Set<UInt64>)
     case details(ProcessIdentity, ProcessDetails)
     /// A process runs another program from now on.
     case executed(ProcessIdentity, name: String)
-    /// So many processes ran other programs at once that there was no room to tell of each: any may have another name.
+    /// So many processes executed programs at once that there was no room for an event for each. Any process may have
+    /// another name now.
     case executedUntold
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
-    /// Every interface that packets passed, in every network namespace. What is absent, or has fallen, since the last one has been added to the
-    /// row of network namespace 0: that of interfaces that are gone.
+    /// Every interface that packets passed, in every network namespace. An interface may be absent, or its numbers may
+    /// be lower than in the last event. Then its earlier numbers have been added to the row of network namespace 0,
+    /// which has the interfaces that are gone.
     case packets([InterfacePackets])
-    /// The addresses of all interfaces in all network namespaces of this machine that are known: all of them, not what changed.
+    /// The known addresses of all interfaces in all network namespaces of this machine: all addresses, not only
+    /// changes.
     case hostAddresses(Set<InternetAddress>)
     case loss(CaptureLoss)
-    /// What cooperating programs sent before the round of observations that this ends, and how many datagrams found no room since the start.
+    /// What cooperating programs sent before the round of observations that this event ends, and how many datagrams
+    /// found no room since the start.
     case reports([ReceivedReport], dropped: UInt64)
-    /// Ends a round of observations: rates are taken and what is old is folded away.
+    /// Ends a round of observations: the ledger computes rates, and folds what is old.
     case tick(at: Timestamp, boottimeNanoseconds: UInt64)
-    /// Ends a round between two ticks, for somebody who asked: rates stay those of the last tick, since over a few milliseconds they would be
-    /// noise.
+    /// Ends a round between two ticks, because a reader asked. Rates stay those of the last tick. Over a few
+    /// milliseconds they would be noise.
     case look(at: Timestamp, boottimeNanoseconds: UInt64)
 
-    /// A census goes on by position, and passes over a socket when another one goes meanwhile. Not this often in a row.
+    /// A census goes on by position, so it may pass over a socket when another socket goes away meanwhile. It does not
+    /// pass over the same socket this often in a row.
     public static let censusesUntilGone = 3
 }
 
-/// A socket as the kernel has it at one moment.
+/// A socket as the kernel had it at one moment.
 public struct SocketObservation: Sendable, Hashable, Codable {
-    /// Unique among the sockets of one capture. The cookie is not: accepted MPTCP sockets have their listener's.
+    /// Unique among the sockets of one capture. The cookie is not unique: accepted MPTCP sockets have their listener's
+    /// cookie.
     public var serial: UInt64
     public var cookie: SocketCookie
     public var transport: TransportProtocol
@@ -48,32 +57,33 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var remote: SocketAddress
     public var role: SocketRole
     public var state: SocketState
-    /// `CLOCK_BOOTTIME`; `nil` where the socket is older than the capture.
+    /// `CLOCK_BOOTTIME`; `nil` if the socket is older than the capture.
     public var openedBoottimeNanoseconds: UInt64?
-    /// `nil` while it is open.
+    /// `nil` while the socket is open.
     public var closedBoottimeNanoseconds: UInt64?
-    /// When a client's socket connected, the last time that it did; `nil`: it has not, or nobody saw it.
+    /// When a client's socket connected for the last time; `nil` if it has not connected, or if nothing saw it connect.
     public var connect: ConnectTimes?
     public var preexisting: Bool
     public var networkNamespace: UInt32
     public var tcp: TCPCounters?
-    /// See ``ByteCounts/pendingSent``; `nil` where the rung counts such bytes as sent.
+    /// See ``ByteCounts/pendingSent``; `nil` if the capture method counts such bytes as sent.
     public var pendingSent: UInt64?
-    /// `nil` where packets are not seen and can't be estimated.
+    /// `nil` if packets are not seen and can't be estimated.
     public var wire: SocketWire?
     /// TCP's own account of the stream; `nil` for other protocols.
     public var stream: TCPStream?
     public var owners: [OwnerObservation]
     /// Payload whose process is not known.
     public var unowned: PayloadBytes
-    /// Payload of processes that found no room beside the socket's other owners: ``CaptureEvent/rows(_:)`` count it.
+    /// Payload of processes for which the socket had no room besides its other owners. ``CaptureEvent/rows(_:)`` counts
+    /// it.
     public var inRows: PayloadBytes?
-    /// Who made the socket; `nil` where that is not known.
+    /// The user who made the socket; `nil` if the user is not known.
     public var uid: UInt32?
-    /// Further owners come in events of their own.
+    /// Further owners of the socket come in events of their own.
     public var isShared: Bool
 
-    /// - Parameter serial: `nil` where sockets are known by their cookies alone.
+    /// - Parameter serial: `nil` if cookies alone identify the sockets.
     public init(
         serial: UInt64? = nil,
         cookie: SocketCookie,
@@ -123,20 +133,21 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     }
 }
 
-/// From `SYN_SENT` to `ESTABLISHED`: a connection's handshake as its client's kernel had it. `CLOCK_BOOTTIME`, nanoseconds.
+/// The time of a connection's handshake, from `SYN_SENT` to `ESTABLISHED`, as the client's kernel had it.
+/// `CLOCK_BOOTTIME`, nanoseconds.
 public struct ConnectTimes: Sendable, Hashable, Codable {
-    /// Before the first SYN went out.
+    /// A moment before the first SYN went out.
     public var beganAt: UInt64
-    /// The answer to one was there.
+    /// A moment when the answer to a SYN had come.
     public var endedAt: UInt64
 
-    /// - Returns: `nil` for times that can't be.
+    /// - Returns: `nil` for impossible times.
     public init?(beganAt: UInt64, endedAt: UInt64) {
         guard beganAt <= endedAt else { return nil }
         (self.beganAt, self.endedAt) = (beganAt, endedAt)
     }
 
-    /// Nanoseconds.
+    /// In nanoseconds.
     public var duration: UInt64 { self.endedAt - min(self.beganAt, self.endedAt) }
 }
 
@@ -163,29 +174,32 @@ public struct TCPCounters: Sendable, Hashable, Codable {
     }
 }
 
-/// What TCP itself counts of a socket's payload, over all of its connections: a witness that has nothing to do with calls or packets.
+/// What TCP itself counts of a socket's payload, over all connections of the socket. This witness does not depend on
+/// calls or packets.
 public struct TCPStream: Sendable, Hashable, Codable {
-    /// Handed to IP, retransmissions too (`tcp_sock.bytes_sent`).
+    /// Handed to IP, including retransmissions (`tcp_sock.bytes_sent`).
     public var sent: UInt64
     /// Received in sequence, once (`tcp_sock.bytes_received` without the FIN).
     public var received: UInt64
-    /// Accepted from the process and not handed to IP: waits, or was given up when the socket closed.
+    /// Accepted from the process and not handed to IP: it waits, or TCP gave it up when the socket closed.
     public var unsent: UInt64
-    /// Waits to be read, or never was when the socket closed.
+    /// Bytes that wait to be read, or that were never read when the socket closed.
     public var unread: UInt64
-    /// The stream's length by its sequence numbers, modulo 2^32, where it can be told: what calls have sent or are about to.
+    /// The stream's length by its sequence numbers, modulo 2^32, if it can be known: the bytes that calls have sent or
+    /// are about to send.
     public var sentLength: UInt32?
-    /// Urgent bytes that the stream passed over and nobody has read (RFC 9293 section 3.8.5); below 0 while it is the other way round.
+    /// Urgent bytes that the stream passed over and no process has read (RFC 9293 section 3.8.5). Below 0 while a
+    /// process has read an urgent byte that the stream has not passed yet.
     public var urgent: Int64
-    /// Of `received`, what came in the handshake, in packets for the listener (TCP Fast Open, RFC 7413).
+    /// The part of `received` that came in the handshake, in packets for the listener (TCP Fast Open, RFC 7413).
     public var early: UInt64
-    /// Somebody used the socket while this was read: its numbers may be of different moments.
+    /// The socket was in use while this was read, so its numbers may be of different moments.
     public var isInUse: Bool
-    /// Older than the count of packets.
+    /// The socket is older than the count of packets.
     public var isPartial: Bool
-    /// The kernel uses the stream too (kTLS, sockmap): TCP has more bytes than the calls, or fewer.
+    /// The kernel uses the stream, too (kTLS, sockmap). So TCP has more bytes than the calls, or fewer.
     public var isFramed: Bool
-    /// So many packets came for listeners that some of ``early`` may have been forgotten; `nil`: no.
+    /// So many packets came for listeners that some of ``early`` may have been forgotten; `nil` means no.
     public var isEarlyUnknown: Bool?
 
     public init(
@@ -215,7 +229,7 @@ public struct TCPStream: Sendable, Hashable, Codable {
     }
 }
 
-/// One process's use of one socket, with what the kernel knew of the process when it first used it.
+/// One process's use of one socket, with what the kernel knew of the process when the process first used the socket.
 public struct OwnerObservation: Sendable, Hashable, Codable {
     public var identity: ProcessIdentity
     public var name: String
@@ -242,8 +256,8 @@ public struct OwnerObservation: Sendable, Hashable, Codable {
 }
 
 extension OwnerObservation {
-    /// The process's name as it is shown. Kernel threads that do the same work on other processors are one: `kworker/0:1`
-    /// and `kworker/u4:2` are `kernel:kworker`.
+    /// The process's name as it is shown. Kernel threads that do the same work on other processors have one name:
+    /// `kworker/0:1` and `kworker/u4:2` are `kernel:kworker`.
     public var displayName: String {
         guard self.isKernelThread else { return self.name }
         return self.identity == .kernel ? "kernel" : "kernel:\(self.name.prefix { $0 != "/" })"

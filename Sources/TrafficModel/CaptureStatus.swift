@@ -1,7 +1,8 @@
-/// How the bytes are counted at present, and what that way of counting can't see.
+/// How the daemon counts bytes at present, and what this way of counting can't see.
 public struct CaptureStatus: Sendable, Decodable, Hashable {
-    public var rung: CaptureRung
-    /// Why this rung and not a better one. `nil` where the best one is in use or the rung was asked for.
+    public var method: CaptureMethod
+    /// Why the daemon uses this capture method and not a better method. `nil` if the best method is in use, or if the
+    /// user asked for this method.
     public var reason: String?
     /// Programs attached, as `type/function`.
     public var hooks: [String]
@@ -9,18 +10,19 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     public var blindSpots: [String]
     public var loss: CaptureLoss
     public var reports: ReportCounters
-    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the kernel has not said yet that the rows are complete.
+    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep, because the kernel has not said yet
+    /// that the rows are complete.
     package var awaitsRows = false
 
     public init(
-        rung: CaptureRung,
+        method: CaptureMethod,
         reason: String? = nil,
         hooks: [String],
         blindSpots: [String],
         loss: CaptureLoss = CaptureLoss(),
         reports: ReportCounters = ReportCounters()
     ) {
-        self.rung = rung
+        self.method = method
         self.reason = reason
         self.hooks = hooks
         self.blindSpots = blindSpots
@@ -29,14 +31,14 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     }
 
     package enum CodingKeys: String, CodingKey {
-        case rung, reason, hooks
+        case method, reason, hooks
         case blindSpots = "blind_spots"
         case loss, reports
     }
 }
 
-/// The capture modes, best first.
-public enum CaptureRung: String, Sendable, Codable, CaseIterable {
+/// The capture methods, best first.
+public enum CaptureMethod: String, Sendable, Codable, CaseIterable {
     /// BPF on function exits; needs BPF trampolines.
     case fexit
     /// BPF on tracepoints only; Linux 6.3 and later.
@@ -49,26 +51,28 @@ public enum CaptureRung: String, Sendable, Codable, CaseIterable {
 
 /// What was not counted or came late, since the daemon started. All zero is the normal case.
 public struct CaptureLoss: Sendable, Hashable {
-    /// Records of closed sockets for which the ring, or their user's part of it, had no room. They waited in a map instead: late, not lost.
+    /// Records of closed sockets for which the ring, or the user's part of the ring, had no room. The records waited in
+    /// a map instead: late, not lost.
     public var ringFull: UInt64
-    /// Closed sockets that found no room for a record: their processes have their bytes, or their user has (``FoldedRows``). No byte is
-    /// lost; the sockets' own totals, their scopes and classes are.
+    /// Closed sockets for whose record there was no room. Their processes or their users have their bytes
+    /// (``FoldedRows``). No byte is lost, but the totals, scopes and classes of these sockets are.
     public var socketsFolded: UInt64
-    /// Calls on sockets that could get no counters, or not for one more process: the same.
+    /// Calls on sockets that could get no counters, or no counters for one more process. The same holds for their
+    /// bytes.
     public var callsFolded: UInt64
-    /// Owners of closed sockets, reads of sockets without counters, and packets that found no room anywhere.
+    /// Owners of closed sockets, reads of sockets without counters, and packets, all of which found no room anywhere.
     public var mapFull: UInt64
     /// Records from the kernel that could not be decoded.
     public var recordsMalformed: UInt64
     public var reportsDropped: UInt64
     public var reportsRejected: UInt64
-    /// Times a counter of the kernel's was behind what it had been. A defect: what is shown never falls.
+    /// How often a counter of the kernel was lower than before. A defect. The shown numbers never fall.
     public var countersBackwards: UInt64
-    /// Times the kernel left out one of our programs because the same program was at work on that processor (a task preempted in
-    /// it, `bpf_prog_info.recursion_misses`), and on the rung `kprobe` calls whose return was not seen. How many bytes those calls moved
-    /// is not known.
+    /// How often the kernel skipped one of our programs because the same program was at work on that processor (a task
+    /// preempted in it, `bpf_prog_info.recursion_misses`). With the capture method `kprobe`, also calls whose return
+    /// was not seen. How many bytes those calls moved is not known.
     public var missedRuns: UInt64
-    /// Times a part of the kernel's account could not be read. It was asked for again: late, not lost.
+    /// How often a part of the kernel's account could not be read. The daemon asked for it again: late, not lost.
     public var readsFailed: UInt64
 
     public init(
@@ -95,7 +99,7 @@ public struct CaptureLoss: Sendable, Hashable {
         self.readsFailed = readsFailed
     }
 
-    /// Whether any byte is missing from the totals. A full ring alone loses none, nor do rows.
+    /// Whether any byte is missing from the totals. A full ring alone loses no byte, and rows lose no byte.
     public var isLossy: Bool {
         [self.mapFull, self.recordsMalformed, self.missedRuns, self.countersBackwards].contains { $0 > 0 }
     }
@@ -127,7 +131,7 @@ extension CaptureLoss: Codable {
             reportsRejected: try container.decode(UInt64.self, forKey: .reportsRejected),
             countersBackwards: try container.decode(UInt64.self, forKey: .countersBackwards),
             missedRuns: try container.decode(UInt64.self, forKey: .missedRuns),
-            // Later than the others: recordings and daemons of before have none.
+            // Newer than the others: older recordings and daemons do not have this field.
             readsFailed: try container.decodeIfPresent(UInt64.self, forKey: .readsFailed) ?? 0
         )
     }

@@ -1,11 +1,11 @@
-/// How well the daemon counts here, why, and what would make it better.
+/// How well the daemon counts on this machine, why, and what would improve it.
 ///
-/// Decoded from the JSON of the control API; TrafficExport is its one encoder (`DoctorReport.schema.json` there).
+/// Decoded from the JSON of the control API. Only TrafficExport encodes it (`DoctorReport.schema.json` there).
 public struct DoctorReport: Sendable, Decodable, Hashable {
     /// Worst last.
     public enum Status: String, Sendable, Codable, CaseIterable, Comparable {
         case ok
-        /// Works, with less than the best: the detail says what is missed.
+        /// Works, but not as well as possible: the detail says what is missing.
         case degraded
         case failed
 
@@ -22,14 +22,14 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
         }
     }
 
-    /// One thing that was looked at.
+    /// One check that the daemon made.
     public struct Check: Sendable, Decodable, Hashable {
-        /// What was looked at, in a few words: the same at every start, so that it can be searched for.
+        /// What was checked, in a few words. The name is the same at every start, so that a user can search for it.
         public var name: String
         public var status: Status
         /// What was found, one sentence.
         public var detail: String
-        /// What to do about it. `nil` where nothing needs to be or can be done.
+        /// What the user can do about it. `nil` if there is nothing to do, or nothing that helps.
         public var remedy: String?
 
         public init(name: String, status: Status, detail: String, remedy: String? = nil) {
@@ -49,7 +49,7 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
     public var daemon: DaemonDescription
     public var host: HostDescription
     public var checks: [Check]
-    /// Measured for this report alone. `nil` where nobody asked for it.
+    /// Measured for this report alone. `nil` if the caller did not ask for it.
     public var cost: CaptureCost?
 
     public init(
@@ -71,7 +71,7 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
         case capture, daemon, host, checks, cost
     }
 
-    /// The worst of the checks.
+    /// The worst status of all checks.
     public var status: Status {
         self.checks.map(\.status).max() ?? .ok
     }

@@ -1,14 +1,15 @@
-/// What tells the rows of one service apart. Raw values are what `--by` takes.
+/// How the rows of one service are told apart. The raw values are the values that `--by` takes.
 public enum EndpointGrouping: String, Sendable, CaseIterable {
     case route, host, type
 }
 
 /// What the exchanges of a row have in common.
 public enum EndpointSubject: Sendable, Hashable {
-    /// The host in lower case, without a port; the route a template, `/users/{id}`.
+    /// The host is in lower case, without a port. The route is a template, `/users/{id}`.
     case route(host: String, route: String)
     case host(String)
-    /// What the responses' bodies are. An exchange counts as `unknown` until its response says, and as `none` where none came.
+    /// The content class of the responses' bodies. An exchange counts as `unknown` until its response tells the class,
+    /// and as `none` if no response came.
     case content(ContentClass)
 
     init(from container: KeyedDecodingContainer<EndpointUsage.CodingKeys>) throws {
@@ -21,7 +22,7 @@ public enum EndpointSubject: Sendable, Hashable {
         self = route.map { .route(host: host, route: $0) } ?? .host(host)
     }
 
-    /// Where what exceeds a limit adds up.
+    /// The subject of the row in which everything beyond a limit adds up.
     package var other: EndpointSubject {
         switch self {
         case .route: .route(host: EndpointUsage.other, route: EndpointUsage.other)
@@ -32,7 +33,7 @@ public enum EndpointSubject: Sendable, Hashable {
 }
 
 extension EndpointUsage {
-    /// `nil` where the exchanges are those of several. The same for the next two.
+    /// `nil` if the exchanges are of several hosts. The same holds for the next two.
     public var host: String? {
         switch self.subject {
         case .route(let host, _), .host(let host): host
@@ -50,7 +51,7 @@ extension EndpointUsage {
 }
 
 extension Snapshot {
-    /// With these rows for its endpoints, and no others.
+    /// The snapshot with the rows of this grouping as its endpoints, and without other groupings.
     public func withEndpoints(by grouping: EndpointGrouping) -> Snapshot {
         var result = self
         if grouping != .route { result.endpoints = self.groupedEndpoints[grouping] }

@@ -1,10 +1,11 @@
-/// One API of one service: the exchanges that a process group had in one role with one host under one route. Or, where they are grouped so, all
-/// with one host, or all with one class of content.
+/// One endpoint of one service: the exchanges that a process group had in one role with one host under one route. In
+/// other groupings: all exchanges with one host, or all exchanges with one class of content.
 public struct EndpointUsage: Sendable, Decodable, Hashable {
-    /// The name of what adds up beyond a limit.
+    /// The name of the row in which everything beyond a limit adds up.
     public static let other = "_other"
 
-    /// Microseconds, from a histogram with two significant digits.
+    /// Microseconds. Exact for few exchanges; otherwise from a histogram with two significant digits, or with one digit
+    /// for rows beyond the user's allowance.
     public struct Durations: Sendable, Codable, Hashable {
         public var count: UInt64
         public var p50: UInt64
@@ -48,13 +49,13 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
         }
     }
 
-    /// Message bytes of both directions that bought nothing.
+    /// Message bytes of both directions that brought no result.
     public struct Waste: Sendable, Codable, Hashable {
-        /// Of exchanges that failed in any other way than by 429 or 503.
+        /// Bytes of exchanges that failed in any other way than with 429 or 503.
         public var failed: UInt64
-        /// Of exchanges answered with 429 or 503.
+        /// Bytes of exchanges answered with 429 or 503.
         public var throttled: UInt64
-        /// Of exchanges answered with 3xx other than 304.
+        /// Bytes of exchanges answered with 3xx other than 304.
         public var redirected: UInt64
 
         public init(failed: UInt64 = 0, throttled: UInt64 = 0, redirected: UInt64 = 0) {
@@ -77,22 +78,23 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
     public var subject: EndpointSubject
     public var requests: UInt64
     public var responses: UInt64
-    /// Those that there were.
+    /// Only outcomes that occurred.
     public var outcomes: [ExchangeOutcome: UInt64]
     public var sent: MessageBytes
     public var received: MessageBytes
-    /// Bodies of both directions after their content coding was undone, where all were decoded; `nil`: not known.
+    /// Bodies of both directions after their content coding was undone; `nil` if not all bodies were decoded.
     public var decodedBody: UInt64?
-    /// The sockets' wire bytes, split by payload.
+    /// The sockets' wire bytes, split in proportion to payload.
     public var wireEstimated: UInt64
     public var waste: Waste
-    /// Bodies of both directions by what they are.
+    /// Body bytes of both directions, by class of content.
     public var content: [ContentClass: UInt64]
-    /// Of its exchanges, each with `connect` and `tls` where it had these; `nil` before the first one ended.
+    /// The durations of the exchanges, each with `connect` and `tls` if the exchange had these phases; `nil` before the
+    /// first exchange ended.
     public var duration: Durations?
-    /// Those that there were.
+    /// Only phases that occurred.
     public var phases: [ExchangePhase: Phase]
-    /// The worst of any part.
+    /// The worst quality of any part.
     public var quality: JoinQuality
 
     public init(
@@ -167,7 +169,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
 }
 
 extension KeyedDecodingContainer {
-    /// An object whose names are words of ours. Those of a later daemon are passed over.
+    /// Decodes an object whose names are words of ours. Words of a later daemon are skipped.
     func words<Word, Value>(forKey key: Key) throws -> [Word: Value]
     where Word: RawRepresentable<String> & Hashable, Value: Decodable {
         let named = try self.decode([String: Value].self, forKey: key)

@@ -1,37 +1,39 @@
 /// One request and at most one response, as the cooperating program reported them.
 public struct ExchangeUsage: Sendable, Decodable, Hashable {
     public var process: ProcessIdentity
-    /// Its name, for processes that are no longer listed.
+    /// The name of the process, for processes that are no longer listed.
     public var processName: String
     /// Unique in the process.
     public var exchange: UInt64
-    /// The exchange that a chain of redirects began with; `nil`: there is no chain.
+    /// The exchange that began a chain of redirects; `nil` if there is no chain.
     public var chain: UInt64?
-    /// Redirects before this one in its chain.
+    /// How many redirects came before this exchange in its chain.
     public var hop: UInt16
     public var role: EndpointRole
     public var method: String
-    /// The response's; the request's while there is none. `nil`: the library does not say.
+    /// The version of the response, or of the request while there is no response. `nil` if the library does not say.
     public var version: HTTPVersion?
     public var host: String
     public var route: String
     /// `nil` while there is no response.
     public var status: UInt16?
-    /// `nil` while it goes on.
+    /// `nil` while the exchange goes on.
     public var outcome: ExchangeOutcome?
-    /// First byte of the request; of a library that does not see its sockets, when it began to connect.
+    /// The time of the request's first byte. For a library that does not see its sockets: when the library began to
+    /// connect.
     public var startedAt: Timestamp
-    /// Microseconds; `nil` while it goes on. To the last byte of the response, and with the phases before the request: from ``startedAt`` it is
-    /// by so much less.
+    /// Microseconds; `nil` while the exchange goes on. The duration ends with the last byte of the response and
+    /// includes the phases before the request. Counted from ``startedAt``, the time is shorter by these phases.
     public var duration: UInt64?
-    /// Microseconds. A connection that is used again has no `dns`, `connect` and `tls`: they are its first exchange's. `connect` is the
-    /// kernel's own, from the socket's `SYN_SENT` to `ESTABLISHED`, unless the library tells; `tls` goes on from there to what the library
-    /// takes for the end of the handshake.
+    /// Microseconds. If a connection is used again, the exchange has no `dns`, `connect` and `tls`: these phases belong
+    /// to the connection's first exchange. `connect` is the kernel's own time, from the socket's `SYN_SENT` to
+    /// `ESTABLISHED`, unless the library tells a time. `tls` goes from there to what the library takes for the end of
+    /// the handshake.
     public var phases: [ExchangePhase: UInt64]
-    /// `nil`: no such record came.
+    /// `nil` if no such record came.
     public var request: MessageBytes?
     public var response: MessageBytes?
-    /// The socket that carried it, where that is known.
+    /// The socket that carried the exchange, if that is known.
     public var cookie: SocketCookie?
     public var quality: JoinQuality
 
@@ -87,8 +89,6 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
         case phases = "phases_us"
         case request, response
         case socketCookie = "socket_cookie"
-        /// The same, as it was called first; read no more, and written until version 2, because fields are only added to a version.
-        case cookie
         case quality
     }
 
@@ -118,11 +118,11 @@ public struct ExchangeUsage: Sendable, Decodable, Hashable {
     }
 }
 
-/// The last exchanges that ended, in the order of their ends, then those that go on.
+/// The last exchanges that ended, in the order of their ends, then the exchanges that go on.
 public struct ExchangeReport: Sendable, Decodable, Hashable {
     public var schemaVersion = Snapshot.currentSchemaVersion
     public var takenAt: Timestamp
-    /// Its name.
+    /// The name of the host.
     public var host: String
     public var exchanges: [ExchangeUsage]
 

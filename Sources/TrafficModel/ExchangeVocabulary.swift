@@ -1,9 +1,9 @@
-/// Processes that are one service: what a number per API is added up over, whatever their pids.
+/// Processes that form one service. A number for an endpoint is the sum over these processes, whatever their pids are.
 public struct ProcessGroup: Sendable, Codable, Hashable {
     public var name: String
     public var executable: String?
     public var systemdUnit: String?
-    /// Whose processes they are, and so who may see what they do. `nil`: several users'.
+    /// The user who owns the processes, and so may see what they do. `nil` for processes of several users.
     public var uid: UInt32?
 
     public init(name: String, executable: String? = nil, systemdUnit: String? = nil, uid: UInt32? = nil) {
@@ -22,7 +22,7 @@ public struct ProcessGroup: Sendable, Codable, Hashable {
         )
     }
 
-    /// Where what exceeds a limit adds up.
+    /// The group in which everything beyond a limit adds up.
     public static let other = ProcessGroup(name: EndpointUsage.other)
 
     package enum CodingKeys: String, CodingKey {
@@ -32,12 +32,12 @@ public struct ProcessGroup: Sendable, Codable, Hashable {
     }
 }
 
-/// Which side of its connections a process is, for HTTP.
+/// Whether a process is the HTTP client or the HTTP server of its connections.
 public enum EndpointRole: String, Sendable, Codable, CaseIterable {
     case client, server
 }
 
-/// Of HTTP. Raw values are those of OpenTelemetry's `network.protocol.version`.
+/// A version of HTTP. Raw values are those of OpenTelemetry's `network.protocol.version`.
 public enum HTTPVersion: String, Sendable, Codable, CaseIterable {
     case http1_0 = "1.0"
     case http1_1 = "1.1"
@@ -45,7 +45,7 @@ public enum HTTPVersion: String, Sendable, Codable, CaseIterable {
     case http3 = "3"
 }
 
-/// How an exchange ended. `cancelled` is the program's own decision and no failure.
+/// How an exchange ended. `cancelled` is the program's own decision, and not a failure.
 public enum ExchangeOutcome: String, Sendable, Codable, CaseIterable {
     case ok
     case http4xx = "http_4xx"
@@ -62,13 +62,13 @@ public enum ExchangeOutcome: String, Sendable, Codable, CaseIterable {
     }
 }
 
-/// How a number about an exchange was found out, best first.
+/// How a number about an exchange was found, best first.
 public enum JoinQuality: String, Sendable, Codable, CaseIterable, Comparable {
-    /// Counted where the bytes pass, and within the kernel's own count of the socket.
+    /// Counted where the bytes pass, and not more than the kernel's own count of the socket.
     case exact
-    /// Worked out from what is near: the socket's counters before and after, a port, a time.
+    /// Worked out from related numbers: the socket's counters before and after, a port, a time.
     case inferred
-    /// Made from a formula.
+    /// Computed with a formula.
     case estimated
 
     private var rank: Int {
@@ -82,7 +82,7 @@ public enum JoinQuality: String, Sendable, Codable, CaseIterable, Comparable {
     public static func < (left: JoinQuality, right: JoinQuality) -> Bool { left.rank < right.rank }
 }
 
-/// What a body is, by its `Content-Type`.
+/// The kind of a body, by its `Content-Type`.
 public enum ContentClass: String, Sendable, Codable, CaseIterable {
     case none, json, html, image, script, stream, form, text, other, unknown
 }

@@ -1,13 +1,15 @@
-/// What moved and no socket's record tells: a kernel's ring or map had no room. The bytes are exact and their owners known, as far as
-/// each user's share of the rows goes; which sockets they moved over is not known, so they are in no scope and no class.
+/// Bytes that moved and are in no socket's record, because a ring or map of the kernel had no room. The bytes are
+/// exact, and their owners are known as far as each user's share of the rows goes. The sockets of these bytes are not
+/// known, so the bytes are in no scope and no class.
 public struct FoldedRows: Sendable, Hashable, Codable {
-    /// Rises with each reading: rows that come twice count once.
+    /// Rises with each reading, so that rows that come twice count once.
     public var generation: UInt64
-    /// What processes moved. The owner's payload is the row's.
+    /// What processes moved. The owner's payload is the payload of the row.
     public var processes: [Row]
-    /// What processes of a user moved beyond the rows that he may have. Of the owner only `uid` and the payload mean anything.
+    /// What a user's processes moved beyond the rows that the user may have. Only `uid` and the payload of the owner
+    /// mean anything.
     public var users: [Row]
-    /// What moved beyond all rows, where users were too many; `nil`: nothing.
+    /// What moved beyond all rows, because there were too many users; `nil` if nothing did.
     public var rest: Row?
 
     public init(generation: UInt64, processes: [Row] = [], users: [Row] = [], rest: Row? = nil) {
@@ -17,13 +19,13 @@ public struct FoldedRows: Sendable, Hashable, Codable {
         self.rest = rest
     }
 
-    /// One row of the kernel's.
+    /// One row of the kernel.
     public struct Row: Sendable, Hashable, Codable {
         public var owner: OwnerObservation
         /// IP packets of the closed sockets in this row; estimated where packets are not seen.
         public var wire: WireTotals
         public var retransmitted: UInt64
-        /// How many closed sockets it stands for.
+        /// How many closed sockets the row stands for.
         public var sockets: UInt64
 
         public init(
@@ -38,7 +40,7 @@ public struct FoldedRows: Sendable, Hashable, Codable {
             self.sockets = sockets
         }
 
-        /// Its lines of an audit: TCP's own account and the packets of each socket went with the socket.
+        /// The audit lines of the row. TCP's own account and the packets of each socket went away with the socket.
         package var tallies: AuditTallies {
             var tallies = AuditTallies()
             let payload = self.owner.payload

@@ -1,4 +1,4 @@
-/// A process for as long as it lives: its pid alone is reused.
+/// A process for as long as it lives. A pid alone does not identify a process, because the kernel reuses pids.
 ///
 /// The start time is `task_struct.start_boottime` of the thread group leader, in nanoseconds since boot (suspend
 /// included), as field 22 of `/proc/PID/stat` shows it in clock ticks.
@@ -12,7 +12,8 @@ public struct ProcessIdentity: Hashable, Sendable, Codable {
         self.startBoottimeNanoseconds = startBoottimeNanoseconds
     }
 
-    /// `PID-START`: a text, because readers whose numbers have 53 bits (JavaScript, jq) round the start 104 days after boot.
+    /// `PID-START`. A text, because readers with 53-bit numbers (JavaScript, jq) round the start from 104 days after
+    /// boot on.
     public var name: String { "\(self.pid)-\(self.startBoottimeNanoseconds)" }
 
     package enum CodingKeys: String, CodingKey {
@@ -20,12 +21,18 @@ public struct ProcessIdentity: Hashable, Sendable, Codable {
         case startBoottimeNanoseconds = "start_boottime_ns"
     }
 
-    /// Written beside the fields; whoever reads these two knows it.
+    /// Encoders write the name beside the fields. A reader of the two fields can make the name from them.
     package enum NameKeys: String, CodingKey {
         case name = "process_id"
     }
 
-    /// Work that the kernel does for no process: its own consumers of a socket, in softirq.
+    /// A clock tick of proc(5): `USER_HZ` is 100 on every architecture that Linux still has.
+    package static let nanosecondsPerTick: UInt64 = 10_000_000
+
+    /// The start as proc(5) shows it, in clock ticks since boot.
+    package var startTicks: UInt64 { self.startBoottimeNanoseconds / Self.nanosecondsPerTick }
+
+    /// Work that the kernel does for no process: the kernel's own use of a socket, in softirq.
     public static let kernel = ProcessIdentity(pid: 0, startBoottimeNanoseconds: 1)
 }
 

@@ -2,8 +2,8 @@ private import Glibc
 
 /// An IPv4 or IPv6 address.
 ///
-/// Kept as 16 bytes with IPv4 in its v4-mapped form (RFC 4291 section 2.5.5.2), so that a v4 peer of a socket on `::`
-/// is the same address as on an IPv4 socket. Printed in dotted form or as RFC 5952 says.
+/// Stored as 16 bytes, with IPv4 in its v4-mapped form (RFC 4291 section 2.5.5.2). So a v4 peer of a socket on `::` is
+/// the same address as on an IPv4 socket. Printed in dotted form or as RFC 5952 says.
 public struct InternetAddress: Hashable, Sendable {
     /// Network byte order.
     public var bytes: InlineArray<16, UInt8>
@@ -40,7 +40,7 @@ public struct InternetAddress: Hashable, Sendable {
         return word
     }
 
-    /// The first so many bits of the 16 bytes, and 0 for the others.
+    /// The first `count` bits of the 16 bytes. The other bits are 0.
     func prefix(_ count: Int) -> InternetAddress {
         var result = self
         for index in 0..<16 {
@@ -59,7 +59,7 @@ public struct InternetAddress: Hashable, Sendable {
         hasher.combine(self.low)
     }
 
-    /// IPv4, also when an IPv6 socket speaks it.
+    /// IPv4, also if an IPv6 socket uses it.
     public var isIPv4: Bool { self.high == 0 && self.low >> 32 == 0xffff }
 
     /// `0.0.0.0` or `::`.

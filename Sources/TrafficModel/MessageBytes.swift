@@ -1,16 +1,16 @@
-/// What HTTP messages took of a connection, in one direction. Bytes.
+/// The bytes that HTTP messages took of a connection, in one direction.
 public struct MessageBytes: Sendable, Codable, Hashable {
     /// Request and status lines with their CRLFs (RFC 9112 sections 3 and 4).
     public var line: UInt64 = 0
     /// Fields with their CRLFs, blank lines, trailers.
     public var header: UInt64 = 0
-    /// Of the header, `Cookie` and `Set-Cookie` fields.
+    /// The part of the header that is `Cookie` and `Set-Cookie` fields.
     public var cookie: UInt64 = 0
-    /// As on the wire, in its content coding.
+    /// As on the wire, with its content coding.
     public var body: UInt64 = 0
     /// Chunk sizes, HTTP/2 frame headers (RFC 9112 section 7.1, RFC 9113 section 4.1).
     public var framing: UInt64 = 0
-    /// TLS records beyond their plaintext. In no message: a connection's.
+    /// Bytes of TLS records beyond their plaintext. They belong to the connection, and to no message.
     public var tls: UInt64 = 0
 
     public init(
@@ -29,13 +29,13 @@ public struct MessageBytes: Sendable, Codable, Hashable {
         self.tls = tls
     }
 
-    /// What HTTP calls the messages.
+    /// The bytes of the messages, as HTTP defines messages.
     public var message: UInt64 { self.line &+ self.header &+ self.body &+ self.framing }
 
-    /// What they took of the socket.
+    /// The bytes that the messages took of the socket.
     public var total: UInt64 { self.message &+ self.tls }
 
-    /// Wrapping: the numbers are a cooperating program's, and a hostile one may send any.
+    /// Wraps, because the numbers come from a cooperating program, and a hostile program may send any number.
     public static func += (left: inout MessageBytes, right: MessageBytes) {
         left.line &+= right.line
         left.header &+= right.header
@@ -63,7 +63,7 @@ public struct MessageBytes: Sendable, Codable, Hashable {
         case tls = "tls_bytes"
     }
 
-    /// Written beside the stored ones.
+    /// Written beside the stored fields.
     package enum SumKeys: String, CodingKey {
         case message = "message_bytes"
     }

@@ -1,17 +1,18 @@
-/// One API of one process: its part of the exchanges of an ``EndpointUsage``. Durations are those of all its processes together.
+/// One endpoint of one process: the process's part of the exchanges of an ``EndpointUsage``. Durations are there, for
+/// all processes of the endpoint together.
 public struct ProcessEndpoint: Sendable, Decodable, Hashable {
     public var role: EndpointRole
-    /// As ``EndpointSubject/route(host:route:)`` has them. Both are ``EndpointUsage/other`` for what exceeds a limit.
+    /// As in ``EndpointSubject/route(host:route:)``. Both are ``EndpointUsage/other`` for everything beyond a limit.
     public var host: String
     public var route: String
     public var requests: UInt64
     public var responses: UInt64
     /// Exchanges that failed, as ``ExchangeOutcome/isFailure`` says.
     public var failures: UInt64
-    /// Bytes of messages, as ``MessageBytes/message`` has them.
+    /// Bytes of messages, as in ``MessageBytes/message``.
     public var sent: UInt64
     public var received: UInt64
-    /// The worst of any part.
+    /// The worst quality of any part.
     public var quality: JoinQuality
 
     public init(

@@ -1,5 +1,5 @@
-/// What is known of a process apart from its bytes. Everything but the name may be unknown: the kernel gives the name, the rest
-/// is read from `/proc` while the process lives.
+/// What is known of a process apart from its bytes. Everything except the name may be unknown. The kernel gives the
+/// name; the daemon reads the rest from `/proc` while the process lives.
 public struct ProcessDetails: Sendable, Codable, Hashable {
     /// `comm` of the process (its first thread), at most 15 bytes; a kernel thread's has the prefix `kernel:`.
     public var name: String
@@ -64,10 +64,11 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
     public var socketsOpen: Int
     public var bytes: ByteCounts
     public var rates: PayloadRates
-    /// Of the payload, both ways, what the process's own reports say the purpose of.
+    /// The bytes of the payload, both ways, whose purpose the process's own reports tell.
     public var explained: UInt64
-    /// The APIs that the process itself reported, of a process that runs; they add up to all that it reported. `nil` of one that exited:
-    /// what it reported is in ``Snapshot/endpoints``, with that of the other processes of its service.
+    /// The endpoints that the process itself reported, while the process runs. They add up to all that the process
+    /// reported. `nil` for a process that exited: what it reported is in ``Snapshot/endpoints``, together with the
+    /// other processes of its service.
     public var endpoints: [ProcessEndpoint]?
 
     public init(
@@ -92,7 +93,7 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
         self.endpoints = endpoints
     }
 
-    /// The rest of the payload.
+    /// The payload that no report explains.
     public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
@@ -119,11 +120,11 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
     }
 }
 
-/// The bytes of all processes of one executable that are no longer listed.
+/// The bytes of processes that are no longer listed, added up by executable.
 public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var name: String
     public var executable: String?
-    /// Of the row of one user's processes that were too many to tell apart, whose name is `_other`; `nil` of any other row.
+    /// Set in a row `_other` of one user, for processes that were too many to tell apart; `nil` in any other row.
     public var uid: UInt32?
     public var processes: Int
     public var bytes: ByteCounts

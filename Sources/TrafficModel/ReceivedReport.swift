@@ -1,11 +1,8 @@
 /// A datagram of a cooperating program as it came, and what the kernel said of its sender.
 public struct ReceivedReport: Sendable, Hashable, Codable {
-    /// `USER_HZ` is 100 on every architecture that Linux still has.
-    package static let nanosecondsPerTick: UInt64 = 10_000_000
-
     /// From the sender's credentials (`SCM_CREDENTIALS`, unix(7)).
     public var pid: Int32
-    /// When that process began, in clock ticks since boot (proc(5)); `nil` where it was gone already.
+    /// When that process began, in clock ticks since boot (proc(5)); `nil` if the process was already gone.
     public var startTicks: UInt64?
     public var datagram: [UInt8]
 

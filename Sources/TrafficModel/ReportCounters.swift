@@ -1,14 +1,15 @@
-/// What became of the reports of cooperating programs since the daemon started. A claim is a request or a response that says which bytes
-/// of which socket it took.
+/// What happened to the reports of cooperating programs since the daemon started. A claim is a request or a response
+/// that says which bytes of which socket it took.
 public struct ReportCounters: Sendable, Codable, Hashable {
     public var datagrams: UInt64 = 0
-    /// Of all types, also those that were rejected.
+    /// Records of all types, including rejected records.
     public var records: UInt64 = 0
-    /// Claims that the kernel's counts bear out.
+    /// Claims that the kernel's counts confirm.
     public var joined: UInt64 = 0
-    /// Records about no particular socket, or about one of a time before this daemon: counted, and in no socket's bytes.
+    /// Records that count without an exact claim: about no particular socket, about a socket older than this daemon, or
+    /// from a library that does not count exactly.
     public var inferred: UInt64 = 0
-    /// Claims that waited for the kernel's count to catch up with them.
+    /// Records that waited for the kernel's counts to catch up with them.
     public var early: UInt64 = 0
 
     /// Datagrams that are no reports, or are cut off.
@@ -17,44 +18,46 @@ public struct ReportCounters: Sendable, Codable, Hashable {
     /// Records of types that this daemon does not know.
     public var skippedRecords: UInt64 = 0
 
-    /// Rejected: numbers that contradict each other.
+    /// Rejected: the numbers contradict each other.
     public var malformedRecords: UInt64 = 0
-    /// Rejected: by whom the kernel has seen nothing.
+    /// Rejected: the kernel has seen nothing of the sender.
     public var unknownProcess: UInt64 = 0
-    /// Rejected: on a socket that the sender has not used.
+    /// Rejected: the sender has not used the socket.
     public var foreign: UInt64 = 0
-    /// Rejected: on a socket that is no longer known, or never was.
+    /// Rejected: the socket is no longer known, or never was.
     public var late: UInt64 = 0
-    /// Rejected: the same once more.
+    /// Rejected: the same record or the same bytes came before.
     public var duplicate: UInt64 = 0
-    /// Rejected: bytes that another message has.
+    /// Rejected: another message has some of the bytes.
     public var overlapping: UInt64 = 0
     /// Rejected: more bytes than the socket has moved.
     public var impossible: UInt64 = 0
 
-    /// Of the rejected: those that were not waited for, because their process or user had as many waiting as it may.
+    /// Rejected records that could not wait, because their process or user had as many waiting as allowed.
     public var unwaited: UInt64 = 0
-    /// Records that count in a row `_other`, because their service or user has as many rows as it may.
+    /// Records that count in a row `_other`, because their service or user has as many rows as allowed.
     public var inOther: UInt64 = 0
-    /// Exchanges that went on and made room for later ones of the same process or user. Their bytes are counted.
+    /// Exchanges that went on and had to make room for later exchanges of the same process or user. Their bytes are
+    /// counted.
     public var forgottenExchanges: UInt64 = 0
 
-    /// Records that senders found no room for.
+    /// Records for which senders found no room.
     public var droppedBySenders: UInt64 = 0
-    /// Datagrams that the daemon itself had no room for: their process or user had as many waiting as it may.
+    /// Datagrams for which the daemon had no room, because their process or user had as many waiting as allowed.
     public var droppedDatagrams: UInt64 = 0
-    /// Datagrams whose numbers never came: those that senders or the daemon had no room for, and any that got lost in between.
+    /// Datagrams whose numbers never came: datagrams for which senders or the daemon had no room, and datagrams that
+    /// were lost on the way.
     public var missingDatagrams: UInt64 = 0
 
     public init() {}
 
-    /// Records that count nowhere.
+    /// Records and datagrams that count nowhere.
     public var rejected: UInt64 {
         self.malformedRecords + self.unknownProcess + self.foreign + self.late + self.duplicate + self.overlapping
             + self.impossible + self.malformedDatagrams + self.unknownVersion
     }
 
-    /// Records of senders and datagrams of the daemon that there was no room for.
+    /// Records that senders dropped and datagrams that the daemon dropped, because there was no room.
     public var dropped: UInt64 { self.droppedBySenders + self.droppedDatagrams }
 
     package enum CodingKeys: String, CodingKey {

@@ -1,26 +1,29 @@
-/// What one sender may make the daemon keep of its reports.
+/// How much of its reports one sender may make the daemon keep.
 ///
-/// Users of a server are strangers to each other: a limit that they shared would let one use up what another needs. So everything that a
-/// datagram can make grow has an allowance for each process, for each user and for all together. What exceeds an allowance is counted
-/// (``ReportCounters``), and costs that process or that user alone as long as the allowance for all is not used up. That takes at least
-/// three users who each use up theirs; subordinate ids (subuid(5)) count as users of their own.
+/// The users of a server are strangers to each other. If they shared one limit, one user could use up what another user
+/// needs. So everything that a datagram can make grow has an allowance for each process, for each user, and for all
+/// together. What exceeds an allowance is counted (``ReportCounters``). It costs only that process or that user, as
+/// long as the allowance for all is not used up. To use up the allowance for all takes at least three users who each
+/// use up their own. Subordinate ids (subuid(5)) count as users of their own.
 package enum ReportLimits {
-    /// Bytes of datagrams that wait for the next round, each with ``overheadOfDatagram``. Beyond: the datagram is dropped.
+    /// Bytes of datagrams that wait for the next round; each datagram adds ``overheadOfDatagram``. Beyond: the daemon
+    /// drops the datagram.
     package static let waitingBytes = Allowance(process: 8 << 20, user: 16 << 20, all: 64 << 20)
-    /// What a datagram takes of the daemon's memory beside its bytes.
+    /// How many bytes of the daemon's memory a datagram takes besides its own bytes.
     package static let overheadOfDatagram = 128
 
-    /// Claims that wait for the kernel's count to catch up with them. Beyond: a claim is settled at once.
+    /// Records that wait for the kernel's counts to catch up with them. Beyond: a record is settled at once.
     package static let waitingRecords = Allowance(process: 2_048, user: 4_096, all: 16_384)
-    /// Exchanges that go on. Beyond: the process's oldest is forgotten.
+    /// Exchanges that go on. Beyond: the oldest exchange of the process or user is forgotten.
     package static let openExchanges = Allowance(process: 8_192, user: 12_288, all: 32_768)
-    /// The last exchanges that ended. Beyond: the user's oldest is no longer listed; where there are a quarter more in all, the oldest of those
-    /// who have most.
+    /// The last exchanges that ended. Beyond: the user's oldest exchange is no longer listed. If there are a quarter
+    /// more in all, the users with the most exchanges lose their oldest.
     package static let endedExchanges = Allowance(process: 1_000, user: 1_000, all: 4_000)
-    /// Ranges of bytes that claims have left on sockets. Beyond: gaps between them count as claimed.
+    /// Ranges of bytes that claims have left on sockets. Beyond: gaps between the ranges count as claimed.
     package static let claimedRanges = Allowance(process: 1 << 17, user: 1 << 18, all: 1 << 20)
 
-    /// Rows of APIs, in each grouping. Beyond: what would have had a row of its own adds up in a row `_other` of the service or the user.
+    /// Rows of endpoints, in each grouping. Beyond: what would have a row of its own adds up in a row `_other` of the
+    /// service or the user.
     package struct Rows: Sendable, Hashable {
         package var ofService = 2_000
         package var ofUser = 3_000
@@ -28,21 +31,24 @@ package enum ReportLimits {
         /// Services of a user that have rows of their own.
         package var servicesOfUser = 512
         package var services = 8_192
-        /// Rows of a user whose percentiles have two significant digits, of those with more than ``durationsAsTheyAre``. The others' have one.
+        /// How many rows of a user have percentiles with two significant digits, among the rows with more durations
+        /// than ``durationsAsTheyAre``. The other such rows have percentiles with one digit.
         package var fineOfUser = 256
         package var fine = 2_048
 
         package init() {}
     }
 
-    /// Rows of a process's own, as long as it runs. Beyond: they add up in its row `_other`, one in each role. A process that has that one gets
-    /// no further rows: each would lack what has been added up already.
+    /// A process's own rows, while the process runs. Beyond: further rows add up in its row `_other`, one row in each
+    /// role. A process with such a row gets no further rows in that role: a new row would lack what has already been
+    /// added up.
     package static let ownRows = Allowance(process: 1_000, user: 4_000, all: 20_000)
 
-    /// Durations that a row keeps one by one, before it makes a histogram of them: of a few datagrams no row becomes large.
+    /// How many durations a row keeps one by one before it makes a histogram of them. So a few datagrams make no row
+    /// large.
     package static let durationsAsTheyAre = 32
 
-    /// Bytes of a name's parts. A method has 17 at most (RFC 4437), a host 253 (RFC 1035 section 2.3.4).
+    /// In bytes. The longest method has 17 bytes (RFC 4437), the longest host 253 (RFC 1035 section 2.3.4).
     package static let (longestMethod, longestHost, longestRoute) = (32, 253, 256)
 }
 
@@ -57,7 +63,7 @@ package struct Allowance: Sendable, Hashable {
     }
 }
 
-/// What of an ``Allowance`` is in use, and by whom.
+/// How much of an ``Allowance`` is in use, by process and by user.
 package struct Budget<Process: Hashable & Sendable>: Sendable {
     package let allowance: Allowance
     private var ofProcess: [Process: Int] = [:]
@@ -78,28 +84,28 @@ package struct Budget<Process: Hashable & Sendable>: Sendable {
             && self.used + amount <= self.allowance.all
     }
 
-    /// - Parameter amount: Negative: it is given back.
+    /// - Parameter amount: A negative amount gives back.
     package mutating func add(_ amount: Int = 1, of process: Process, _ user: UInt32) {
         self.used += amount
         Self.add(amount, to: &self.ofProcess, at: process)
         Self.add(amount, to: &self.ofUser, at: user)
     }
 
-    /// - Returns: `false` where there is no room: nothing was taken.
+    /// - Returns: `false` if there is no room. Then nothing was taken.
     package mutating func take(_ amount: Int = 1, of process: Process, _ user: UInt32) -> Bool {
         guard self.hasRoom(for: amount, of: process, user) else { return false }
         self.add(amount, of: process, user)
         return true
     }
 
-    /// All of it is given back.
+    /// Gives everything back.
     package mutating func reset() {
         self = Budget(self.allowance)
     }
 
     private static func add<Key: Hashable>(_ amount: Int, to shares: inout [Key: Int], at key: Key) {
         let share = shares[key, default: 0] + amount
-        // Those who have nothing leave nothing behind: processes come and go.
+        // Empty entries are removed, because processes come and go.
         shares[key] = share == 0 ? nil : share
     }
 }

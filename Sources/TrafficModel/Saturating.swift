@@ -1,7 +1,8 @@
-// The numbers of a capture come from packets that strangers make and from kernels that may be wrong. A sum of them that has no room stays at
-// the end of its type: it never traps, and never begins anew. 2^64 bytes are 1,500 years at 400 Gbit/s.
+// The numbers of a capture come from packets that strangers make, and from kernels that may be wrong. If a sum of them
+// has no room, it stays at the end of its type: it never traps, and never begins anew. 2^64 bytes are 11.7 years at 400
+// Gbit/s.
 //
-// Numbers that programs report are another matter: those wrap, see ``MessageBytes``.
+// Numbers that programs report are different: those numbers wrap, see ``MessageBytes``.
 
 infix operator +| : AdditionPrecedence
 infix operator -| : AdditionPrecedence
@@ -10,19 +11,19 @@ infix operator +|= : AssignmentPrecedence
 infix operator -|= : AssignmentPrecedence
 
 extension FixedWidthInteger {
-    /// The sum, or the nearest number that there is.
+    /// The sum, or the nearest number of the type.
     package static func +| (left: Self, right: Self) -> Self {
         let (sum, isOver) = left.addingReportingOverflow(right)
         return isOver ? (right < 0 ? .min : .max) : sum
     }
 
-    /// The difference, or the nearest number that there is: of unsigned ones at least 0.
+    /// The difference, or the nearest number of the type: for unsigned numbers at least 0.
     package static func -| (left: Self, right: Self) -> Self {
         let (difference, isOver) = left.subtractingReportingOverflow(right)
         return isOver ? (right < 0 ? .max : .min) : difference
     }
 
-    /// The product, or the nearest number that there is.
+    /// The product, or the nearest number of the type.
     package static func *| (left: Self, right: Self) -> Self {
         let (product, isOver) = left.multipliedReportingOverflow(by: right)
         return isOver ? ((left < 0) == (right < 0) ? .max : .min) : product
@@ -34,7 +35,7 @@ extension FixedWidthInteger {
 }
 
 extension UInt64 {
-    /// How far apart the two are.
+    /// The distance between the two numbers.
     package func difference(to other: UInt64) -> UInt64 { self > other ? self - other : other - self }
 }
 

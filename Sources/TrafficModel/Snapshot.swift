@@ -1,35 +1,37 @@
-/// Everything that is known at one moment. Immutable; every reader of the daemon works from one of these.
+/// Everything that is known at one moment. Immutable. Every reader of the daemon works from a snapshot.
 ///
-/// Decoded from the JSON of the control API; TrafficExport is its one encoder. Field names in JSON are an interface
-/// (`schema_version` 1, see `Snapshot.schema.json` there). Integers are bytes,
-/// nanoseconds or counts since ``countingSince``; absent means unknown.
+/// Decoded from the JSON of the control API. Only TrafficExport encodes it. Field names in JSON are an interface
+/// (`schema_version` 1, see `Snapshot.schema.json` there). Integers are bytes, nanoseconds or counts since
+/// ``countingSince``; absent means unknown.
 public struct Snapshot: Sendable, Decodable, Hashable {
     public static let currentSchemaVersion = 1
 
     public var schemaVersion = Snapshot.currentSchemaVersion
     /// Every byte from before this time is counted.
     public var takenAt: Timestamp
-    /// The same on `CLOCK_BOOTTIME`.
+    /// The same time on `CLOCK_BOOTTIME`.
     public var takenBoottimeNanoseconds: UInt64
     public var countingSince: Timestamp
     public var host: HostDescription
     public var daemon: DaemonDescription
     public var capture: CaptureStatus
-    /// `nil` where the reader did not ask for this part. The same for the other lists.
+    /// `nil` if the reader did not ask for this part. The same holds for the other lists.
     public var processes: [ProcessUsage]?
     public var exited: [ExitedUsage]?
     public var sockets: [SocketUsage]?
-    /// The pids whose sockets alone are in the list; `nil` where those of all processes are.
+    /// The pids to whose sockets the list is limited; `nil` if the list has the sockets of all processes.
     public var socketsOf: [Int32]?
-    /// The APIs that cooperating programs reported.
+    /// The endpoints that cooperating programs reported.
     public var endpoints: [EndpointUsage]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
-    /// What an audit works from beside the sockets that are listed. Not in the JSON.
+    /// What an audit needs besides the listed sockets. Not in the JSON.
     public var evidence: AuditEvidence?
-    /// The exchanges of ``endpoints`` told apart otherwise. Not in the JSON: ``withEndpoints(by:)`` puts one of them there.
+    /// The exchanges of ``endpoints`` in the other groupings. Not in the JSON: ``withEndpoints(by:)`` puts one grouping
+    /// there.
     public var groupedEndpoints: [EndpointGrouping: [EndpointUsage]] = [:]
-    /// The last ones and those that go on. Not in the JSON of a snapshot: they have a document of their own.
+    /// The last exchanges that ended, and the exchanges that go on. Not in the JSON of a snapshot: they have a document
+    /// of their own.
     public var exchanges: [ExchangeUsage]?
 
     public init(
@@ -75,7 +77,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
 
 public struct HostDescription: Sendable, Decodable, Hashable {
     public var name: String
-    /// `/proc/sys/kernel/random/boot_id`: counters of two snapshots compare only within one boot.
+    /// `/proc/sys/kernel/random/boot_id`. Counters of two snapshots can be compared only within one boot.
     public var bootID: String
     /// `uname -r`.
     public var kernel: String
@@ -110,24 +112,25 @@ public struct DaemonDescription: Sendable, Decodable, Hashable {
     }
 }
 
-/// One interface's own counters (`/sys/class/net/NAME/statistics`) since it came up: link-layer bytes.
+/// One interface's own counters (`/sys/class/net/NAME/statistics`) since the interface came up: link-layer bytes.
 public struct InterfaceUsage: Sendable, Codable, Hashable {
     public var name: String
     public var sentBytes: UInt64
     public var receivedBytes: UInt64
-    /// Of an aggregate of segmentation offload a virtual interface counts one.
+    /// A virtual interface counts an aggregate of segmentation offload as one packet.
     public var sentPackets: UInt64?
     public var receivedPackets: UInt64?
-    /// Since the snapshot before.
+    /// Between the last two ticks.
     public var sentBytesPerSecond: Double?
     public var receivedBytesPerSecond: Double?
-    /// Inode number of its network namespace. Not in the snapshot's JSON, no more than the next three.
+    /// Inode number of the interface's network namespace. Not in the snapshot's JSON. The same holds for the next
+    /// three.
     public var networkNamespace: UInt32?
-    /// Within that namespace.
+    /// The interface's index within that namespace.
     public var index: UInt32?
     /// Bytes of the link header that the interface counts for each packet.
     public var linkHeaderLength: UInt64?
-    /// What an audit sets the interface's counters against; `nil` where packets are not seen.
+    /// What an audit compares with the interface's counters; `nil` if packets are not seen.
     public var evidence: InterfaceEvidence?
 
     public init(
@@ -168,14 +171,16 @@ public struct InterfaceUsage: Sendable, Codable, Hashable {
     }
 }
 
-/// The sum over all processes, running and exited, since ``Snapshot/countingSince``; where a reader sees only some, over these.
+/// The sum over all processes, running and exited, since ``Snapshot/countingSince``. If a reader may see only some
+/// processes, the sum over these processes.
 public struct Totals: Sendable, Decodable, Hashable {
     public var bytes: ByteCounts
     public var rates: PayloadRates
-    /// By how far the other end was when the bytes were moved. What had no other end's address (unconnected UDP) is in none.
+    /// By how far the other end was when the bytes were moved. Bytes without a remote address (unconnected UDP) are in
+    /// no scope.
     public var byScope: [String: ByteCounts]
-    /// The same by the class of the remote address, every configured class with its name. What is in no class is in none. `nil`
-    /// where there are no classes.
+    /// The same by the class of the remote address, with the name of every configured class. Bytes in no class are
+    /// missing. `nil` if there are no classes.
     public var byClass: [String: ByteCounts]?
 
     public init(
@@ -190,8 +195,8 @@ public struct Totals: Sendable, Decodable, Hashable {
         self.byClass = byClass
     }
 
-    /// Of some processes. ``byScope`` and ``byClass`` are left empty and out: of sockets that are gone it is not known any more whose they
-    /// were.
+    /// The sum over some processes. ``byScope`` stays empty and ``byClass`` stays `nil`, because the owners of sockets
+    /// that are gone are no longer known.
     package init(of processes: [ProcessUsage], _ exited: [ExitedUsage] = []) {
         self.init()
         for process in processes {

@@ -1,4 +1,4 @@
-/// What three witnesses have to say of one socket: the calls, TCP itself and the packets. Works for the audit alone.
+/// What three witnesses say of one socket: the calls, TCP itself and the packets. Only the audit uses it.
 public struct SocketEvidence: Hashable, Sendable {
     public var payload: PayloadBytes
     public var pendingSent: UInt64
@@ -7,7 +7,7 @@ public struct SocketEvidence: Hashable, Sendable {
     public var stream: TCPStream?
     public var isListener: Bool
     public var isClosed: Bool
-    /// Older than the daemon.
+    /// The socket is older than the daemon.
     public var preexisting: Bool
 
     public init(
@@ -45,7 +45,7 @@ public struct SocketEvidence: Hashable, Sendable {
     /// - Parameters:
     ///   - whole: This socket's ``tallies``.
     ///   - payload: What the process moved.
-    ///   - wire: Its part of the packets.
+    ///   - wire: The process's part of the packets.
     package func part(of whole: AuditTallies, payload: PayloadBytes, wire: WireTotals) -> AuditTallies {
         var tallies = whole
         let othersSent = tallies.sent[.payload] -| Int64(clamping: payload.sent)
@@ -79,7 +79,8 @@ public struct SocketEvidence: Hashable, Sendable {
         if stream.isFramed {
             tally[.framing] = byTCP -| expected
         } else {
-            // When the socket is closed no call is at work any more: its stream must be as long as what the calls returned.
+            // When the socket is closed, no call is at work any more. So its stream must be as long as what the calls
+            // returned.
             var missed: Int64 = 0
             if self.isClosed, let length = stream.sentLength {
                 missed = Int64(Int32(bitPattern: length &- UInt32(truncatingIfNeeded: self.payload.sent)))
@@ -116,19 +117,20 @@ public struct SocketEvidence: Hashable, Sendable {
         tally[stream.isFramed ? .framing : .unexplained] = byTCP -| fromCalls
         let more = onWire +| Int64(clamping: stream.early) -| byTCP
         tally[.again] = max(0, more)
-        // Fewer packets than TCP has bytes: those that came before the connection was there, if they may have been forgotten.
+        // The packets carried fewer bytes than TCP has. The missing bytes came before the connection existed, if the
+        // kernel side may have forgotten such bytes.
         tally[stream.isEarlyUnknown == true ? .handshakePayload : .unexplained] +|= min(0, more)
         self.excuse(&tally, stream)
         return tally
     }
 
-    /// TCP's own account, where it and the packets were counted from the socket's beginning on.
+    /// TCP's own account, if TCP and the packets were counted from the socket's beginning on.
     private var judgedStream: TCPStream? {
         guard let stream, self.wire?.quality == .exact, !self.preexisting, !stream.isPartial else { return nil }
         return stream
     }
 
-    /// Where the difference goes of a socket for which there are fewer witnesses.
+    /// The line for the difference, if a socket has fewer witnesses.
     private var unjudged: AuditLine {
         if self.wire?.quality == .estimated { return .estimated }
         return self.preexisting || self.stream?.isPartial == true ? .earlier : .datagrams
@@ -149,14 +151,15 @@ extension AuditTally {
     }
 }
 
-/// An interface's own counters beside the packets that were seen to pass it, both since counting began.
+/// An interface's own counters and the packets that the capture saw pass, both since counting began.
 public struct InterfaceEvidence: Hashable, Sendable {
     /// One direction.
     public struct Direction: Hashable, Sendable {
         public var counterBytes: UInt64
         public var counterPackets: UInt64
         public var seen: InterfacePackets.Bytes
-        /// What of the difference was there in each of the last rounds; the rest was on its way while the numbers were read.
+        /// The part of the difference that was there in each of the last rounds. The rest was on its way while the
+        /// numbers were read.
         public var lasting: Int64
 
         public init(counterBytes: UInt64, counterPackets: UInt64, seen: InterfacePackets.Bytes, lasting: Int64 = 0) {
@@ -166,7 +169,7 @@ public struct InterfaceEvidence: Hashable, Sendable {
             self.lasting = lasting
         }
 
-        /// Physical interfaces count the packets that their offload made, virtual ones the aggregates.
+        /// Physical interfaces count the packets that their offload made; virtual interfaces count the aggregates.
         public var countsAggregates: Bool {
             self.counterPackets.difference(to: self.seen.packets)
                 <= self.counterPackets.difference(to: self.seen.packets +| self.seen.offloadedPackets)
@@ -174,8 +177,8 @@ public struct InterfaceEvidence: Hashable, Sendable {
 
         /// What the counter should be.
         ///
-        /// - Parameter linkHeader: Bytes of each packet's link header. Some drivers take it off before they count what they receive
-        ///   (veth does, once it aggregates): the counter itself shows it.
+        /// - Parameter linkHeader: Bytes of each packet's link header. Some drivers remove the header before they count
+        ///   received packets (veth does, once it aggregates). The counter itself shows whether the driver does.
         public func expected(linkHeader: UInt64) -> (offload: UInt64, linkHeaders: UInt64, total: UInt64) {
             let with = self.expected(countedHeader: linkHeader)
             let without = self.expected(countedHeader: 0)
@@ -191,7 +194,7 @@ public struct InterfaceEvidence: Hashable, Sendable {
             return (offload, linkHeaders, self.seen.ip +| offload +| self.seen.other +| linkHeaders)
         }
 
-        /// What the counter has more than it should.
+        /// By how much the counter is more than it should be.
         public func difference(linkHeader: UInt64) -> Int64 {
             Int64(clamping: self.counterBytes) -| Int64(clamping: self.expected(linkHeader: linkHeader).total)
         }
@@ -206,11 +209,11 @@ public struct InterfaceEvidence: Hashable, Sendable {
     }
 }
 
-/// What an audit needs of those that are no longer listed.
+/// What an audit needs of sockets that are no longer listed.
 public struct AuditEvidence: Hashable, Sendable {
     /// The lines of sockets that are gone.
     public var goneSockets = AuditTallies()
-    /// The same by process: of all sockets that it had used.
+    /// The same by process, over all sockets that the process had used.
     public var goneSocketsOf: [ProcessIdentity: AuditTallies] = [:]
     /// The last sockets whose witnesses disagreed, and how many there were in all.
     public var disputed: [SocketUsage] = []
@@ -222,7 +225,7 @@ public struct AuditEvidence: Hashable, Sendable {
 }
 
 extension SocketUsage {
-    /// Its lines for the whole socket, or as one of its processes sees them.
+    /// The lines of the whole socket, or the lines as one of its processes sees them.
     public func tallies(for process: ProcessIdentity? = nil) -> AuditTallies {
         guard let evidence else { return AuditTallies() }
         guard let process else { return evidence.tallies }

@@ -4,7 +4,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public struct Owner: Sendable, Decodable, Hashable {
         public var identity: ProcessIdentity
         public var payload: PayloadBytes
-        /// Its part of the packets. Not in the JSON.
+        /// The process's part of the packets. Not in the JSON.
         public var wire = WireTotals()
 
         public init(identity: ProcessIdentity, payload: PayloadBytes, wire: WireTotals = WireTotals()) {
@@ -21,7 +21,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
 
     /// Unique among the sockets that this daemon has seen, in the order in which it first saw them.
     public var serial: UInt64
-    /// `SO_COOKIE`. Accepted MPTCP sockets have their listener's.
+    /// `SO_COOKIE`. Accepted MPTCP sockets have their listener's cookie.
     public var cookie: SocketCookie
     public var transport: TransportProtocol
     public var family: AddressFamily
@@ -30,13 +30,13 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public var role: SocketRole
     /// `nil` for a socket without a remote address.
     public var scope: SocketScope?
-    /// The name of the class that the remote address is in (``AddressClasses``), if it is in one.
+    /// The name of the class that the remote address is in (``AddressClasses``), if it is in a class.
     public var addressClass: String?
     public var state: SocketState
     /// `nil` for a socket older than the daemon.
     public var openedAt: Timestamp?
     public var closedAt: Timestamp?
-    /// Older than the daemon: counted from a baseline on.
+    /// The socket is older than the daemon. It is counted from a baseline on.
     public var preexisting: Bool
     public var networkNamespace: UInt32?
     public var bytes: ByteCounts
@@ -48,18 +48,19 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     public var retransmittedSegments: UInt64?
     /// TCP: smoothed round-trip time (RFC 6298), 0 before the first measurement.
     public var smoothedRoundTripMicroseconds: UInt64?
-    /// How long a client took to connect, the last time that it did: from `SYN_SENT` to `ESTABLISHED`, SYNs that were lost and all. TCP, MPTCP
-    /// and DCCP, by the programs in the kernel; `nil`: it has not, or they did not see it.
+    /// How long a client took to connect for the last time: from `SYN_SENT` to `ESTABLISHED`, including lost SYNs. For
+    /// TCP, MPTCP and DCCP, measured by the programs in the kernel. `nil` if the socket has not connected, or if the
+    /// programs did not see it.
     public var connectMicroseconds: UInt64?
     /// `nil` while the wire bytes are unknown.
     public var wireQuality: Quality?
     public var owners: [Owner]
-    /// Of the payload, both ways, what reports of its processes say the purpose of.
+    /// The bytes of the payload, both ways, whose purpose reports of the socket's processes tell.
     public var explained: UInt64 = 0
     /// What an audit works from. Not in the JSON.
     public var evidence: SocketEvidence?
 
-    /// - Parameter serial: `nil` where sockets are known by their cookies alone.
+    /// - Parameter serial: `nil` if cookies alone identify the sockets.
     public init(
         serial: UInt64? = nil,
         cookie: SocketCookie,
@@ -110,7 +111,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         self.owners = owners
     }
 
-    /// The rest of the payload.
+    /// The payload that no report explains.
     public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {

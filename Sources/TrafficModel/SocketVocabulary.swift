@@ -1,16 +1,17 @@
 /// Transport protocol of a socket, named as OpenTelemetry's `network.transport` and `/etc/protocols` do.
 public enum TransportProtocol: String, Sendable, Codable, CaseIterable {
     case tcp, udp, mptcp, sctp, udplite, dccp
-    /// A ping socket (`SOCK_DGRAM` with `IPPROTO_ICMP`), needs no privilege.
+    /// A ping socket (`SOCK_DGRAM` with `IPPROTO_ICMP`). It needs no privilege.
     case icmp, icmpv6
     case raw
-    /// AF_PACKET: whole frames, past the internet protocols.
+    /// AF_PACKET: whole frames, which bypass the internet protocols.
     case packet
     case other
 
     /// - Parameters:
     ///   - number: `sk_protocol`, an `IPPROTO_*` value.
-    ///   - type: `sk_type`, a `SOCK_*` value. A raw socket carries the number of the protocol it speaks, so its type decides.
+    ///   - type: `sk_type`, a `SOCK_*` value. A raw socket has the number of the protocol that it carries, so its type
+    ///     decides.
     public init(number: UInt16, type: UInt8) {
         switch (type, number) {
         case (3, _): self = .raw
@@ -26,7 +27,7 @@ public enum TransportProtocol: String, Sendable, Codable, CaseIterable {
         }
     }
 
-    /// Whether payload moves between two ends that were fixed before, so that a socket without a remote address moves none.
+    /// Whether payload moves only between two fixed ends, so that a socket without a remote address moves no payload.
     public var hasConnections: Bool {
         switch self {
         case .tcp, .mptcp, .sctp, .dccp: true
@@ -98,21 +99,21 @@ public enum SocketState: String, Sendable, Codable, CaseIterable {
 
 public enum SocketRole: String, Sendable, Codable, CaseIterable {
     case client, server, listener
-    /// Neither end opened a connection: UDP, raw, or a connection older than the daemon.
+    /// Neither end opened a connection (UDP, raw), or the connection is older than the daemon.
     case peer
 }
 
 /// How far the other end is.
 public enum SocketScope: String, Sendable, Codable, CaseIterable {
-    /// Over the loopback interface, by the address of either end.
+    /// Over the loopback interface, as the address of either end shows.
     case loopback
-    /// The other end is on this machine: its address is the same as ours, or of any interface in any network namespace, such as a
-    /// container's.
+    /// The other end is on this machine: its address is the same as the local address, or is an address of any
+    /// interface in any network namespace, such as a container's.
     case sameHost = "same_host"
     case localArea = "lan"
     case internet
 
-    /// - Parameter hostAddresses: Of this machine's interfaces, as far as they are known.
+    /// - Parameter hostAddresses: The addresses of this machine's interfaces, as far as they are known.
     /// - Returns: `nil` for a socket without a remote address.
     public init?(local: InternetAddress, remote: InternetAddress, hostAddresses: Set<InternetAddress> = []) {
         if remote.isUnspecified { return nil }

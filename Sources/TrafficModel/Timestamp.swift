@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// A point of wall-clock time, in nanoseconds since 1970-01-01T00:00:00Z without leap seconds (POSIX).
 ///
-/// In JSON an RFC 3339 text in UTC with millisecond fraction.
+/// In JSON: an RFC 3339 text in UTC with a millisecond fraction.
 public struct Timestamp: Hashable, Sendable, Comparable {
     public var nanosecondsSinceEpoch: Int64
 
@@ -22,10 +22,11 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 }
 
 extension Timestamp {
-    /// ``description`` in ASCII: `2026-11-19T07:21:16.123Z`, fractions of a millisecond cut off.
+    /// ``description`` in ASCII: `2026-11-19T07:21:16.123Z`. Fractions of a millisecond are cut off.
     ///
-    /// Computed with integers alone (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`). By way of
-    /// a `Date`, whose `Double` often lies just below the millisecond meant, every second time would print one too early.
+    /// Computed with integers alone (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+    /// A `Date` would print every second time one millisecond too early, because its `Double` is often just below the
+    /// millisecond meant.
     package var ascii: InlineArray<24, UInt8> {
         let (days, nanoseconds) = Self.floorDivide(self.nanosecondsSinceEpoch, by: 86_400_000_000_000)
         let (year, month, day) = Self.civilDate(daysSinceEpoch: days)

@@ -1,5 +1,6 @@
-/// IP packets of one direction, by what they carry. Cumulative; lengths with IP and transport headers, retransmissions too, without
-/// link headers. Of an aggregate of segmentation offload, what its packets take on the wire.
+/// IP packets of one direction, by what they carry. Cumulative. Lengths include IP and transport headers and
+/// retransmissions, and no link headers. An aggregate of segmentation offload counts as what its packets take on the
+/// wire.
 public struct WireBytes: Hashable, Sendable, Codable {
     /// What the transport protocol carried.
     public var payload: UInt64
@@ -49,7 +50,7 @@ public struct WireBytes: Hashable, Sendable, Codable {
 public enum Quality: String, Sendable, Codable, CaseIterable {
     /// Every call or packet was seen.
     case exact
-    /// Worked out from other counts, such as TCP's of bytes and segments.
+    /// Computed from other counts, such as TCP's counts of bytes and segments.
     case estimated
 }
 
@@ -94,26 +95,27 @@ public struct WireTotals: Hashable, Sendable, Codable {
     }
 }
 
-/// What passed an interface since counting began, as the capture saw it: every packet, with its socket or without.
+/// What passed an interface since counting began, as the capture saw it: every packet, with or without a socket.
 public struct InterfacePackets: Hashable, Sendable, Codable {
     /// One direction.
     public struct Bytes: Hashable, Sendable, Codable {
-        /// As the interface handles them: an aggregate of segmentation offload is one.
+        /// As the interface handles them: an aggregate of segmentation offload is one packet.
         public var packets: UInt64
-        /// IPv4 and IPv6, an aggregate with its headers once.
+        /// Bytes of IPv4 and IPv6. An aggregate counts its headers once.
         public var ip: UInt64
         /// Other protocols, such as ARP.
         public var other: UInt64
-        /// How many more packets the aggregates stand for, and the headers of those.
+        /// How many more packets the aggregates stand for, and the bytes of the headers of these packets.
         public var offloadedPackets: UInt64
         public var offloaded: UInt64
-        /// Headers of IP fragments beyond those that the whole packets had.
+        /// Headers of IP fragments beyond the headers of the whole packets.
         public var fragments: UInt64
-        /// Wire bytes of sockets: those that they sent, and those that reached them.
+        /// Wire bytes of sockets: bytes that sockets sent, and bytes that reached sockets.
         public var socket: UInt64
-        /// Sent only: wire bytes of packets that are no socket's.
+        /// Sent only: wire bytes of packets that belong to no socket.
         public var noSocket: UInt64
-        /// Sent only: wire bytes of SYN-ACKs. Not every kernel shows all of them to the hook that counts the listener's packets.
+        /// Sent only: wire bytes of SYN-ACKs. Not every kernel shows all SYN-ACKs to the hook that counts the
+        /// listener's packets.
         public var answers: UInt64
 
         public init(
@@ -161,13 +163,13 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
             )
         }
 
-        /// IP packets as on a wire.
+        /// Bytes of IP packets as on a wire.
         public var wire: UInt64 { self.ip +| self.offloaded }
     }
 
     /// Inode number of `/proc/PID/ns/net`.
     public var networkNamespace: UInt32
-    /// Within that namespace.
+    /// The interface's index within that namespace.
     public var index: UInt32
     public var sent: Bytes
     public var received: Bytes
@@ -179,8 +181,8 @@ public struct InterfacePackets: Hashable, Sendable, Codable {
         self.received = received
     }
 
-    /// The packets of no socket, and what fragments have more than the packets they are of. Of those received it is what reached no
-    /// socket.
+    /// Wire bytes of packets of no socket. Sent: including the bytes that fragments add to their packets. Received:
+    /// what reached no socket.
     public var ofNoSocket: WireTotals {
         WireTotals(
             sent: self.sent.noSocket +| self.sent.fragments,

@@ -1,14 +1,14 @@
 extension Report {
-    /// What an exchange is called, the same in all of its records.
+    /// The name of an exchange: its endpoint. All records of an exchange have the same name.
     ///
-    /// It is one reference, to texts that are made once and stay as they are: programs call the same again and again, and every record of an
-    /// exchange has its name.
+    /// A name is one reference to texts that are made once and never change. Programs call the same endpoints again and
+    /// again, and every record of an exchange carries its name.
     public struct Name: Hashable, Sendable {
         private final class Texts: Sendable {
             let method: String
             let host: String
             let route: String
-            /// As they are in a record.
+            /// The texts as a record has them.
             let encoded: [UInt8]
 
             init(_ method: String, _ host: String, _ route: String) {
@@ -35,7 +35,7 @@ extension Report {
 
         var encoded: [UInt8] { self.texts.encoded }
 
-        /// It is the very same one, which is seen without a look at the texts.
+        /// Whether both names share the same texts. This does not compare the texts.
         public func isIdentical(to other: Name) -> Bool { self.texts === other.texts }
 
         public static func == (one: Name, other: Name) -> Bool {

@@ -1,4 +1,4 @@
-/// Numbers of the layout; see <doc:Format>.
+/// The numbers of the layout; see <doc:Format>.
 enum Layout {
     static let magic: [UInt8] = [0x54, 0x52, 0x46, 0x43]  // "TRFC"
     static let headerLength = 24
@@ -6,7 +6,7 @@ enum Layout {
     static let messageLength = 128
     static let outcomeLength = 72
     static let connectionLength = 80
-    /// Bytes of one string. Longer ones are cut between characters.
+    /// Bytes of one string, at most. A longer string is cut between two characters.
     static let longestString = 1_024
 
     static let none64 = UInt64.max
@@ -23,7 +23,8 @@ enum Layout {
     static let own: UInt8 = 1
     static let first: UInt8 = 1
 
-    /// Each as its length in two bytes, then UTF-8. One that is too long is cut, between two characters (RFC 3629 section 3).
+    /// Writes each text as its length in two bytes, then UTF-8. A text that is too long is cut between two characters
+    /// (RFC 3629 section 3).
     static func encode(_ texts: [String]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(texts.reduce(0) { $0 + 2 + min($1.utf8.count, self.longestString) })
@@ -39,7 +40,7 @@ enum Layout {
     }
 
     /// - Parameter text: UTF-8.
-    /// - Returns: How many bytes of it a string has room for.
+    /// - Returns: The number of its bytes that fit into a string.
     private static func room(for text: UnsafeBufferPointer<UInt8>) -> Int {
         guard text.count > self.longestString else { return text.count }
         var count = self.longestString
@@ -47,14 +48,14 @@ enum Layout {
         return count
     }
 
-    /// As ``encode(_:)`` writes it, so that it is the same when it has been written and read.
+    /// Cuts a text as ``encode(_:)`` does, so that writing and reading it does not change it.
     static func cut(_ text: consuming String) -> String {
         guard text.utf8.count > self.longestString else { return text }
         return text.withUTF8 { String(decoding: $0[..<self.room(for: $0)], as: UTF8.self) }
     }
 }
 
-/// Writes little-endian bytes, one after the other, into memory that has room for them: ``ReportWriter`` has made sure of that.
+/// Writes little-endian bytes one after the other. The memory must have room for them: ``ReportWriter`` checks this.
 struct ByteWriter {
     private let memory: UnsafeMutableRawBufferPointer
     private(set) var offset: Int
@@ -84,7 +85,8 @@ struct ByteWriter {
     }
 }
 
-/// Reads what ``ByteWriter`` writes, within bounds. What lies behind the end is 0: fields that an older sender did not know.
+/// Reads the bytes that ``ByteWriter`` writes, within bounds. A number beyond the end is 0: an older sender did not
+/// know that field.
 struct ByteReader {
     private(set) var offset = 0
 
@@ -96,7 +98,8 @@ struct ByteReader {
         return Number(littleEndian: bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) })
     }
 
-    /// - Returns: `nil` where it does not fit. What is no UTF-8 is replaced; where that makes it too long it is cut.
+    /// - Returns: `nil` if the string does not fit. Bytes that are not UTF-8 are replaced; a text that becomes too long
+    ///   is cut.
     mutating func string(_ bytes: Span<UInt8>) -> String? {
         guard self.offset + 2 <= bytes.count else { return nil }
         let count = Int(self.number(bytes) as UInt16)

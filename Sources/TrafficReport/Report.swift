@@ -1,21 +1,23 @@
-/// One datagram from a cooperating library to the daemon: what some messages took of which sockets.
+/// One datagram from a cooperating library to the daemon. It says which messages took which bytes of which sockets.
 ///
-/// The layout is in <doc:Format>, byte by byte. A report is complete in itself: one that is lost takes its own records with it and
-/// nothing else, and the gap shows in ``Header/sequence``.
+/// <doc:Format> describes the layout byte by byte. A report is complete in itself: a lost datagram loses only its own
+/// records, and ``Header/sequence`` shows the gap.
 public enum Report {
-    /// The version that this module writes, and the only one it reads.
+    /// The version that this module writes. It reads no other version.
     public static let version: UInt8 = 1
 
-    /// Bytes of a datagram, at most: a quarter of what a Unix socket takes by default (`net.core.wmem_default`, 212,992).
+    /// Bytes of a datagram, at most: a quarter of the default limit of a Unix socket (`net.core.wmem_default`,
+    /// 212,992).
     public static let largestDatagram = 49_152
 
-    /// What a datagram says of itself.
+    /// The header of a datagram.
     public struct Header: Hashable, Sendable {
-        /// Of the sender's datagrams, from 0, wrapping. Counts those too that could not be sent.
+        /// The number of the datagram among the sender's datagrams, from 0, wrapping. Datagrams that could not be sent
+        /// count, too.
         public var sequence: UInt32
-        /// Records that the sender had no room for since it started, wrapping.
+        /// Records that the sender has dropped since it started, wrapping.
         public var droppedRecords: UInt32
-        /// `CLOCK_BOOTTIME`, nanoseconds.
+        /// When the datagram was sent; `CLOCK_BOOTTIME`, nanoseconds.
         public var sentAt: UInt64
 
         public init(sequence: UInt32 = 0, droppedRecords: UInt32 = 0, sentAt: UInt64 = 0) {
@@ -26,19 +28,19 @@ public enum Report {
     }
 
     public enum Record: Hashable, Sendable {
-        /// A request as it was sent (a client's) or received (a server's). It stands alone: a response may never come.
+        /// A request that a client sent or a server received. A response may never come.
         case request(Message)
-        /// A response, the other way.
+        /// A response, in the opposite direction.
         case response(Message)
-        /// How an exchange ended, once. Failures before there was a connection have no other record.
+        /// How an exchange ended, once. A failure before there was a connection has no other record.
         case outcome(Outcome)
-        /// What a connection moved beside messages, cumulative.
+        /// The bytes of a connection that belong to no message, cumulative.
         case connection(Connection)
     }
 }
 
 extension Report {
-    /// Which side of the connection the reporting process is.
+    /// The side of the connection that the reporting process is on.
     public enum Role: UInt8, Sendable, CaseIterable {
         case unknown = 0
         case client = 1
@@ -54,18 +56,18 @@ extension Report {
         case http3 = 30
     }
 
-    /// How a number was found out.
+    /// How a number was found.
     public enum Quality: UInt8, Sendable, CaseIterable {
         case unknown = 0
-        /// Counted where the bytes pass, or by the counters of a socket that the exchange had for itself.
+        /// Counted where the bytes pass, or by the counters of a socket that only this exchange used.
         case exact = 1
-        /// Worked out from what is near: the time, a port, counters of a socket that others may have used.
+        /// Derived from other facts: the time, a port, counters of a socket that other exchanges may have used.
         case inferred = 2
-        /// Made from a formula.
+        /// Computed with a formula.
         case estimated = 3
     }
 
-    /// What a body is, by its `Content-Type`.
+    /// The kind of a body, by its `Content-Type`.
     public enum ContentClass: UInt8, Sendable, CaseIterable {
         case unknown = 0
         case none = 1
@@ -79,7 +81,7 @@ extension Report {
         case other = 255
     }
 
-    /// How an exchange ended. `cancelled` is the program's own decision and no failure.
+    /// How an exchange ended. `cancelled` is the program's own decision and not a failure.
     public enum Ending: UInt8, Sendable, CaseIterable {
         case unknown = 0
         case ok = 1

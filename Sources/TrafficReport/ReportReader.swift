@@ -1,27 +1,29 @@
 import Glibc
 
-/// Why a datagram is none.
+/// Why a datagram cannot be read.
 public enum ReportError: Error, Hashable, Sendable {
-    /// It does not begin as a report does.
+    /// The datagram does not begin as a report does.
     case notAReport
-    /// Of another version of the layout.
+    /// The datagram has another version of the layout.
     case unknownVersion(UInt8)
-    /// It ends before its header does, or inside the record with this index.
+    /// The datagram ends within its header, or within the record with this index.
     case truncated(record: Int?)
 }
 
-/// Takes datagrams apart. Nothing in one can make it read beyond its end, loop or allocate more than the datagram's own size.
+/// Reads datagrams. No datagram can make the reader read beyond its end, loop forever, or allocate more than the
+/// datagram's own size.
 public struct ReportReader {
-    /// What was in a datagram.
+    /// The contents of a datagram.
     public struct Contents: Hashable, Sendable {
         public var header: Report.Header
-        /// Of types that a later library writes.
+        /// Records of types that this reader does not know: a later library writes them.
         public var skippedRecords = 0
-        /// With numbers that can't be, or strings that don't fit.
+        /// Records with impossible numbers, or with strings that do not fit.
         public var malformedRecords = 0
     }
 
-    /// - Parameter body: Gets every record, in order. Those before an error have been handed over.
+    /// - Parameter body: Gets every record, in order. If the reader throws, the records before the error have been
+    ///   handed over.
     /// - Throws: ``ReportError``.
     public static func read(
         _ datagram: Span<UInt8>,
@@ -58,7 +60,7 @@ public struct ReportReader {
         return contents
     }
 
-    /// What a datagram says of itself, also where its records are damaged.
+    /// Reads the header of a datagram, even if the datagram's records are damaged.
     ///
     /// - Throws: ``ReportError``.
     public static func header(of datagram: Span<UInt8>) throws(ReportError) -> Report.Header {
@@ -67,7 +69,7 @@ public struct ReportReader {
         return Self.header(&reader, datagram)
     }
 
-    /// - Returns: A reader of what comes after the header's own length, and where the records start.
+    /// - Returns: A reader of the bytes after the header's length, and where the records start.
     private static func start(of datagram: Span<UInt8>) throws(ReportError) -> (reader: ByteReader, records: Int) {
         var reader = ByteReader()
         guard datagram.count >= 5, Layout.magic.allSatisfy({ reader.number(datagram) == $0 }) else { throw .notAReport }
@@ -173,11 +175,12 @@ public struct ReportReader {
     }
 }
 
-/// Reads names. Records of the same exchange follow one another: what is written as the last one was is that name.
+/// Reads names. Records of the same exchange follow one another. So if the bytes of the last name come again, the
+/// reader reuses that name.
 private struct NameReader {
     private var last: Report.Name?
 
-    /// - Returns: `nil` where the strings don't fit.
+    /// - Returns: `nil` if the strings do not fit.
     mutating func name(_ strings: Span<UInt8>) -> Report.Name? {
         if let last, strings.starts(with: last.encoded) { return last }
         var reader = ByteReader()

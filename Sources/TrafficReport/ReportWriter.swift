@@ -1,4 +1,4 @@
-/// Makes datagrams. Keeps its memory, so that a record costs no allocation.
+/// Makes datagrams. The writer keeps its memory, so that a record costs no allocation.
 public struct ReportWriter: Sendable {
     private var memory = [UInt8](repeating: 0, count: Report.largestDatagram)
     /// Where the next record begins.
@@ -9,7 +9,7 @@ public struct ReportWriter: Sendable {
 
     public var isEmpty: Bool { self.count == 0 }
 
-    /// - Returns: Whether there was room. Where there was none, ``finish(_:_:)`` makes some.
+    /// - Returns: Whether there was room. If not, ``finish(_:_:)`` makes room.
     public mutating func append(_ record: borrowing Report.Record) -> Bool {
         switch record {
         case .request(let message): self.append(message, as: .request)
@@ -19,15 +19,15 @@ public struct ReportWriter: Sendable {
         }
     }
 
-    /// - Parameter start: Of the first one.
-    /// - Returns: The first one that there was no room for, or their end.
+    /// - Parameter start: The index of the first record.
+    /// - Returns: The index of the first record that did not fit, or the end of `records`.
     public mutating func append(contentsOf records: [Report.Record], from start: Int = 0) -> Int {
         var index = start
         while index < records.count, self.append(records[index]) { index += 1 }
         return index
     }
 
-    /// The datagram of all records since the last one.
+    /// Hands over a datagram of all records since the last datagram, and removes the records.
     public mutating func finish<Result>(
         _ header: Report.Header,
         _ body: (Span<UInt8>) throws -> Result
@@ -36,7 +36,7 @@ public struct ReportWriter: Sendable {
         return try self.send(header, body)
     }
 
-    /// The same, and the records stay for another attempt.
+    /// Hands over the same datagram and keeps the records, for another attempt.
     public mutating func send<Result>(
         _ header: Report.Header,
         _ body: (Span<UInt8>) throws -> Result
@@ -54,7 +54,7 @@ public struct ReportWriter: Sendable {
         return try body(self.memory.span.extracting(..<self.end))
     }
 
-    /// The memory stays.
+    /// Removes all records and keeps the memory.
     public mutating func removeAll() {
         (self.end, self.count) = (Layout.headerLength, 0)
     }
@@ -74,8 +74,8 @@ public struct ReportWriter: Sendable {
     }
 
     /// - Parameters:
-    ///   - fixedLength: Of what every record of this type has.
-    ///   - name: What follows.
+    ///   - fixedLength: Bytes of the fixed part, which every record of this type has.
+    ///   - name: The bytes after the fixed part.
     @inline(__always)
     private mutating func append(
         _ type: Layout.RecordType,

@@ -1,7 +1,8 @@
 // bpfembed SOURCE.bpf.c OUTPUT.swift NAME CPU
 //
-// Compiles a BPF program and writes it as Swift source: one hexadecimal StaticString, because that compiles in a tenth of a
-// second where an array literal of 64 KiB takes seven. NAME is the string's, CPU the instruction set (clang's -mcpu).
+// Compiles a BPF program and writes the object as Swift source: one hexadecimal StaticString. That compiles in a tenth
+// of a second; an array literal of 64 KiB takes seven seconds. NAME is the name of the string, CPU the instruction set
+// (clang's -mcpu).
 
 import Foundation
 
@@ -10,7 +11,7 @@ func fail(_ message: String) -> Never {
     exit(1)
 }
 
-/// A tool of the toolchain that runs this build: beside `swift` on PATH, or on PATH by its own name.
+/// The path of a tool of the toolchain that runs this build: beside `swift` on PATH, or on PATH under its own name.
 func toolPath(_ name: String) -> String {
     let directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
     let files = FileManager.default
@@ -55,7 +56,7 @@ run(
     [
         "-target", "bpf", "-mcpu=\(cpu)", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
         "-D__TARGET_ARCH_\(architecture)", "-I/usr/include/\(multiarch)",
-        // Paths of the building machine stay out of the debug information.
+        // Keeps paths of the building machine out of the debug information.
         "-ffile-prefix-map=\(source.deletingLastPathComponent().path)/=", "-fdebug-compilation-dir=.",
         "-c", source.path, "-o", object.path,
     ]

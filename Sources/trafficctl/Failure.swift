@@ -1,13 +1,13 @@
 import Glibc
 
-/// Why a command ended without doing its work. Printed as one line; exit codes after `sysexits.h`.
+/// Why a command ended without doing its work. The program prints one line. The exit codes follow `sysexits.h`.
 enum Failure: Error, Equatable {
-    /// Nobody listens on the control socket.
+    /// No daemon listens on the control socket.
     case notRunning(socketPath: String)
     case noPermission(socketPath: String)
-    /// The daemon answered that it won't, with an HTTP status and its own words (RFC 9457).
+    /// The daemon refused, with an HTTP status and its own words (RFC 9457).
     case refused(status: Int, detail: String)
-    /// The connection broke, or never got anywhere.
+    /// The connection broke, or could not be made.
     case disconnected(reason: String)
     case unreadableAnswer(reason: String)
     /// The daemon speaks another version of its JSON.
@@ -26,7 +26,7 @@ enum Failure: Error, Equatable {
     }
 }
 
-/// A failure of a command that says by 0 and 1 what it found, as `diff` does: it exits with 2.
+/// A failure of a command whose exit codes 0 and 1 say what it found, as those of `diff` do. The exit code is 2.
 struct Trouble: Error {
     static let exitCode: Int32 = 2
 
@@ -34,7 +34,7 @@ struct Trouble: Error {
 }
 
 extension Failure: CustomStringConvertible {
-    /// One line, with what to do about it.
+    /// One line, with advice.
     var description: String {
         switch self {
         case .notRunning(let path):

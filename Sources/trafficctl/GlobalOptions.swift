@@ -1,6 +1,8 @@
 public import ArgumentParser
+import CommandOptions
 import Glibc
 import TrafficModel
+import TrafficQuery
 public import TrafficView
 
 /// Where the daemon is.
@@ -23,6 +25,9 @@ struct ConnectionOptions: ParsableArguments {
 /// Which rows.
 struct FilterOptions: ParsableArguments {
     @Option(
+        name: .shortAndLong,
+        // A filter may begin with the minus that negates a term.
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Only what matches all terms, such as 'process:nginx port:80,443 rx>1M'; -term excludes.",
             valueName: "terms"
@@ -42,7 +47,7 @@ struct FilterOptions: ParsableArguments {
 
 /// How many rows.
 struct LimitOption: ParsableArguments {
-    @Option(help: ArgumentHelp("At most so many rows.", valueName: "n"))
+    @Option(name: [.customShort("n"), .long], help: ArgumentHelp("At most so many rows.", valueName: "n"))
     var limit: Int?
 
     func validate() throws {
@@ -51,11 +56,34 @@ struct LimitOption: ParsableArguments {
 }
 
 struct ColorOptions: ParsableArguments {
-    @Flag(help: "No colours; also NO_COLOR.")
-    var noColor = false
+    enum When: String, CaseIterable, ExpressibleByArgument {
+        case auto, always, never
+    }
 
-    /// Whether there may be colours where the output is a terminal (https://no-color.org).
-    var isWanted: Bool { !self.noColor && environment("NO_COLOR") == nil }
+    @Option(help: "auto: on a terminal, unless NO_COLOR is set.")
+    var color = When.auto
+
+    /// `auto` follows https://no-color.org.
+    func isWanted(_ stream: StandardStream) -> Bool {
+        switch self.color {
+        case .auto: stream.isTerminal && environment("NO_COLOR") == nil
+        case .always: true
+        case .never: false
+        }
+    }
+}
+
+/// How often.
+struct IntervalOption: ParsableArguments {
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Time between two snapshots, such as 10s, 500ms or 5m.", valueName: "time")
+    )
+    var interval = TimeSpan(seconds: 1)
+
+    func validate() throws {
+        try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 3_600))
+    }
 }
 
 struct UnitOptions: ParsableArguments {
@@ -70,35 +98,7 @@ extension Grouping: ExpressibleByArgument {}
 extension EndpointSortKey: ExpressibleByArgument {}
 extension EndpointGrouping: ExpressibleByArgument {}
 
-/// An interval between snapshots.
-struct Interval: ExpressibleByArgument, CustomStringConvertible {
-    /// 0.1 to 3600.
-    var seconds: Double
-
-    init(seconds: Double) {
-        self.seconds = seconds
-    }
-
-    /// Seconds, with `s` or without, or milliseconds with `ms`.
-    init?(argument: String) {
-        let number =
-            argument.hasSuffix("ms")
-            ? argument.dropLast(2) : argument.hasSuffix("s") ? argument.dropLast() : argument[...]
-        guard let value = Double(number) else { return nil }
-        self.seconds = argument.hasSuffix("ms") ? value / 1000 : value
-        guard (0.1...3600).contains(self.seconds) else { return nil }
-    }
-
-    var description: String { self.seconds.formatted }
-    var defaultValueDescription: String { self.description }
-}
-
-extension Double {
-    /// Without a fraction where there is none.
-    fileprivate var formatted: String { self == self.rounded() ? String(Int(self)) : String(self) }
-}
-
-/// - Returns: `nil` for a variable that is not set, or empty.
+/// - Returns: `nil` for a variable that is not set or is empty.
 func environment(_ name: String) -> String? {
     guard let value = unsafe getenv(name) else { return nil }
     let text = unsafe String(cString: value)

@@ -16,9 +16,9 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl top --once --sort total           one picture of it, as text
               trafficctl processes --filter 'user:www-data rx>1M'
               trafficctl sockets --filter port:443 --sort received --limit 20
-              trafficctl endpoints --sort received         which API eats the traffic
+              trafficctl endpoints --sort received         which endpoint eats the traffic
               trafficctl export --format csv --output traffic.csv
-              trafficctl watch --interval 10 | jq .totals
+              trafficctl watch --interval 10s | jq .totals
               trafficctl audit                             that every byte is accounted for, down to the interface
               trafficctl doctor                            how it counts here, and what it can't see
 
@@ -32,18 +32,18 @@ struct Trafficctl: AsyncParsableCommand {
         ]
     )
 
-    // Also here, so that `trafficctl --runtime-directory X top` works as `trafficctl top --runtime-directory X` does.
+    // Also here, so that `trafficctl --runtime-directory X top` works like `trafficctl top --runtime-directory X`.
     @OptionGroup var connection: ConnectionOptions
 
     static func main() async {
-        // A reader that went away is an error of write(2), handled where it occurs.
+        // With SIGPIPE ignored, write(2) returns an error where the reader is gone, and its caller handles the error.
         signal(SIGPIPE, SIG_IGN)
         do {
             var command = try self.parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
-                // Top: it owns the main thread.
+                // Top is not asynchronous: it owns the main thread.
                 try command.run()
             }
         } catch let failure as Failure {
@@ -51,7 +51,7 @@ struct Trafficctl: AsyncParsableCommand {
         } catch let trouble as Trouble {
             self.exit(trouble.failure, Trouble.exitCode)
         } catch is OutputClosed {
-            // head(1) has seen enough: no failure of anyone.
+            // The reader, such as head(1), has read enough. That is no failure.
             Glibc.exit(0)
         } catch {
             self.exit(withError: error)

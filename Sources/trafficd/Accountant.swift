@@ -1,10 +1,11 @@
 import Logging
+import TrafficAPI
 import TrafficCapture
-import TrafficControl
+import TrafficInbox
 import TrafficLedger
 import TrafficModel
 
-/// The way of a byte in user space: capture → ledger → snapshot, on one thread that owns all three.
+/// Moves the counted bytes from the capture to the ledger and then to the snapshot. One thread owns all three.
 final class Accountant {
     private let source: any CaptureSource
     private let resolver: ProcessResolver
@@ -14,14 +15,15 @@ final class Accountant {
     private let logger: Logger
     private let doctor: Doctor
     private let box: SnapshotBox
+    private let notification: SystemdNotification
     private var ledger: Ledger
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
     private var failures = ReadFailureLog()
-    /// Rounds in a row in which nothing at all could be read.
+    /// The number of successive rounds in which nothing could be read.
     private var vainRounds = 0
     private static let vainRoundLimit = 10
-    /// How long a recording daemon goes on, when it is told to stop, to read rows that are awaited.
+    /// How long a daemon that records events goes on after the signal to stop, to read awaited rows.
     private static let lastSweepsNanoseconds: UInt64 = 5_000_000_000
 
     init(
@@ -33,6 +35,7 @@ final class Accountant {
         recorder: consuming EventRecorder?,
         doctor: Doctor,
         box: SnapshotBox,
+        notification: SystemdNotification,
         logger: Logger
     ) {
         self.source = source
@@ -42,18 +45,20 @@ final class Accountant {
         self.logger = logger
         self.doctor = doctor
         self.box = box
+        self.notification = notification
         self.ledger = ledger
         self.recorder = recorder
     }
 
-    /// Counts until `stopper` stops it. A last round of counting comes before the return.
+    /// Counts until `stopper` stops it. Before it returns, it counts a last round.
     ///
-    /// - Throws: ``CaptureError`` where nothing counts any more: no part of the capture could be read, several rounds in a row.
+    /// - Throws: ``CaptureError`` if counting is impossible: no part of the capture could be read in several successive
+    ///   rounds.
     func run(interval: Duration, stopper: Stopper, demand: SweepDemand) throws(CaptureError) {
         let pace = try CapturePace(
             wakeDescriptor: self.source.wakeDescriptor,
             stopper: stopper,
-            inbox: self.inbox,
+            reportsDescriptor: self.inbox.filledDescriptor,
             demand: demand,
             interval: interval
         )
@@ -62,7 +67,7 @@ final class Accountant {
             switch step {
             case .drain:
                 try self.source.drain { self.absorb($0) }
-                // Processes that have ended already then leave the list before others come.
+                // So that processes that have ended leave the list before others come.
                 for event in self.resolver.takeResults() { self.absorb(event) }
             case .collect:
                 try self.collect()
@@ -78,7 +83,7 @@ final class Accountant {
         }
     }
 
-    /// A last sweep, and where somebody will read its events, further ones for some seconds while rows are awaited.
+    /// A last sweep. If the daemon records events, more sweeps follow for some seconds while rows are awaited.
     private func sweepToTheEnd() throws(CaptureError) {
         let end = MonotonicClock.nanoseconds() + Self.lastSweepsNanoseconds
         try self.sweep()
@@ -91,24 +96,25 @@ final class Accountant {
         }
     }
 
-    /// - Parameter isTick: Of the interval; else for the sake of requests that wait.
+    /// - Parameter isTick: Whether the interval caused the sweep. Otherwise waiting requests caused it.
     private func sweep(
         at time: () -> CaptureEvent = HostFacts.tick,
         isTick: Bool = true
     ) throws(CaptureError) {
-        // Before the sweep: a snapshot holds every byte from before the time it bears, and from before the requests that it answers, but for
-        // rows that are awaited.
+        // Both come before the sweep. So a snapshot has every byte from before its own time and from before the
+        // requests that it answers, except for awaited rows.
         let requests = self.box.beginSweep()
         let end = time()
         try self.collect()
-        // After the sockets, for new ones may be of a container that is new; before the tick, which says how far their bytes went.
+        // After the sockets, because new sockets may be of a new container. Before the tick, because the tick decides
+        // the scope of their bytes.
         self.refreshAddresses()
         self.absorb(end)
         var status = self.source.status
         let unwatched = self.resolver.unwatched
         if unwatched > 0 {
             status.blindSpots.append(
-                "at present when \(unwatched) processes end, at once: no descriptors left to watch them"
+                "when \(unwatched) processes end, until the next look at them: no file descriptors are left to watch them"
             )
         }
         let snapshot = self.ledger.snapshot(
@@ -119,11 +125,12 @@ final class Accountant {
         )
         self.box.publish(checks: self.doctor.checks(loss: snapshot.capture.loss))
         self.box.publish(snapshot, answering: requests, isTick: isTick)
+        if isTick { self.notification.alive() }
     }
 
-    /// A round of observations, and what was reported before it.
+    /// A round of observations, and the reports that came before it.
     private func collect() throws(CaptureError) {
-        // Before the sweep: whatever a report speaks of is counted then.
+        // Before the sweep, so that the sweep counts all bytes that the reports describe.
         let (reports, dropped) = self.inbox.take()
         for event in self.resolver.takeResults() { self.absorb(event) }
         try self.observe()
@@ -147,7 +154,7 @@ final class Accountant {
         do {
             if let event = try self.addresses.refresh() { self.absorb(event) }
         } catch {
-            // Bytes are counted all the same; only the scope of some may be farther than it is.
+            // Bytes are counted nevertheless. Only the scope of some bytes may be shown as farther than it is.
             self.logger.warning("can't read this host's addresses: \(error)")
         }
     }
@@ -159,7 +166,7 @@ final class Accountant {
         do {
             try self.recorder?.record(event)
         } catch {
-            // Counting goes on; the record ends where it could be written.
+            // Counting goes on. The record of events ends here.
             self.logger.error("recording stopped: \(error)")
             self.recorder = nil
         }

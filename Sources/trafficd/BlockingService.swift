@@ -1,7 +1,7 @@
-import Foundation
 import ServiceLifecycle
+import TrafficCapture
 
-/// A long-running part that blocks a thread of its own, so that the cooperative pool keeps its threads.
+/// A long-running part of the daemon that blocks its own thread, so that the cooperative pool keeps its threads.
 struct BlockingService: Service {
     let name: String
     let body: @Sendable () throws -> Void
@@ -11,9 +11,11 @@ struct BlockingService: Service {
         try await withGracefulShutdownHandler {
             try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                    let thread = Thread { continuation.resume(with: Result { try self.body() }) }
-                    thread.name = self.name
-                    thread.start()
+                    do throws(CaptureError) {
+                        try OwnThread(self.name) { continuation.resume(with: Result { try self.body() }) }.detach()
+                    } catch {
+                        continuation.resume(throwing: error)
+                    }
                 }
             } onCancel: {
                 self.stop()

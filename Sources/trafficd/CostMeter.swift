@@ -1,12 +1,12 @@
-import Foundation
+import Dispatch
+import TrafficAPI
 import TrafficCapture
-import TrafficControl
 import TrafficModel
 
-/// Measures the capture's programs for the control API, on a thread of its own: switching the kernel's statistics on and off takes
-/// milliseconds in the kernel, and neither the thread that counts nor the cooperative pool shall wait for it.
+/// Measures the capture's programs for the control API, on its own thread. Switching the kernel's statistics on and off
+/// takes milliseconds in the kernel, and neither the counting thread nor the cooperative pool must wait for that.
 struct CostMeter: CostSource {
-    /// `nil` for a rung without programs.
+    /// `nil` for a capture method without programs.
     private let meter: ProgramMeter?
 
     init(_ meter: ProgramMeter?) {
@@ -18,14 +18,17 @@ struct CostMeter: CostSource {
         let isCancelled = DispatchSemaphore(value: 0)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<CaptureCost, any Error>) in
-                let thread = Thread {
-                    // The statistics are off again when the continuation resumes.
-                    continuation.resume(
-                        with: Result { try Self.cost(from: meter, over: time, unless: isCancelled) }
-                    )
+                do throws(CaptureError) {
+                    let thread = try OwnThread("cost") {
+                        // When the continuation resumes, the statistics are off again.
+                        continuation.resume(
+                            with: Result { try Self.cost(from: meter, over: time, unless: isCancelled) }
+                        )
+                    }
+                    thread.detach()
+                } catch {
+                    continuation.resume(throwing: CostError(reason: "\(error)"))
                 }
-                thread.name = "cost"
-                thread.start()
             }
         } onCancel: {
             isCancelled.signal()

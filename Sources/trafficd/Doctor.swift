@@ -1,27 +1,27 @@
 import TrafficCapture
 import TrafficModel
 
-/// What was looked at when the daemon started, for `trafficctl doctor`.
+/// What the daemon checked at its start, for `trafficctl doctor`.
 struct Doctor: Sendable {
     private let found: [DoctorReport.Check]
 
-    init(selection: RungSelection) {
-        self.found = [Doctor.rung(selection)] + HostProbe.all().map(Doctor.check)
+    init(selection: MethodSelection) {
+        self.found = [Doctor.method(selection)] + HostProbe.all().map(Doctor.check)
     }
 
-    /// The findings of the start and what is known of losses now.
+    /// The findings of the start and the losses that are known now.
     func checks(loss: CaptureLoss) -> [DoctorReport.Check] {
         self.found + [Doctor.losses(loss)]
     }
 
-    private static func rung(_ selection: RungSelection) -> DoctorReport.Check {
+    private static func method(_ selection: MethodSelection) -> DoctorReport.Check {
         let status = selection.source.status
-        let refused = selection.refusals.map { "\($0.rung.rawValue) refused: \($0.reason)" }
+        let refused = selection.refusals.map { "\($0.method.rawValue) refused: \($0.reason)" }
         return DoctorReport.Check(
-            name: "capture rung",
-            status: status.rung == .poll ? .degraded : .ok,
-            detail: ([status.rung.rawValue] + refused).joined(separator: "; "),
-            remedy: status.rung == .poll
+            name: "capture method",
+            status: status.method == .poll ? .degraded : .ok,
+            detail: ([status.method.rawValue] + refused).joined(separator: "; "),
+            remedy: status.method == .poll
                 ? "a kernel of 6.1 or later with BTF (CONFIG_DEBUG_INFO_BTF) and root rights counts every byte" : nil
         )
     }

@@ -1,20 +1,22 @@
-import Foundation
+import FoundationEssentials
+import Glibc
+import TrafficCapture
 import TrafficModel
 
-/// Writes every capture event as one line of JSON: what the ledger was told, for a bug report or a test to replay.
+/// Writes every capture event as one line of JSON. The file has what the ledger was told, for a bug report or for a
+/// test to replay.
 struct EventRecorder: ~Copyable {
-    private let file: Foundation.FileHandle
+    private let file: OwnedDescriptor
     private let encoder = JSONEncoder()
 
-    /// - Throws: Where the file can't be created.
+    /// - Throws: If the file can't be created.
     init(path: String) throws {
-        try Data().write(to: URL(fileURLWithPath: path))
-        self.file = try Foundation.FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        self.file = try OwnedDescriptor(path: path, flags: O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK)
         self.encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     }
 
-    /// - Throws: Where the disk is full; what was written before stays.
+    /// - Throws: If the disk is full. Earlier lines stay in the file.
     borrowing func record(_ event: CaptureEvent) throws {
-        try self.file.write(contentsOf: try self.encoder.encode(event) + [UInt8(ascii: "\n")])
+        try self.file.writeAll(try self.encoder.encode(event) + [UInt8(ascii: "\n")], name: "the record of events")
     }
 }

@@ -1,9 +1,11 @@
 public import ArgumentParser
+import CommandOptions
 public import Logging
 import ServiceLifecycle
 import Synchronization
+import TrafficAPI
 import TrafficCapture
-import TrafficControl
+import TrafficInbox
 import TrafficLedger
 import TrafficModel
 import UnixSignals
@@ -26,7 +28,7 @@ struct Run: AsyncParsableCommand {
 
             EXAMPLES
               sudo trafficd run
-              sudo trafficd run --rung poll --log-level debug
+              sudo trafficd run --method poll --log-level debug
               sudo trafficd run --listen 127.0.0.1:10419
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
@@ -52,7 +54,7 @@ struct Run: AsyncParsableCommand {
     var allowHost: [String] = []
 
     @Option(help: "How to count: the best way that this kernel offers, or just this one.")
-    var rung = RungOption.auto
+    var method = MethodOption.auto
 
     @Option(
         help: ArgumentHelp(
@@ -62,18 +64,22 @@ struct Run: AsyncParsableCommand {
     )
     var wire = Quality.exact
 
-    @Option(help: ArgumentHelp("Seconds between two snapshots, 0.1 to 60.", valueName: "seconds"))
-    var interval = 1.0
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Time between two snapshots, 100ms to 1m.", valueName: "time")
+    )
+    var interval = TimeSpan(seconds: 1)
 
     @Option(
         help: ArgumentHelp(
-            "How long an ended process stays listed before its bytes move to its executable's, 0 to \(longestKept).",
-            valueName: "seconds"
+            "How long an ended process stays listed before its bytes move to its executable's, up to \(longestKept).",
+            valueName: "time"
         )
     )
-    var keepExited = 300
+    var keepExited = TimeSpan(seconds: 300)
 
-    private static let longestKept = 315_360_000
+    /// Ten years.
+    private static let longestKept = TimeSpan(seconds: 315_360_000)
 
     @Option(
         help: ArgumentHelp(
@@ -96,12 +102,8 @@ struct Run: AsyncParsableCommand {
     var logLevel = Logger.Level.info
 
     func validate() throws {
-        guard (0.1...60).contains(self.interval) else {
-            throw ValidationError("--interval must be between 0.1 and 60 seconds.")
-        }
-        guard (0...Self.longestKept).contains(self.keepExited) else {
-            throw ValidationError("--keep-exited must be between 0 and \(Self.longestKept) seconds (ten years).")
-        }
+        try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60))
+        try self.keepExited.check("--keep-exited", within: TimeSpan(seconds: 0)...Self.longestKept)
         do {
             _ = try AddressClasses(self.addressClasses)
         } catch {
@@ -126,7 +128,7 @@ struct Run: AsyncParsableCommand {
     }
 
     private func count(logger: Logger) async throws {
-        if self.rung.rung != .poll { try Privileges.checkBPF() }
+        if self.method.method != .poll { try Privileges.checkBPF() }
         let recorder = try self.recordEvents.map { path in
             do {
                 return try EventRecorder(path: path)
@@ -135,11 +137,11 @@ struct Run: AsyncParsableCommand {
             }
         }
         let directory = try RuntimeDirectory(taking: self.runtimeDirectory)
-        let selection = try RungSelection(wanted: self.rung.rung, wire: self.wire)
+        let selection = try MethodSelection(wanted: self.method.method, wire: self.wire)
         let status = selection.source.status
         logger.info(
             "counting",
-            metadata: ["rung": "\(status.rung.rawValue)", "reason": "\(status.reason ?? "the best one")"]
+            metadata: ["method": "\(status.method.rawValue)", "reason": "\(status.reason ?? "the best one")"]
         )
 
         let doctor = Doctor(selection: selection)
@@ -150,24 +152,25 @@ struct Run: AsyncParsableCommand {
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
         let stopper = try Stopper()
+        let notification = SystemdNotification()
         let accountant = Accountant(
             source: selection.source,
             resolver: resolver,
             inbox: inbox,
             ledger: Ledger(
-                retention: Ledger.Retention(exitedProcesses: .seconds(self.keepExited)),
+                retention: Ledger.Retention(exitedProcesses: self.keepExited.duration),
                 classes: try AddressClasses(self.addressClasses)
             ),
             daemon: HostFacts.daemon(version: TrafficVersion.current),
             recorder: recorder,
             doctor: doctor,
             box: box,
+            notification: notification,
             logger: logger
         )
-        // From here on the accountant belongs to its thread alone.
+        // From here on, only its own thread uses the accountant.
         let handover = Mutex<Accountant?>(accountant)
-        let interval = Duration.seconds(self.interval)
-        let notification = SystemdNotification()
+        let interval = self.interval.duration
         let services: [any Service] = [
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
             BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
@@ -186,7 +189,15 @@ struct Run: AsyncParsableCommand {
                 listen: self.listen.address,
                 names: Set(self.allowHost),
                 logger: logger,
-                onReady: { _ in notification.ready() }
+                onReady: { _ in
+                    // Not earlier: setting the socket's group needs these rights, and the group is set now.
+                    do throws(CaptureError) {
+                        try Privileges.giveUpThoseOfTheStart()
+                    } catch {
+                        logger.warning("goes on with the rights of its start", metadata: ["error": "\(error)"])
+                    }
+                    notification.ready()
+                }
             ),
         ]
         try await ServiceGroup(
@@ -198,7 +209,7 @@ struct Run: AsyncParsableCommand {
     }
 }
 
-/// A start that failed: one line and an exit code (sysexits.h).
+/// A failed start: one line and an exit code (sysexits.h).
 struct StartFailure: Error, CustomStringConvertible {
     var code: Int32
     var message: String
@@ -206,11 +217,11 @@ struct StartFailure: Error, CustomStringConvertible {
     var description: String { self.message }
 }
 
-enum RungOption: String, ExpressibleByArgument, CaseIterable {
+enum MethodOption: String, ExpressibleByArgument, CaseIterable {
     case auto, fexit, tracepoint, kprobe, poll
 
-    /// `nil` for the best one.
-    var rung: CaptureRung? { CaptureRung(rawValue: self.rawValue) }
+    /// `nil` for the best capture method.
+    var method: CaptureMethod? { CaptureMethod(rawValue: self.rawValue) }
 }
 
 struct ListenOption: ExpressibleByArgument {

@@ -1,6 +1,8 @@
-import Foundation
+import CUnixSocket
+import FoundationEssentials
+import Glibc
 
-/// Tells systemd about the daemon's state (sd_notify(3)), where it asked for it.
+/// Tells systemd the daemon's state (sd_notify(3)), if systemd asked for it.
 struct SystemdNotification {
     private let path: String?
 
@@ -12,23 +14,15 @@ struct SystemdNotification {
 
     func stopping() { self.send("STOPPING=1\n") }
 
-    /// A datagram to the socket; a leading `@` is the abstract namespace. systemd may be gone: nothing depends on it.
+    /// For `WatchdogSec=`: counting goes on.
+    func alive() { self.send("WATCHDOG=1\n") }
+
+    /// Errors are ignored: systemd may be gone, and nothing depends on the arrival of the datagram.
     private func send(_ message: String) {
         guard let path, !path.isEmpty else { return }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let bytes = Array(path.utf8)
-        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        if path.hasPrefix("@") { address.sun_path.0 = 0 }
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
-        let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
-        withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                _ = sendto(descriptor, message, message.utf8.count, Int32(MSG_NOSIGNAL), address, length)
-            }
-        }
+        unix_socket_send(descriptor, message, message.utf8.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT), path)
     }
 }

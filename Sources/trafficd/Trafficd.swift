@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import Glibc
 import TrafficModel
 
 @main
@@ -27,7 +27,8 @@ struct Trafficd: AsyncParsableCommand {
                 try command.run()
             }
         } catch let failure as StartFailure {
-            FileHandle.standardError.write(Data("trafficd: \(failure.message)\n".utf8))
+            let line = Array("trafficd: \(failure.message)\n".utf8)
+            write(STDERR_FILENO, line, line.count)
             exit(withError: ExitCode(failure.code))
         } catch {
             exit(withError: error)

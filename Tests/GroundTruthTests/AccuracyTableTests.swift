@@ -8,12 +8,12 @@ struct AccuracyTableTests {
         _ scenario: String,
         _ status: AccuracyRow.Status = .exact,
         kernel: String = "6.1",
-        rung: String = "fexit",
+        method: String = "fexit",
         payload: UInt64? = 0,
         wire: UInt64? = nil,
         details: String = ""
     ) -> AccuracyRow {
-        var row = AccuracyRow(kernel: kernel, rung: rung, status: status)
+        var row = AccuracyRow(kernel: kernel, method: method, status: status)
         row.scenario = scenario
         row.path = "veth"
         row.payloadBytes = payload == nil ? nil : 1000
@@ -33,7 +33,7 @@ struct AccuracyTableTests {
         #expect(back.details == "one two | three")
         row.details = back.details
         #expect(back == row)
-        let bare = AccuracyRow(kernel: "5.10", rung: "fexit", status: .notOffered)
+        let bare = AccuracyRow(kernel: "5.10", method: "fexit", status: .notOffered)
         #expect(AccuracyRow(line: bare.line) == bare)
     }
 
@@ -42,7 +42,7 @@ struct AccuracyTableTests {
         #expect(AccuracyRow(line: line) == nil)
     }
 
-    @Test("unknown is a dash, a refused rung says so, what was skipped says why, what differs is bold and explained")
+    @Test("unknown is a dash, a refused method says so, what was skipped says why, what differs is bold and explained")
     func table() {
         var onLoopback = self.row("unix", wire: 0)
         onLoopback.path = "loopback"
@@ -54,7 +54,7 @@ struct AccuracyTableTests {
             self.row("raw", .failed, payload: nil, details: "timed out"),
             onLoopback,
             self.row("-", .notOffered, kernel: "5.10", payload: nil, details: "no trampolines"),
-            self.row("tcp", kernel: "6.18", rung: "tracepoint", wire: 0),
+            self.row("tcp", kernel: "6.18", method: "tracepoint", wire: 0),
         ])
         #expect(
             table.markdown == """

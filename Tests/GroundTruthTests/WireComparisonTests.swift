@@ -65,7 +65,7 @@ struct WireComparisonTests {
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
             host: HostDescription(name: "", bootID: "", kernel: ""),
             daemon: DaemonDescription(version: "", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
-            capture: CaptureStatus(rung: .tracepoint, hooks: [], blindSpots: []),
+            capture: CaptureStatus(method: .tracepoint, hooks: [], blindSpots: []),
             processes: rows,
             totals: Totals()
         )

@@ -22,7 +22,7 @@ extension SystemTests {
         @Test("a daemon that starts in mid-transfer has exactly what came after", arguments: ["tcp", "tcp-unread"])
         func startInTheMiddle(_ name: String) async throws {
             let (check, daemon) = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
-                try await Daemon(Machine.programs, rung: Machine.rung)
+                try await Daemon(Machine.programs, method: Machine.method)
             }
             try await finish(daemon)
             try expectExact(check)

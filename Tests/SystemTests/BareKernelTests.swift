@@ -8,7 +8,7 @@ struct BareKernelTests {
     /// Runs the daemon for `seconds` with `directory` empty, and gives what it answered to `path` meanwhile.
     private func run(
         hiding directory: String,
-        rung: String,
+        method: String,
         asking path: String = "/v1/doctor"
     ) async throws -> (code: Int32, error: String, answer: String) {
         let runtime = FileManager.default.temporaryDirectory.appending(
@@ -17,7 +17,7 @@ struct BareKernelTests {
         defer { try? FileManager.default.removeItem(at: runtime) }
         let script = """
             mount -t tmpfs none \(directory) || exit 99
-            \(Machine.programs.daemon.path) run --rung \(rung) --runtime-directory \(runtime.path) &
+            \(Machine.programs.daemon.path) run --method \(method) --runtime-directory \(runtime.path) &
             daemon=$!
             for try in $(seq 50); do
                 curl --silent --fail --unix-socket \(runtime.path)/control.sock http://localhost\(path) && break
@@ -31,19 +31,19 @@ struct BareKernelTests {
         return (result.code, result.error, result.output)
     }
 
-    @Test("without BTF a BPF rung says so in one line", .needsBPF)
+    @Test("without BTF a BPF method says so in one line", .needsBPF)
     func noBTF() async throws {
-        let result = try await self.run(hiding: "/sys/kernel/btf", rung: "tracepoint")
+        let result = try await self.run(hiding: "/sys/kernel/btf", method: "tracepoint")
         #expect(result.code == 1)
         #expect(result.error.split(separator: "\n").count == 1, "\(result.error)")
         #expect(result.error.contains("/sys/kernel/btf/vmlinux is missing"))
     }
 
-    @Test("without BTF the best rung is poll, and doctor says why and what to do")
+    @Test("without BTF the best method is poll, and doctor says why and what to do")
     func pollWithoutBTF() async throws {
-        let result = try await self.run(hiding: "/sys/kernel/btf", rung: "auto")
+        let result = try await self.run(hiding: "/sys/kernel/btf", method: "auto")
         #expect(result.code == 0)
-        #expect(result.answer.contains(#""rung":"poll""#))
+        #expect(result.answer.contains(#""method":"poll""#))
         #expect(result.answer.contains("BTF"))
         #expect(result.answer.contains("CONFIG_DEBUG_INFO_BTF"))
     }
@@ -54,7 +54,7 @@ struct BareKernelTests {
         arguments: ["/sys/fs/bpf", "/sys/kernel/tracing", "/sys/fs/cgroup"]
     )
     func noMounts(directory: String) async throws {
-        let result = try await self.run(hiding: directory, rung: Machine.rung)
+        let result = try await self.run(hiding: directory, method: Machine.method)
         #expect(result.code == 0, "\(result.error)")
         #expect(result.answer.contains("cgroup/sock_release"))
     }

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -83,7 +84,7 @@ extension SystemTests {
             try await withDaemon { daemon in
                 try await self.expectStandstill(daemon)
                 let before = try await self.runs(daemon)
-                let doctor = try self.doctor(daemon, "--seconds", "5", "--format", "json")
+                let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
                 try await self.waitUntil(true, daemon)
                 // The clock runs from a moment after the switch.
                 try await Task.sleep(for: .milliseconds(200))
@@ -118,8 +119,8 @@ extension SystemTests {
         )
         func gone() async throws {
             try await withDaemon { daemon in
-                let other = try self.doctor(daemon, "--seconds", "2", "--format", "json")
-                let doctor = try self.doctor(daemon, "--seconds", "10")
+                let other = try self.doctor(daemon, "--duration", "2", "--format", "json")
+                let doctor = try self.doctor(daemon, "--duration", "10")
                 try await self.waitUntil(true, daemon)
                 try await Task.sleep(for: .milliseconds(300))
                 doctor.signal(SIGINT)
@@ -135,7 +136,7 @@ extension SystemTests {
         @Test("the table has a line per program and the total, and the daemon goes on counting", .needsBPF)
         func table() async throws {
             try await withDaemon { daemon in
-                let doctor = try self.doctor(daemon, "--seconds", "1")
+                let doctor = try self.doctor(daemon, "--duration", "1")
                 try await self.waitUntil(true, daemon)
                 let first = try await daemon.snapshot().takenBoottimeNanoseconds
                 let second = try await daemon.snapshot().takenBoottimeNanoseconds
@@ -160,7 +161,7 @@ extension SystemTests {
                         width: 100,
                         height: 60,
                         directory: directory,
-                        command: "'\(Machine.programs.client.path)' doctor --cost --seconds 1 --runtime-directory "
+                        command: "'\(Machine.programs.client.path)' doctor --cost --duration 1 --runtime-directory "
                             + "'\(daemon.directories.runtime.path)'"
                     )
                     try await terminal.wait("progress") { $0.firstMatch(of: /measuring: 0\.[3-9] of 1\.0 s/) != nil }
@@ -185,11 +186,11 @@ extension SystemTests {
             }
         }
 
-        @Test("on the rung poll there is nothing to measure, and no wait")
+        @Test("with the method poll there is nothing to measure, and no wait")
         func poll() async throws {
-            try await withDaemon(rung: "poll") { daemon in
+            try await withDaemon(method: "poll") { daemon in
                 // No time: none was waited for.
-                let cost = try await self.cost(try self.doctor(daemon, "--seconds", "10", "--format", "json"))
+                let cost = try await self.cost(try self.doctor(daemon, "--duration", "10", "--format", "json"))
                 #expect(cost == CaptureCost(seconds: 0, programs: []))
                 let doctor = try self.doctor(daemon)
                 let text = String(decoding: try await doctor.rest(), as: UTF8.self)

@@ -1,6 +1,8 @@
+import CUnixSocket
 import Foundation
 import Glibc
 import Synchronization
+import TrafficAudit
 import TrafficExport
 import TrafficModel
 
@@ -24,15 +26,9 @@ final class FakeDaemon: Sendable {
         let path = directory + "/control.sock"
         unlink(path)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8).prefix($0.count - 1)) }
-        let status = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+        guard unix_socket_bind(listener, path) == 0, listen(listener, 16) == 0 else {
+            throw POSIXError(.init(rawValue: errno) ?? .EIO)
         }
-        guard status == 0, listen(listener, 16) == 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
         self.state = Mutex(State(listener: listener))
         self.makeSnapshot = snapshot
         self.audit = audit
@@ -178,7 +174,7 @@ extension Snapshot {
             countingSince: long,
             host: HostDescription(name: "testhost", bootID: "b", kernel: "6.12"),
             daemon: DaemonDescription(version: "0.1.0", pid: 1, startedAt: long),
-            capture: CaptureStatus(rung: .fexit, hooks: [], blindSpots: []),
+            capture: CaptureStatus(method: .fexit, hooks: [], blindSpots: []),
             processes: [
                 process(web, "nginx", sockets: count, PayloadBytes(sent: 123_456, received: 7), 5000),
                 process(

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -14,14 +15,14 @@ extension SystemTests {
         }
 
         private func refusal(
-            rung: String = Machine.rung,
+            method: String = Machine.method,
             directories: DaemonDirectories? = nil,
             arguments: [String] = []
         ) async throws -> Daemon.Refusal? {
             do {
                 let daemon = try await Daemon(
                     Machine.programs,
-                    rung: rung,
+                    method: method,
                     directories: directories,
                     arguments: arguments
                 )
@@ -44,9 +45,9 @@ extension SystemTests {
         }
 
         @Test(
-            "unknown flags and rungs are bad usage: 64",
+            "unknown flags and methods are bad usage: 64",
             arguments: [
-                ["--no-such-flag"], ["--rung", "guess"], ["--listen"], ["--keep-exited", "20000000000"],
+                ["--no-such-flag"], ["--method", "guess"], ["--listen"], ["--keep-exited", "20000000000"],
                 ["--keep-exited", "9223372036854775807"], ["--keep-exited", "-1"],
             ]
         )
@@ -86,7 +87,7 @@ extension SystemTests {
         @Test("what a killed daemon left does not stop the next, and nothing of it stays in the kernel", .needsRoot)
         func killed() async throws {
             let directories = try DaemonDirectories()
-            let first = try await Daemon(Machine.programs, rung: Machine.rung, directories: directories)
+            let first = try await Daemon(Machine.programs, method: Machine.method, directories: directories)
             let held = BPFObjects.held(by: first.program.pid)
             let code = try await first.stop(SIGKILL)
             #expect(code == 128 + SIGKILL)
@@ -113,7 +114,7 @@ extension SystemTests {
             }
         }
 
-        @Test("more than a million open files on the machine stop no daemon, and keep none from its rung", .needsBPF)
+        @Test("more than a million open files on the machine stop no daemon, and keep none from its method", .needsBPF)
         func manyDescriptors() async throws {
             try await withDaemon { daemon in
                 let first = try await daemon.snapshot().capture
@@ -122,7 +123,7 @@ extension SystemTests {
                 try await self.expect(truth, from: daemon, afterSweeps: 3)
                 try await withDaemon { second in
                     let found = try await second.snapshot().capture
-                    #expect(found.rung == first.rung && found.reason == first.reason)
+                    #expect(found.method == first.method && found.reason == first.reason)
                 }
                 try generator.goOn()
                 try await generator.exit()
@@ -175,7 +176,7 @@ extension SystemTests {
 
         @Test("SIGINT stops it as SIGTERM does", .needsRoot)
         func interrupt() async throws {
-            let daemon = try await Daemon(Machine.programs, rung: Machine.rung)
+            let daemon = try await Daemon(Machine.programs, method: Machine.method)
             let code = try await daemon.stop(SIGINT)
             #expect(code == 0)
         }

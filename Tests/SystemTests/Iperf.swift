@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 
 /// iperf3 over the loopback interface of a network namespace.

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 
 /// Whole programs on the real kernel, one test after the other: their traffic would disturb the figures of another's.
@@ -15,12 +16,12 @@ enum Machine {
 
     static let isRoot = geteuid() == 0
 
-    /// The rung to test, if one was asked for by TRAFFICD_TEST_RUNG.
-    static let rung = ProcessInfo.processInfo.environment["TRAFFICD_TEST_RUNG"] ?? "auto"
+    /// The method to test, if one was asked for by TRAFFICD_TEST_METHOD.
+    static let method = ProcessInfo.processInfo.environment["TRAFFICD_TEST_METHOD"] ?? "auto"
 
-    /// BPF with type information: what every rung but `poll` needs.
+    /// BPF with type information: what every method but `poll` needs.
     static let hasBPF =
-        Machine.isRoot && Machine.rung != "poll" && FileManager.default.fileExists(atPath: "/sys/kernel/btf/vmlinux")
+        Machine.isRoot && Machine.method != "poll" && FileManager.default.fileExists(atPath: "/sys/kernel/btf/vmlinux")
 
     static func path(of tool: String) -> URL? { SystemTool.path(tool) }
 

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 
 /// A network namespace of a test's own, with a loopback interface; gone with the test.

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficKitTestSupport
 import TrafficModel
@@ -23,7 +24,7 @@ extension SystemTests {
             (self.own(snapshot, program) ?? []).reduce(0) { $0 + $1.responses }
         }
 
-        @Test("each has its own APIs while it lives, as many as it says itself, and none of another")
+        @Test("each has its own endpoints while it lives, as many as it says itself, and none of another")
         func shop() async throws {
             try await withDaemon { daemon in
                 let example = Machine.programs.directory.appending(path: "trafficexample")

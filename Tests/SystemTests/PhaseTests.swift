@@ -5,6 +5,7 @@ import GroundTruth
 import NIOCore
 import NIOPosix
 import NIOSSL
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitAsyncHTTPClient

@@ -1,17 +1,18 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The rung without BPF. What it promises is less: TCP connections that live longer than its interval, each with one owner.
+    /// The method without BPF. What it promises is less: TCP connections that live longer than its interval, each with one owner.
     @Suite(.needsRoot)
     struct PollTests {
         /// Plain TCP connections between two processes, held open until they were looked at. Not `splice-in`: there both ends
         /// shut down, and a connection that has ended is gone from sock_diag though its descriptors are open.
         @Test("open TCP connections are exact", arguments: ["tcp", "tcp-requests", "writev", "sendfile"])
         func openConnections(_ name: String) async throws {
-            try await withDaemon(rung: "poll") { daemon in
+            try await withDaemon(method: "poll") { daemon in
                 let generator = try Generator(Machine.programs, scenario: name)
                 let truth = try await generator.result()
                 let snapshot = try await daemon.snapshot()
@@ -64,7 +65,7 @@ extension SystemTests {
                 #expect(result.code == 0, "\(result.error)")
                 let generator = try Generator(Machine.programs, scenario: "tcp", launcher: try early.launcher())
                 _ = try await generator.result()
-                let daemon = try await Daemon(Machine.programs, rung: "poll")
+                let daemon = try await Daemon(Machine.programs, method: "poll")
                 started = daemon
                 try await NetworkNamespace.with { later in try await self.expectExact(later, by: daemon) }
                 try generator.goOn()
@@ -73,11 +74,11 @@ extension SystemTests {
             return try #require(started)
         }
 
-        @Test("the snapshot says which bytes this rung cannot see")
+        @Test("the snapshot says which bytes this method cannot see")
         func blindSpots() async throws {
-            try await withDaemon(rung: "poll") { daemon in
+            try await withDaemon(method: "poll") { daemon in
                 let capture = try await daemon.snapshot().capture
-                #expect(capture.rung == .poll)
+                #expect(capture.method == .poll)
                 #expect(!capture.blindSpots.isEmpty)
                 #expect(BPFObjects.held(by: daemon.program.pid).programs.isEmpty)
             }

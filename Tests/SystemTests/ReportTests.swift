@@ -1,6 +1,7 @@
 import Foundation
 import GroundTruth
 import NIOSSL
+import TestSupport
 import Testing
 import TrafficKitTestSupport
 import TrafficModel
@@ -54,7 +55,7 @@ extension SystemTests {
         }
 
         @Test(
-            "every byte of every socket is explained, and an API's bytes are curl's",
+            "every byte of every socket is explained, and an endpoint's bytes are curl's",
             arguments: [nil, "1.2", "1.3"] as [String?]
         )
         func explained(tls: String?) async throws {
@@ -140,7 +141,7 @@ extension SystemTests {
             }
         }
 
-        @Test("the commands say the same: which API, and what the last requests were")
+        @Test("the commands say the same: which endpoint, and what the last requests were")
         func commands() async throws {
             try await withDaemon { daemon in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
@@ -155,13 +156,15 @@ extension SystemTests {
                     #expect(result.code == 0 && result.error.isEmpty)
                     return String(decoding: result.output, as: UTF8.self)
                 }
-                let rows = try await trafficctl("endpoints", "--sort", "received").split(separator: "\n")
-                    .map { $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init) }
+                let rows = try await trafficctl("endpoints", "--sort", "received", "--format", "tsv").split(
+                    separator: "\n"
+                )
+                .map { $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init) }
                 let column = { (name: String) in rows[0].firstIndex(of: name) ?? 0 }
                 #expect(rows.count == 2)
                 #expect(rows[1][column("route")] == "/length/{id}" && rows[1][column("requests")] == "10")
                 let received = transfers.reduce(0) { $0 + $1.requestBytes }
-                #expect(rows[1][column("received_bytes")] == String(received))
+                #expect(rows[1][column("received_message_bytes")] == String(received))
                 func endpoints(by grouping: String) async throws -> [EndpointUsage] {
                     let json = try await trafficctl(
                         "endpoints",
@@ -196,6 +199,16 @@ extension SystemTests {
                 #expect(exchanges.map(\.response?.message) == transfers.suffix(4).map { $0.headerBytes + $0.bodyBytes })
                 #expect(exchanges.map(\.version?.rawValue) == transfers.suffix(4).map(\.version))
                 #expect(lines.contains("\"network_protocol_version\":\"1.1\""))
+                let slowest = try await trafficctl("exchanges", "-s", "time", "-n", "1", "--format", "tsv")
+                    .split(separator: "\n").map { $0.split(separator: "\t", omittingEmptySubsequences: false) }
+                let duration = try #require(slowest[0].firstIndex(of: "duration_us"))
+                let all = try await trafficctl("exchanges", "--format", "ndjson").split(separator: "\n").map {
+                    try JSONDecoder().decode(ExchangeUsage.self, from: Data($0.utf8))
+                }
+                #expect(UInt64(slowest[1][duration]) == all.compactMap(\.duration).max())
+                let passing = try await trafficctl("exchanges", "-f", "status:2xx host:127.0.0.1", "--format", "ndjson")
+                #expect(passing.split(separator: "\n").count == all.count)
+                #expect(try await trafficctl("exchanges", "--filter", "-status:2xx", "--format", "ndjson").isEmpty)
                 for exchange in exchanges {
                     #expect(exchange.outcome == .ok && exchange.status == 200 && exchange.process.pid == getpid())
                     let phases = exchange.phases.values.reduce(0, +)
@@ -211,7 +224,7 @@ extension SystemTests {
                 let after = try await process()
                 // Other tests of this process may have moved bytes meanwhile.
                 let shares = [after, before].map { $0.explained * 100 / max(1, $0.bytes.payload.total) }
-                #expect(top.contains("API%") && (shares[0]...shares[1]).contains { top.contains("\($0)%") }, "\(top)")
+                #expect(top.contains("EXPL%") && (shares[0]...shares[1]).contains { top.contains("\($0)%") }, "\(top)")
             }
         }
 
@@ -413,7 +426,42 @@ extension SystemTests {
             _ = try await server.exit()
         }
 
-        @Test("Hummingbird and AsyncHTTPClient: both ends of every API have the same bytes, all of them exact")
+        @Test("exchanges --follow prints each exchange once, when it has ended")
+        func follow() async throws {
+            try await withDaemon { daemon in
+                let arguments = [
+                    "exchanges", "--follow", "-i", "200ms", "--format", "ndjson", "--filter", "status:2xx",
+                ]
+                let follower = try Program(
+                    Machine.programs.client,
+                    arguments + ["--runtime-directory", daemon.directories.runtime.path]
+                )
+                try await self.shop(daemon, seconds: 2) { client in
+                    let code = try await client.exit()
+                    #expect(code == 0)
+                }
+                _ = try await self.settledShop(daemon)
+                func key(_ line: Data) throws -> String {
+                    let exchange = try JSONDecoder().decode(ExchangeUsage.self, from: line)
+                    #expect(exchange.outcome != nil)
+                    return "\(exchange.process.pid) \(exchange.exchange)"
+                }
+                let listed = try await Program.run(
+                    Machine.programs.client,
+                    arguments.filter { $0 != "--follow" } + ["--runtime-directory", daemon.directories.runtime.path]
+                ).output
+                let wanted = Set(try listed.split(separator: UInt8(ascii: "\n")).map(key))
+                var followed: [String] = []
+                while followed.count < wanted.count, let line = try await follower.line() {
+                    followed.append(try key(line))
+                }
+                #expect(wanted.count > 20 && Set(followed) == wanted && followed.count == wanted.count)
+                follower.signal(SIGTERM)
+                _ = try await follower.exit()
+            }
+        }
+
+        @Test("Hummingbird and AsyncHTTPClient: both ends of every endpoint have the same bytes, all of them exact")
         func example() async throws {
             try await withDaemon { daemon in
                 try await self.shop(daemon, seconds: 3) { client in

@@ -1,11 +1,12 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficModel
 
 /// Runs `body` beside a daemon of its own, then stops it and checks that it left nothing behind.
 func withDaemon<Result>(
-    rung: String = Machine.rung,
+    method: String = Machine.method,
     directories: DaemonDirectories? = nil,
     arguments: [String] = [],
     launcher: (program: URL, arguments: [String])? = nil,
@@ -14,7 +15,7 @@ func withDaemon<Result>(
 ) async throws -> Result {
     let daemon = try await Daemon(
         Machine.programs,
-        rung: rung,
+        method: method,
         directories: directories,
         arguments: arguments,
         launcher: launcher

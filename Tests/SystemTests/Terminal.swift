@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// A terminal with a program in it, by tmux: keys in, screen out.
@@ -8,7 +9,7 @@ final class Terminal {
     let directory: String
 
     /// Whether tmux is here.
-    static let isAvailable = (try? CommandResult.of("tmux", ["-V"]))?.status == 0
+    static let isAvailable = (try? Tool.wait(for: "tmux", ["-V"], mayFail: true))?.status == 0
 
     /// - Parameter command: A line for sh; how it ended and the word "over" come after it on the screen.
     init(
@@ -51,7 +52,12 @@ final class Terminal {
 
     @discardableResult
     private func tmux(_ arguments: String..., environment: [String: String] = [:]) throws -> String {
-        let result = try CommandResult.of("tmux", ["-S", self.socket] + arguments, environment: environment)
+        let result = try Tool.wait(
+            for: "tmux",
+            ["-S", self.socket] + arguments,
+            environment: environment,
+            mayFail: true
+        )
         guard result.status == 0 else { throw TerminalFailure(text: "tmux \(arguments): \(result.error)") }
         return result.output
     }
@@ -84,7 +90,7 @@ final class Terminal {
     /// The process that runs the test's command.
     func pid(of name: String) throws -> pid_t {
         let shell = try self.variable("pane_pid")
-        let found = try CommandResult.of("pgrep", ["-P", shell, "-x", name]).output
+        let found = try Tool.wait(for: "pgrep", ["-P", shell, "-x", name], mayFail: true).output
         return try #require(pid_t(found.trimmingCharacters(in: .whitespacesAndNewlines)), "no \(name) under \(shell)")
     }
 
@@ -120,61 +126,6 @@ final class Terminal {
         #expect(try self.variable("alternate_on") == "0")
         #expect(try self.variable("cursor_flag") == "1")
         #expect(try self.variable("keypad_cursor_flag") == "0")
-    }
-}
-
-/// What a program said and how it ended.
-struct CommandResult {
-    /// 128 + the signal where one ended it.
-    var status: Int32
-    var output: String
-    var error: String
-
-    struct NotStarted: Error {
-        var name: String
-        var error: Int32
-    }
-
-    /// Runs `name`, found in PATH or a path, with nothing to read.
-    ///
-    /// Not Foundation's `Process`: that waits for all that inherited its files, and tmux leaves a server behind.
-    static func of(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws -> CommandResult {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "command-\(UUID().uuidString)").path()
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(atPath: directory) }
-
-        // Files and not pipes: a pipe fills up and then waits for the reader that waits for the end.
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, directory + "/output", O_WRONLY | O_CREAT, 0o600)
-        posix_spawn_file_actions_addopen(&actions, 2, directory + "/error", O_WRONLY | O_CREAT, 0o600)
-
-        // The threads that tests run on have signals blocked, which children would inherit.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var noSignals = sigset_t()
-        sigemptyset(&noSignals)
-        posix_spawnattr_setsigmask(&attributes, &noSignals)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-
-        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0)=\($1)" }
-        var argv = ([name] + arguments).map { strdup($0) } + [nil]
-        var envp = variables.map { strdup($0) } + [nil]
-        defer { (argv + envp).forEach { free($0) } }
-        var pid: pid_t = 0
-        let error = posix_spawnp(&pid, name, &actions, &attributes, &argv, &envp)
-        guard error == 0 else { throw NotStarted(name: name, error: error) }
-        var status: Int32 = 0
-        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
-        let signal = status & 0x7f
-        return CommandResult(
-            status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
-            output: String(decoding: try Data(contentsOf: URL(filePath: directory + "/output")), as: UTF8.self),
-            error: String(decoding: try Data(contentsOf: URL(filePath: directory + "/error")), as: UTF8.self)
-        )
     }
 }
 

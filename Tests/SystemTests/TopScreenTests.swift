@@ -190,7 +190,7 @@ struct TopScreenTests {
 
     @Test("draws with ASCII where the locale has no more, and without colours where asked")
     func asciiWithoutColor() async throws {
-        try await self.withTop(options: "--no-color", locale: "C") { terminal, _, _ in
+        try await self.withTop(options: "--color never", locale: "C") { terminal, _, _ in
             let screen = try await terminal.wait(for: "nginx")
             #expect(screen.contains("+ nginx"))
             try terminal.press("q")

@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
+import TrafficAudit
 import TrafficModel
 
 /// The commands of `trafficctl` against a made-up daemon.
@@ -14,20 +16,22 @@ struct TrafficctlTests {
         }
     }
 
-    private func trafficctl(_ arguments: String..., environment: [String: String] = [:]) throws -> CommandResult {
-        try CommandResult.of(
-            Lab.binary("trafficctl"),
+    private func trafficctl(_ arguments: String..., environment: [String: String] = [:]) throws -> Tool {
+        try Tool.wait(
+            for: Lab.binary("trafficctl"),
             arguments,
-            environment: ["LC_ALL": "C.UTF-8"].merging(environment) { $1 }
+            environment: ["LC_ALL": "C.UTF-8"].merging(environment) { $1 },
+            mayFail: true
         )
     }
 
     /// - Parameter script: Sees the program as `$ctl` and the daemon's directory as `$dir`.
-    private func shell(_ script: String, _ directory: String) throws -> CommandResult {
-        try CommandResult.of(
-            "bash",
+    private func shell(_ script: String, _ directory: String) throws -> Tool {
+        try Tool.wait(
+            for: "bash",
             ["-c", script],
-            environment: ["ctl": Lab.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"]
+            environment: ["ctl": Lab.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"],
+            mayFail: true
         )
     }
 
@@ -110,16 +114,51 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("piped tables are plain and exact, and a hostile name is one cell of one line")
+    @Test("a pipe gets what --format says: plain tables and exact fields, and a hostile name is one cell of one line")
     func tables() async throws {
         try await self.withDaemon { directory in
-            let result = try self.trafficctl("processes", "--runtime-directory", directory, "--sort", "total")
+            let table = try self.trafficctl("processes", "--runtime-directory", directory, "-s", "total")
+            let rows = table.output.split(separator: "\n")
+            #expect(rows.map { $0.split(separator: " ")[0] } == ["PID", "812", "666", "900"])
+            #expect(rows[1].hasSuffix(" 123 kB     7 B") && rows[2].contains("\\x1b[2J\\x1b]0;pwned\\x07\\u{202e}evil"))
+            let reversed = try self.trafficctl(
+                "processes",
+                "--runtime-directory",
+                directory,
+                "-s",
+                "total",
+                "-r",
+                "-n",
+                "1"
+            )
+            #expect(reversed.output.split(separator: "\n").map { $0.split(separator: " ")[0] } == ["PID", "900"])
+            let colored = try self.trafficctl(
+                "processes",
+                "--runtime-directory",
+                directory,
+                "--color",
+                "always",
+                environment: ["TERM": "xterm-256color"]
+            )
+            #expect(colored.output.hasPrefix("\u{1b}["))
+            let result = try self.trafficctl(
+                "processes",
+                "--runtime-directory",
+                directory,
+                "-s",
+                "total",
+                "--format",
+                "tsv"
+            )
             let lines = result.output.split(separator: "\n").map {
                 $0.split(separator: "\t", omittingEmptySubsequences: false)
             }
-            #expect(lines.map { $0[0] } == ["pid", "812", "666", "900"])
-            #expect(lines[1].suffix(2) == ["123456", "7"])
-            #expect(lines[2][2] == "\\x1b[2J\\x1b]0;pwned\\x07\\u{202e}evil")
+            let field = { (name: Substring) in lines[0].firstIndex(of: name) ?? 0 }
+            #expect(lines.map { $0[field("pid")] } == ["pid", "812", "666", "900"])
+            #expect(
+                lines[1][field("payload_sent_bytes")] == "123456" && lines[1][field("payload_received_bytes")] == "7"
+            )
+            #expect(lines[2][field("name")] == "\\x1b[2J\\x1b]0;pwned\\x07\u{202e}evil")
             let sockets = try self.trafficctl("sockets", "--runtime-directory", directory, "--limit", "2")
             #expect(sockets.output.split(separator: "\n").count == 3)
             let sorted = try self.trafficctl(
@@ -176,18 +215,19 @@ struct TrafficctlTests {
     func exitCodes() async throws {
         for wrong in [
             ["nosuch"], ["top", "--nosuch"], ["top", "--interval", "0"], ["processes", "--filter", "no:such"],
-            ["top", "--width", "9"], ["doctor", "--seconds", "1"], ["doctor", "--cost", "--seconds", "0.05"],
-            ["doctor", "--cost", "--seconds", "10.5"], ["doctor", "--cost", "--seconds", "nan"],
+            ["top", "--width", "9"], ["doctor", "--duration", "1"], ["doctor", "--cost", "--duration", "50ms"],
+            ["doctor", "--cost", "--duration", "10.5s"], ["doctor", "--cost", "--duration", "nan"],
         ] {
-            let result = try CommandResult.of(Lab.binary("trafficctl"), wrong)
+            let result = try Tool.wait(for: Lab.binary("trafficctl"), wrong, mayFail: true)
             #expect(result.status == 64, "\(wrong)")
             #expect(!result.error.isEmpty)
         }
         try await Lab.withDirectory { directory in
             for command in [["processes"], ["sockets"], ["export"], ["watch"], ["doctor"], ["doctor", "--cost"]] {
-                let result = try CommandResult.of(
-                    Lab.binary("trafficctl"),
-                    command + ["--runtime-directory", directory]
+                let result = try Tool.wait(
+                    for: Lab.binary("trafficctl"),
+                    command + ["--runtime-directory", directory],
+                    mayFail: true
                 )
                 #expect(result.status == 69)
                 #expect(
@@ -203,12 +243,13 @@ struct TrafficctlTests {
             chmod(directory + "/control.sock", 0)
             chmod(directory, 0o755)
             // To root nothing is forbidden, so it becomes somebody else.
-            let result = try CommandResult.of(
-                "setpriv",
+            let result = try Tool.wait(
+                for: "setpriv",
                 [
                     "--reuid=65534", "--regid=65534", "--clear-groups", Lab.binary("trafficctl"), "processes",
                     "--runtime-directory", directory,
-                ]
+                ],
+                mayFail: true
             )
             if getuid() == 0 {
                 #expect(result.status == 77)
@@ -224,7 +265,7 @@ struct TrafficctlTests {
         var report = AuditReport(
             takenAt: Timestamp(nanosecondsSinceEpoch: 0),
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
-            rung: .fexit
+            method: .fexit
         )
         for (unexplained, code) in [(0, 0), (1, 1)] as [(UInt64, Int32)] {
             report.unexplained = unexplained
@@ -233,7 +274,7 @@ struct TrafficctlTests {
                 defer { daemon.stop() }
                 for format in ["json", "table"] {
                     let options = ["audit", "--runtime-directory", directory, "--format", format]
-                    #expect(try CommandResult.of(Lab.binary("trafficctl"), options).status == code)
+                    #expect(try Tool.wait(for: Lab.binary("trafficctl"), options, mayFail: true).status == code)
                     // Also where nobody reads what it says.
                     let script = "$ctl audit --runtime-directory $dir --format \(format) | true; echo ${PIPESTATUS[0]}"
                     #expect(try self.shell(script, directory).output == "\(code)\n")
@@ -254,10 +295,10 @@ struct TrafficctlTests {
         #expect(try self.trafficctl("audit", "--socket", "x").status == 64)
     }
 
-    @Test("sockets shows the cookie that audit takes")
+    @Test("sockets has the cookie that audit takes")
     func cookies() async throws {
         try await self.withDaemon { directory in
-            let table = try self.trafficctl("sockets", "--runtime-directory", directory)
+            let table = try self.trafficctl("sockets", "--runtime-directory", directory, "--format", "tsv", "-r")
             let lines = table.output.split(separator: "\n").map {
                 $0.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
             }
@@ -272,7 +313,7 @@ struct TrafficctlTests {
         var report = AuditReport(
             takenAt: Timestamp(nanosecondsSinceEpoch: 0),
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
-            rung: .fexit
+            method: .fexit
         )
         report.schemaVersion = 2
         try await Lab.withDirectory { [report] directory in
@@ -323,7 +364,7 @@ struct TrafficctlTests {
         let result = try self.trafficctl("--generate-completion-script", shell)
         #expect(result.status == 0 && result.output.contains("trafficctl"))
         if shell == "bash" {
-            #expect(try CommandResult.of("bash", ["-n", "-c", result.output]).status == 0)
+            #expect(try Tool.wait(for: "bash", ["-n", "-c", result.output], mayFail: true).status == 0)
         }
     }
 

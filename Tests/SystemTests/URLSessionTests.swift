@@ -1,6 +1,7 @@
 import Foundation
 import GroundTruth
 import Synchronization
+import TestSupport
 import Testing
 import TrafficKitTestSupport
 import TrafficModel

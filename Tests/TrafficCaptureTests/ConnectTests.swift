@@ -9,7 +9,7 @@ extension LiveCaptureTests {
     /// When sockets connected, against the clock before and after the call.
     @Suite("Connecting")
     struct ConnectTests {
-        let rung = LiveRung.probed.rung ?? .tracepoint
+        let method = LiveMethod.probed.method ?? .tracepoint
 
         private static func now() -> UInt64 {
             var time = timespec()
@@ -17,9 +17,9 @@ extension LiveCaptureTests {
             return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
         }
 
-        private static func makeSocket(isMPTCP: Bool = false) throws -> FileHandle {
+        private static func makeSocket(isMPTCP: Bool = false) throws -> OwnedDescriptor {
             let number: Int32 = isMPTCP ? 262 : 0
-            return FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), number) })
+            return OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), number) })
         }
 
         /// Not every kernel has it, nor lets everyone.
@@ -33,7 +33,7 @@ extension LiveCaptureTests {
         }
 
         /// - Returns: The error number; 0: none.
-        private static func connect(_ socket: borrowing FileHandle, _ address: sockaddr_in) -> Int32 {
+        private static func connect(_ socket: borrowing OwnedDescriptor, _ address: sockaddr_in) -> Int32 {
             withUnsafePointer(to: address) { address in
                 address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                     Glibc.connect(socket.descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 ? 0 : errno
@@ -42,7 +42,7 @@ extension LiveCaptureTests {
         }
 
         /// To a free port.
-        private static func bind(_ socket: borrowing FileHandle) throws -> sockaddr_in {
+        private static func bind(_ socket: borrowing OwnedDescriptor) throws -> sockaddr_in {
             var address = Self.loopback()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
             try withUnsafeMutablePointer(to: &address) { address in
@@ -63,7 +63,7 @@ extension LiveCaptureTests {
 
         @Test("takes what lies within the call, though the socket is older; each connection has its own time")
         func times() throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let listener = try Self.makeSocket()
             let client = try Self.makeSocket()
             let address = try Self.bind(listener)
@@ -80,7 +80,7 @@ extension LiveCaptureTests {
             let between = Self.now()
             let firstTimes = try capture.last(cookie)?.connect
             try self.expect(firstTimes, within: first...between)
-            let accepted = FileHandle(owning: try check("accept") { accept(listener.descriptor, nil, nil) })
+            let accepted = OwnedDescriptor(owning: try check("accept") { accept(listener.descriptor, nil, nil) })
             #expect(send(client.descriptor, [1], 1, 0) == 1)
             var byte: UInt8 = 0
             #expect(recv(accepted.descriptor, &byte, 1, 0) == 1)
@@ -97,7 +97,7 @@ extension LiveCaptureTests {
 
         @Test("is over at both ends at once where two clients meet: a socket that connects to itself")
         func simultaneousOpen() throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let client = try Self.makeSocket()
             let address = try Self.bind(client)
             let start = Self.now()
@@ -114,7 +114,7 @@ extension LiveCaptureTests {
             arguments: [true, false]
         )
         func multipath(peerHasIt: Bool) throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let listener = try Self.makeSocket(isMPTCP: peerHasIt)
             let client = try Self.makeSocket(isMPTCP: true)
             let address = try Self.bind(listener)
@@ -122,7 +122,7 @@ extension LiveCaptureTests {
             let start = Self.now()
             #expect(Self.connect(client, address) == 0)
             let end = Self.now()
-            let accepted = FileHandle(owning: try check("accept") { accept(listener.descriptor, nil, nil) })
+            let accepted = OwnedDescriptor(owning: try check("accept") { accept(listener.descriptor, nil, nil) })
             #expect(send(client.descriptor, [1], 1, 0) == 1)
             var byte: UInt8 = 0
             #expect(recv(accepted.descriptor, &byte, 1, 0) == 1)
@@ -135,7 +135,7 @@ extension LiveCaptureTests {
         @Test("nobody knows when a connection was made that is older than the capture")
         func preexisting() throws {
             let pair = try SocketPair()
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             try pair.transfer(1)
             let seen = try #require(try capture.last(pair.cookies[0]))
             #expect(seen.preexisting && seen.connect == nil)

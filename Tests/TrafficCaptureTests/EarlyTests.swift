@@ -12,9 +12,9 @@ extension LiveCaptureTests {
         arguments: [0, 20, 200]
     )
     func strayToListener(segments: Int) throws {
-        let capture = try BPFCapture(rung: self.rung, mapElements: 64)
+        let capture = try BPFCapture(method: self.method, mapElements: 64)
         let (_, cookies) = try OwnNamespace.run {
-            let listener = FileHandle(
+            let listener = OwnedDescriptor(
                 owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
             )
             try Self.sendStrays(segments, to: try Self.listen(listener.descriptor))
@@ -45,7 +45,7 @@ extension LiveCaptureTests {
 
     /// Acknowledgements of nothing, each from another port (RFC 9293 section 3.1).
     private static func sendStrays(_ count: Int, to port: UInt16) throws {
-        let raw = FileHandle(
+        let raw = OwnedDescriptor(
             owning: try check("socket") { socket(AF_INET, Int32(SOCK_RAW.rawValue), Int32(IPPROTO_TCP)) }
         )
         var address = sockaddr_in()

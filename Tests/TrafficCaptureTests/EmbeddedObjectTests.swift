@@ -1,4 +1,5 @@
 import CLibbpf
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -34,12 +35,12 @@ struct EmbeddedObjectTests {
         return programs
     }
 
-    @Test("every program of a rung is in its object, made for its hook", arguments: CaptureRung.allCases)
-    func programs(rung: CaptureRung) throws {
+    @Test("every program of a method is in its object, made for its hook", arguments: CaptureMethod.allCases)
+    func programs(method: CaptureMethod) throws {
         let sections = Dictionary(
-            uniqueKeysWithValues: try Self.programs(in: rung.object).map { ($0.name, $0.section) }
+            uniqueKeysWithValues: try Self.programs(in: method.object).map { ($0.name, $0.section) }
         )
-        for hook in BPFPrograms.of(rung).hooks {
+        for hook in BPFPrograms.of(method).hooks {
             let section = try #require(sections[hook.program], "\(hook.program)")
             switch hook.place {
             case .target(let target, BPF_TRACE_FEXIT): #expect(section == "fexit/\(target)")
@@ -72,8 +73,8 @@ struct EmbeddedObjectTests {
         #expect(!newer.isEmpty)
     }
 
-    @Test("rungs are tried best first: function exits, tracepoints, kprobes, polling")
+    @Test("methods are tried best first: function exits, tracepoints, kprobes, polling")
     func order() {
-        #expect(CaptureRung.allCases == [.fexit, .tracepoint, .kprobe, .poll])
+        #expect(CaptureMethod.allCases == [.fexit, .tracepoint, .kprobe, .poll])
     }
 }

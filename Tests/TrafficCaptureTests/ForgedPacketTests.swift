@@ -65,9 +65,9 @@ extension LiveCaptureTests {
 
         @Test("what packets may add to an aggregate is bounded by its own length", arguments: frames)
         func bounded(_ frame: Frame) throws {
-            let capture = try BPFCapture(rung: LiveRung.probed.rung ?? .tracepoint)
+            let capture = try BPFCapture(method: LiveMethod.probed.method ?? .tracepoint)
             let (networkNamespace, index) = try OwnNamespace.run {
-                let tap = FileHandle(owning: try check("open_tap") { open_tap("tap0") })
+                let tap = OwnedDescriptor(owning: try check("open_tap") { open_tap("tap0") })
                 OwnNamespace.raise("tap0")
                 let bytes = Self.header(frame) + Self.ethernet(frame) + Self.ip(frame) + Self.transport(frame)
                 try check("write", "tap") { write(tap.descriptor, bytes, bytes.count) }

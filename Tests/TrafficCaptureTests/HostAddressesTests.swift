@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -85,7 +86,7 @@ struct HostAddressesTests {
 
     @Test("are read or refused, never a trap, from any bytes", arguments: 0..<10 as Range<UInt64>)
     func damaged(seed: UInt64) {
-        var random = SplitMix64(state: seed)
+        var random = Seeded(seed)
         for _ in 0..<2_000 {
             var dump = Self.dump
             for _ in 0..<Int.random(in: 1...6, using: &random) {

@@ -1,6 +1,7 @@
 import CLinux
 import CTunTap
 import Glibc
+import TestSupport
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -33,7 +34,7 @@ struct InterfaceGenerationTests {
         arguments: 1...20
     )
     func random(seed: UInt64) {
-        var random = LinearNumbers(state: seed)
+        var random = Seeded(seed)
         var generations = InterfaceGenerations(home: Self.home, threshold: 8)
         var kernel = Kernel()
         var interfaces: Set<UInt32> = [1]
@@ -68,14 +69,6 @@ struct InterfaceGenerationTests {
             }
         }
     }
-
-    private struct LinearNumbers: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            self.state = self.state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return self.state >> 33
-        }
-    }
 }
 
 extension LiveCaptureTests {
@@ -84,7 +77,7 @@ extension LiveCaptureTests {
         /// The loopback interface of each namespace passes one datagram. Nobody has the namespace when the next one is made.
         @Test("a thousand namespaces, each with an interface, lose nothing and leave nothing")
         func thousandNamespaces() throws {
-            let capture = try BPFCapture(rung: LiveRung.probed.rung ?? .tracepoint, interfaceElements: 256)
+            let capture = try BPFCapture(method: LiveMethod.probed.method ?? .tracepoint, interfaceElements: 256)
             var ledger = Ledger()
             var rows: [InterfacePackets] = []
             var loss = CaptureLoss()
@@ -126,7 +119,7 @@ extension LiveCaptureTests {
 
         /// Nobody takes it: loopback's counters have it, and what the kernel answers.
         private static func sendDatagram(bytes: Int) throws {
-            let sender = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0) })
+            let sender = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0) })
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
             address.sin_port = UInt16(9).bigEndian

@@ -6,31 +6,31 @@ import TrafficModel
 
 @testable import TrafficCapture
 
-/// The rung of BPF programs that this kernel takes, or why it takes none.
-enum LiveRung {
-    static let probed: (rung: CaptureRung?, reason: String) = {
+/// The method of BPF programs that this kernel takes, or why it takes none.
+enum LiveMethod {
+    static let probed: (method: CaptureMethod?, reason: String) = {
         var reasons: [String] = []
-        for rung in [CaptureRung.fexit, .tracepoint] {
+        for method in [CaptureMethod.fexit, .tracepoint] {
             do {
-                _ = try BPFCapture(rung: rung)
-                return (rung, "")
+                _ = try BPFCapture(method: method)
+                return (method, "")
             } catch {
-                reasons.append("\(rung.rawValue): \(error)")
+                reasons.append("\(method.rawValue): \(error)")
             }
         }
         return (nil, reasons.joined(separator: "; "))
     }()
 
-    static var isAvailable: Bool { self.probed.rung != nil }
+    static var isAvailable: Bool { self.probed.method != nil }
 }
 
 @Suite(
     "Live capture",
     .serialized,
-    .enabled(if: LiveRung.isAvailable, "\(LiveRung.probed.reason)")
+    .enabled(if: LiveMethod.isAvailable, "\(LiveMethod.probed.reason)")
 )
 struct LiveCaptureTests {
-    let rung = LiveRung.probed.rung ?? .tracepoint
+    let method = LiveMethod.probed.method ?? .tracepoint
 
     /// Programs, maps, links and iterators that this process holds; other suites open other things meanwhile.
     static func openBPFDescriptors() -> Int {
@@ -40,7 +40,7 @@ struct LiveCaptureTests {
 
     @Test("with a full ring the bytes of closed sockets are their process's, and none is lost")
     func fullRing() throws {
-        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64)
+        let capture = try BPFCapture(method: self.method, ringBytes: 4096, mapElements: 64)
         var ledger = Ledger()
         var cookies: Set<UInt64> = []
         for count in 1...200 {
@@ -82,7 +82,7 @@ struct LiveCaptureTests {
 
     @Test("frames of an AF_PACKET socket that closes before a sweep are counted, with a full ring too")
     func frames() async throws {
-        let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64)
+        let capture = try BPFCapture(method: self.method, ringBytes: 4096, mapElements: 64)
         let program = """
             import os, socket
             frames = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
@@ -108,7 +108,7 @@ struct LiveCaptureTests {
 
     @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
     func missedEndOfShared() throws {
-        let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+        let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
         var serials: [UInt64: UInt64] = [:]
         let owners = { () throws -> [UInt64: Set<ProcessIdentity>] in
             var owners: [UInt64: Set<ProcessIdentity>] = [:]
@@ -146,7 +146,7 @@ struct LiveCaptureTests {
     func descriptors() throws {
         let before = Self.openBPFDescriptors()
         for _ in 0..<5 {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             try capture.sweep { _ in }
             #expect(Self.openBPFDescriptors() > before + 20)
         }
@@ -157,7 +157,7 @@ struct LiveCaptureTests {
     func baseline() throws {
         let pair = try SocketPair()
         try pair.transfer(5_000)
-        let capture = try BPFCapture(rung: self.rung)
+        let capture = try BPFCapture(method: self.method)
         try pair.transfer(321)
         var seen: [UInt64: SocketObservation] = [:]
         try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
@@ -176,7 +176,7 @@ struct LiveCaptureTests {
         let pair = try SocketPair()
         let bytes = [UInt8](repeating: 1, count: 1_000)
         #expect(send(pair.client.descriptor, bytes, 1_000, 0) == 1_000)
-        let capture = try BPFCapture(rung: self.rung)
+        let capture = try BPFCapture(method: self.method)
         var buffer = bytes
         #expect(recv(pair.server.descriptor, &buffer, 1_000, Int32(MSG_WAITALL)) == 1_000)
         var received: UInt64 = 0
@@ -191,7 +191,7 @@ struct LiveCaptureTests {
     @Test("the sweep reports a socket again only when something of it changed", arguments: [false, true])
     func quietSweep(ofHeldSockets: Bool) throws {
         let pair = try SocketPair()
-        let capture = try BPFCapture(rung: self.rung, sweepingHeldSockets: ofHeldSockets)
+        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
         #expect(capture.status.blindSpots.contains { $0.contains("SCM_RIGHTS") } || !ofHeldSockets)
         try pair.transfer(10)
         try pair.settle()
@@ -207,10 +207,10 @@ struct LiveCaptureTests {
         #expect(try reported() == 2)
     }
 
-    @Test("what the poll rung counts is what the BPF programs count", arguments: [1, 100, 70_000], [false, true])
-    func rungsAgree(count: Int, ofHeldSockets: Bool) throws {
+    @Test("what the poll method counts is what the BPF programs count", arguments: [1, 100, 70_000], [false, true])
+    func methodsAgree(count: Int, ofHeldSockets: Bool) throws {
         let poll = try PollCapture()
-        let capture = try BPFCapture(rung: self.rung, sweepingHeldSockets: ofHeldSockets)
+        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
         try poll.sweep { _ in }
         let pair = try SocketPair()
         try pair.transfer(count)

@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -11,7 +12,7 @@ import TrafficModel
 extension LiveCaptureTests {
     @Suite("Packets", .serialized)
     struct PacketTests {
-        let rung = LiveRung.probed.rung ?? .tracepoint
+        let method = LiveMethod.probed.method ?? .tracepoint
 
         @Test(
             "a kernel that refuses a program costs what that program sees, and it is said",
@@ -20,8 +21,8 @@ extension LiveCaptureTests {
             ]
         )
         func refusedPacketProgram(_ program: String) throws {
-            let capture = try BPFCapture(rung: self.rung, refusing: [program])
-            #expect(capture.status.rung == self.rung)
+            let capture = try BPFCapture(method: self.method, refusing: [program])
+            #expect(capture.status.method == self.method)
             #expect(capture.status.blindSpots.contains { $0.hasPrefix("packets:") && $0.contains(program) })
             #expect(!capture.status.hooks.contains { $0.hasPrefix("cgroup_skb") || $0.contains("net_dev") })
             let pair = try SocketPair()
@@ -35,7 +36,7 @@ extension LiveCaptureTests {
 
         @Test("an estimate lacks of an open connection only what the handshake's packets have beside usual headers")
         func estimate() throws {
-            let capture = try BPFCapture(rung: self.rung, wire: .estimated)
+            let capture = try BPFCapture(method: self.method, wire: .estimated)
             let (_, outcome) = try OwnNamespace.run {
                 let start = OwnNamespace.loopbackCounters()
                 let pair = try SocketPair()
@@ -56,22 +57,22 @@ extension LiveCaptureTests {
             #expect(outcome.passed - sent == 68)
         }
 
-        @Test("a refused program that the rung needs refuses the rung, by name")
+        @Test("a refused program that the method needs refuses the method, by name")
         func refusedEssential() {
             let error = #expect(throws: CaptureError.self) {
-                try BPFCapture(rung: self.rung, refusing: ["tcp_receive"])
+                try BPFCapture(method: self.method, refusing: ["tcp_receive"])
             }
             guard case .unsupported(let feature, let reason) = error else {
                 Issue.record("\(String(describing: error))")
                 return
             }
-            #expect(feature == "rung \(self.rung.rawValue)")
+            #expect(feature == "method \(self.method.rawValue)")
             #expect(reason.contains("tcp_receive"))
         }
 
         @Test("the program for the last bytes of datagram sockets is dispensable, and missed by name")
         func refusedRelease() throws {
-            let capture = try BPFCapture(rung: self.rung, refusing: ["socket_release"])
+            let capture = try BPFCapture(method: self.method, refusing: ["socket_release"])
             #expect(
                 capture.status.blindSpots.contains { $0.contains("the last bytes") && $0.contains("socket_release") }
             )
@@ -83,7 +84,12 @@ extension LiveCaptureTests {
             arguments: [64, 1]
         )
         func smallMaps(rowElements: UInt32) throws {
-            let capture = try BPFCapture(rung: self.rung, ringBytes: 4096, mapElements: 64, rowElements: rowElements)
+            let capture = try BPFCapture(
+                method: self.method,
+                ringBytes: 4096,
+                mapElements: 64,
+                rowElements: rowElements
+            )
             var ledger = Ledger()
             // Other tests of this process move bytes meanwhile, and other processes do: ours are those of this namespace.
             let (networkNamespace, bytes) = try OwnNamespace.run {
@@ -128,7 +134,7 @@ extension LiveCaptureTests {
             arguments: [1, 50]
         )
         func ownNamespace(transfers: Int) throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             // One kernel that we know leaves programs out of what happens on threads of process 1 (see TrafficCapture): its own trace says of what.
             let leftOut = EventsOfProcessOne(["net/net_dev_start_xmit", "net/netif_receive_skb"])
             let (lo, passed) = try self.transfer(transfers, seenBy: capture)
@@ -199,11 +205,7 @@ enum OwnNamespace {
 
     /// ip(8) in the thread's namespace: a child inherits it.
     static func ip(_ words: String...) {
-        var pid = pid_t()
-        let words = ["ip"] + words
-        let arguments = words.map { word in strdup(word) } + [nil]
-        defer { for argument in arguments { free(argument) } }
-        if posix_spawnp(&pid, "ip", nil, nil, arguments, environ) == 0 { waitpid(pid, nil, 0) }
+        _ = try? Tool.wait(for: "ip", words, mayFail: true)
     }
 
     static func loopbackCounters() -> (bytes: UInt64, packets: UInt64) {
@@ -214,7 +216,7 @@ enum OwnNamespace {
     }
 
     static func connectInVain() {
-        let client = FileHandle(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
+        let client = OwnedDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = UInt16(9).bigEndian

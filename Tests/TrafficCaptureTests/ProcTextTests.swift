@@ -22,10 +22,21 @@ struct ProcTextTests {
         #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == nil)
     }
 
+    @Test("a file without an end is cut, and a file that fits is whole")
+    func limits() throws {
+        // A process can make its command line as long as this one.
+        #expect(contents(ofFile: "/dev/zero", atMost: 100_000) == [UInt8](repeating: 0, count: 100_000))
+        #expect(contents(ofFile: "/dev/null") == [])
+        #expect(contents(ofFile: "/proc/self/nothing") == nil)
+        let line = try #require(contents(ofFile: "/proc/self/cmdline"))
+        #expect(contents(ofFile: "/proc/self/cmdline", atMost: 5) == Array(line.prefix(5)))
+        #expect(ProcessDirectory.commandLine(pid: getpid(), limit: 5)?.joined(separator: "\0").utf8.count ?? 9 <= 5)
+    }
+
     @Test("this process is alive, and one with another start time is not")
     func alive() throws {
         let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
-        let tick = 1_000_000_000 / ProcessDirectory.ticksPerSecond
+        let tick = ProcessIdentity.nanosecondsPerTick
         #expect(!ProcessDirectory.isGone(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: ticks * tick + 5)))
         #expect(ProcessDirectory.isGone(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: (ticks + 1) * tick)))
     }

@@ -17,7 +17,7 @@ extension LiveCaptureTests {
 
     @Test("the meter sees at least the calls that were made, and those of the sweep")
     func meterCounts() throws {
-        let capture = try BPFCapture(rung: self.rung)
+        let capture = try BPFCapture(method: self.method)
         let meter = try #require(try capture.programMeter())
         let pair = try SocketPair()
         let start = MonotonicClock.nanoseconds()
@@ -44,7 +44,7 @@ extension LiveCaptureTests {
 
     @Test("two measurements do not disturb each other, and the last one switches the statistics off")
     func meterTwice() throws {
-        let capture = try BPFCapture(rung: self.rung)
+        let capture = try BPFCapture(method: self.method)
         let meter = try #require(try capture.programMeter())
         let pair = try SocketPair()
         #expect(Self.statistics() == 0)
@@ -70,11 +70,11 @@ extension LiveCaptureTests {
 
     @Test("statistics that somebody else switched on are seen, and not measured as ours")
     func meterOfOthers() throws {
-        let capture = try BPFCapture(rung: self.rung)
+        let capture = try BPFCapture(method: self.method)
         let meter = try #require(try capture.programMeter())
         do {
             // Not in /proc/sys/kernel/bpf_stats_enabled: only what it does to a program shows it.
-            let others = FileHandle(owning: try check("bpf_enable_stats") { bpf_enable_stats(BPF_STATS_RUN_TIME) })
+            let others = OwnedDescriptor(owning: try check("bpf_enable_stats") { bpf_enable_stats(BPF_STATS_RUN_TIME) })
             let cost = try meter.start().cost()
             #expect(cost.statisticsWereOn == true)
             #expect(cost.statisticsNanoseconds == nil && cost.emptyProgramNanoseconds ?? 0 > 0)
@@ -93,7 +93,7 @@ extension LiveCaptureTests {
     func meterElsewhere() async throws {
         let before = Self.openBPFDescriptors()
         do {
-            var capture: BPFCapture? = try BPFCapture(rung: self.rung)
+            var capture: BPFCapture? = try BPFCapture(method: self.method)
             let meter = try #require(try capture?.programMeter())
             let pair = try SocketPair()
             async let costs = withThrowingTaskGroup(of: UInt64.self) { tasks in
@@ -119,7 +119,7 @@ extension LiveCaptureTests {
         #expect(Self.openBPFDescriptors() == before)
     }
 
-    @Test("a rung without programs has no meter")
+    @Test("a method without programs has no meter")
     func meterOfPoll() throws {
         #expect(try PollCapture().programMeter() == nil)
     }

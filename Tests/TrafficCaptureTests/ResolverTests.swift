@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -62,18 +63,15 @@ struct ResolverTests {
         let thread = Thread { try? resolver.run(watchable: watchable) }
         thread.start()
         defer { resolver.stop() }
-        var processes: [Process] = []
+        var processes: [pid_t] = []
         var identities: Set<ProcessIdentity> = []
         for _ in 0..<4 {
-            let process = Process()
-            process.executableURL = URL(filePath: "/bin/sleep")
-            process.arguments = ["600"]
-            try process.run()
+            let process = try Tool.start(["sleep", "600"])
             processes.append(process)
-            let ticks = try #require(ProcessDirectory.startTicks(pid: process.processIdentifier))
+            let ticks = try #require(ProcessDirectory.startTicks(pid: process))
             let identity = ProcessIdentity(
-                pid: process.processIdentifier,
-                startBoottimeNanoseconds: ticks * (1_000_000_000 / ProcessDirectory.ticksPerSecond)
+                pid: process,
+                startBoottimeNanoseconds: ticks * ProcessIdentity.nanosecondsPerTick
             )
             identities.insert(identity)
             resolver.resolve(OwnerObservation(identity: identity, name: "sleep"))
@@ -92,7 +90,10 @@ struct ResolverTests {
         }
         #expect(exited.isEmpty)
         #expect(resolver.unwatched == max(0, 4 - watchable))
-        for process in processes { kill(process.processIdentifier, SIGKILL) }
+        for process in processes {
+            kill(process, SIGKILL)
+            Tool.end(of: process)
+        }
         while exited != identities {
             take()
             try await Task.sleep(for: .milliseconds(10))
@@ -104,14 +105,13 @@ struct ResolverTests {
 extension LiveCaptureTests {
     @Test("more programs are begun than there is room to tell of, and that is told")
     func executedUntold() throws {
-        let capture = try BPFCapture(rung: self.rung, mapElements: 64)
+        let capture = try BPFCapture(method: self.method, mapElements: 64)
         var untold = 0
         let sweep = { try capture.sweep { if case .executedUntold = $0 { untold += 1 } } }
         try sweep()
         untold = 0
         for _ in 0..<200 {
-            let process = try Process.run(URL(filePath: "/bin/true"), arguments: [])
-            process.waitUntilExit()
+            try Tool.wait(for: "true", [])
         }
         try sweep()
         #expect(untold == 1)

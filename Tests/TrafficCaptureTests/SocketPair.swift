@@ -7,16 +7,16 @@ import TrafficModel
 
 /// Two connected TCP sockets of this process on loopback.
 struct SocketPair: ~Copyable {
-    let client: FileHandle
-    let server: FileHandle
+    let client: OwnedDescriptor
+    let server: OwnedDescriptor
 
     init() throws {
-        let listener = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        let listener = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        let client = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
         let accepted = try withUnsafeMutablePointer(to: &address) { address in
             try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
                 try check("bind") { bind(listener.descriptor, address, length) }
@@ -27,7 +27,7 @@ struct SocketPair: ~Copyable {
             }
         }
         self.client = client
-        self.server = FileHandle(owning: accepted)
+        self.server = OwnedDescriptor(owning: accepted)
     }
 
     /// Sends `count` bytes and reads them, whole.

@@ -14,7 +14,7 @@ extension LiveCaptureTests {
     /// What the stream's own sequence numbers add to the return values of calls (`bpf/send.bpf.h`).
     @Suite("TCP streams")
     struct StreamTests {
-        let rung = LiveRung.probed.rung ?? .tracepoint
+        let method = LiveMethod.probed.method ?? .tracepoint
 
         /// The programs that count what a TCP socket takes.
         static let sendPrograms: Set = [
@@ -23,9 +23,9 @@ extension LiveCaptureTests {
 
         /// What the kernel has of a connection's stream: what `reader` was given, what waits there, and what `writer` still holds.
         static func taken(
-            by writer: borrowing FileHandle,
+            by writer: borrowing OwnedDescriptor,
             read: Int,
-            waitingAt reader: borrowing FileHandle
+            waitingAt reader: borrowing OwnedDescriptor
         ) throws -> Int {
             var unread: Int32 = 0
             var unacknowledged: Int32 = 0
@@ -36,9 +36,9 @@ extension LiveCaptureTests {
 
         /// The same when both buffers are full and the writer's call sleeps.
         static func takenAtRest(
-            by writer: borrowing FileHandle,
+            by writer: borrowing OwnedDescriptor,
             read: Int,
-            waitingAt reader: borrowing FileHandle
+            waitingAt reader: borrowing OwnedDescriptor
         ) throws -> Int {
             var taken = 0
             for _ in 0..<600 {
@@ -52,7 +52,7 @@ extension LiveCaptureTests {
 
         @Test("a send that blocks is seen while it runs, and counted once when it returns")
         func pendingSend() async throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let pair = try SocketPair()
             let count = 64 << 20
             let client = pair.client.descriptor
@@ -83,7 +83,7 @@ extension LiveCaptureTests {
 
         @Test("a send that gave up half-way is counted when it returns, though nothing moves any more")
         func interruptedSend() async throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let pair = try SocketPair()
             let client = pair.client.descriptor
             let count = 64 << 20
@@ -117,9 +117,11 @@ extension LiveCaptureTests {
         @Test("a socket that connects to itself is a client, and its stream has no byte more than its calls")
         func selfConnect() throws {
             // Something is left out, so that streams are compared with counters at the end.
-            let capture = try BPFCapture(rung: self.rung, leavingOut: ["sock_recv_length"])
+            let capture = try BPFCapture(method: self.method, leavingOut: ["sock_recv_length"])
             let cookie = try { () throws -> UInt64 in
-                let client = FileHandle(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+                let client = OwnedDescriptor(
+                    owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
+                )
                 var address = sockaddr_in()
                 address.sin_family = sa_family_t(AF_INET)
                 address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
@@ -146,7 +148,7 @@ extension LiveCaptureTests {
 
         @Test("sends that the kernel left our program out of are pending, and made up for when the socket ends")
         func missedSends() throws {
-            let capture = try BPFCapture(rung: self.rung, leavingOut: Self.sendPrograms)
+            let capture = try BPFCapture(method: self.method, leavingOut: Self.sendPrograms)
             let cookie = try { () throws -> UInt64 in
                 let pair = try SocketPair()
                 try pair.transfer(70_000)
@@ -165,7 +167,7 @@ extension LiveCaptureTests {
             arguments: [0, 9]
         )
         func missedReceives(unread: Int) throws {
-            let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_receive"])
+            let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_receive"])
             let cookie = try { () throws -> UInt64 in
                 let pair = try SocketPair()
                 #expect(send(pair.server.descriptor, [1], 1, 0) == 1)
@@ -179,7 +181,7 @@ extension LiveCaptureTests {
 
         @Test("now and then all sockets are asked for, though no call was missed")
         func census() throws {
-            let capture = try BPFCapture(rung: self.rung)
+            let capture = try BPFCapture(method: self.method)
             let pair = try SocketPair()
             var censuses: [Set<UInt64>] = []
             var ours: Set<UInt64> = []
@@ -199,7 +201,7 @@ extension LiveCaptureTests {
 
         @Test("a socket whose end was missed is found gone, with all that it moved", arguments: [false, true])
         func missedEnd(isSeenBefore: Bool) throws {
-            let capture = try BPFCapture(rung: self.rung, leavingOut: ["tcp_destroy"])
+            let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
             var ledger = Ledger()
             let sweep = { () throws -> [SocketUsage] in
                 try capture.sweep { ledger.absorb($0) }

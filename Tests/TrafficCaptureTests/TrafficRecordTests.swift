@@ -1,4 +1,5 @@
 import CTrafficABI
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -114,7 +115,7 @@ struct TrafficRecordTests {
         arguments: 0..<8 as Range<UInt64>
     )
     func mutated(seed: UInt64) {
-        var random = SplitMix64(state: seed)
+        var random = Seeded(seed)
         var decoded = 0
         for _ in 0..<2_000 {
             var bytes = Self.record()
@@ -132,18 +133,5 @@ struct TrafficRecordTests {
             }
         }
         #expect(decoded > 0)
-    }
-}
-
-/// Sebastiano Vigna's generator (public domain): seeded, so that a failure can be run again.
-struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9e37_79b9_7f4a_7c15
-        var z = self.state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
     }
 }

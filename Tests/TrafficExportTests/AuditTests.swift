@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TrafficAudit
 import TrafficModel
 
 @testable import TrafficExport
@@ -9,7 +10,7 @@ extension RandomSnapshot {
         var report = AuditReport(
             takenAt: self.time(),
             countingSince: self.time(),
-            rung: self.pick(CaptureRung.allCases),
+            method: self.pick(CaptureMethod.allCases),
             unexplained: self.count()
         )
         report.sections = self.list { random in

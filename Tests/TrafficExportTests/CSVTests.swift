@@ -73,7 +73,8 @@ struct CSVTests {
         arguments: [
             ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"), ("\t=1", "'\t=1"), ("\r=1", "\"'\r=1\""),
             ("a=1", "a=1"), ("a,b", "\"a,b\""), ("say \"hi\"", "\"say \"\"hi\"\"\""), ("a\nb", "\"a\nb\""), ("", ""),
-            ("=a,b", "\"'=a,b\""), ("日本", "日本"),
+            ("=a,b", "\"'=a,b\""), ("日本", "日本"), ("a\u{1b}[2J\u{9b}\u{7f}", "a\\x1b[2J\\x9b\\x7f"),
+            ("\n=1", "\"'\n=1\""),
         ]
     )
     func cells(text: String, cell: String) {
@@ -99,5 +100,32 @@ struct CSVTests {
             """
         let python = try Python.run(program, input: snapshot.csv(.processes))
         #expect(python == Python.Result(status: 0, output: "6 1 5\n"))
+    }
+
+    @Test("TSV has the columns of CSV, and the text as it is but for control characters")
+    func tabs() throws {
+        var random = RandomSnapshot(seed: 3)
+        var snapshot = random.snapshot()
+        snapshot.host.name = "h"
+        var process = random.process()
+        process.details = ProcessDetails(name: "=a\tb\nc\\d\u{1b}[2J\u{9b}\r日", uid: 0)
+        snapshot.processes = [process]
+        let lines = String(decoding: snapshot.tsv(.processes), as: UTF8.self).split(separator: "\n")
+        let header = String(decoding: snapshot.csv(.processes), as: UTF8.self).prefix { $0 != "\r\n" }
+        #expect(lines.count == 2 && lines[0] == header.replacing(",", with: "\t"))
+        let cells = lines[1].split(separator: "\t", omittingEmptySubsequences: false)
+        #expect(cells.count == header.split(separator: ",").count)
+        #expect(cells[5] == #"=a\tb\nc\\d\x1b[2J\x9b\x0d日"#)
+    }
+
+    @Test("Exchanges have the fields of their JSON, those that go on as many cells as others")
+    func exchanges() {
+        var random = RandomSnapshot(seed: 4)
+        var snapshot = random.snapshot()
+        snapshot.exchanges = (0..<20).map { _ in random.exchange() }
+        let lines = String(decoding: ExchangeReport(snapshot).tsv(), as: UTF8.self).split(separator: "\n")
+        let widths = lines.map { $0.split(separator: "\t", omittingEmptySubsequences: false).count }
+        #expect(lines.count == 21 && Set(widths).count == 1)
+        #expect(lines[0].hasPrefix("taken_at\thost_name\tpid\tstart_boottime_ns\tprocess_id\tprocess_name\texchange\t"))
     }
 }

@@ -53,7 +53,7 @@ struct JSONTests {
         #expect(document["schema_version"] as? Int == 1)
     }
 
-    @Test("A process's own APIs are in JSON, also those of one that reported none; CSV has no place for them")
+    @Test("A process's own endpoints are in JSON, also those of one that reported none; CSV has no place for them")
     func ownEndpoints() throws {
         var random = RandomSnapshot(seed: 3)
         var snapshot = random.snapshot()
@@ -73,7 +73,7 @@ struct JSONTests {
             process.endpoints = endpoints
             return process
         }
-        for json in [snapshot.json(), Array(snapshot.ndjson().split(separator: 10)[0])] {
+        for json in [snapshot.json(), Array(snapshot.ndjson().split(separator: 10)[1])] {
             let text = String(decoding: json, as: UTF8.self)
             #expect(
                 text.contains(
@@ -120,17 +120,22 @@ struct JSONTests {
         #expect(snapshot.ndjson().last == UInt8(ascii: "\n"))
         let rows = try lines.map { try #require(try JSONSerialization.jsonObject(with: Data($0)) as? [String: Any]) }
         #expect(
-            rows.map { $0["type"] as? String } == ["process", "process", "exited", "socket", "endpoint", "interface"]
+            rows.map { $0["type"] as? String } == [
+                "totals", "process", "process", "exited", "socket", "endpoint", "interface",
+            ]
         )
         for row in rows {
             #expect(row["taken_at"] as? String == snapshot.takenAt.description)
             #expect(row["host_name"] as? String == snapshot.host.name)
         }
         let decoder = JSONDecoder()
-        #expect(try decoder.decode(ProcessUsage.self, from: Data(lines[0])) == snapshot.processes?.first)
-        #expect(try decoder.decode(SocketUsage.self, from: Data(lines[3])) == snapshot.sockets?.first)
+        #expect(try decoder.decode(Totals.self, from: Data(lines[0])) == snapshot.totals)
+        let whole = try #require(try JSONSerialization.jsonObject(with: Data(snapshot.json())) as? NSDictionary)
+        #expect(rows[0]["capture"] as? NSDictionary == whole["capture"] as? NSDictionary)
+        #expect(try decoder.decode(ProcessUsage.self, from: Data(lines[1])) == snapshot.processes?.first)
+        #expect(try decoder.decode(SocketUsage.self, from: Data(lines[4])) == snapshot.sockets?.first)
         // Whose `host` is not the machine.
-        #expect(try decoder.decode(EndpointUsage.self, from: Data(lines[4])) == snapshot.endpoints?.first)
+        #expect(try decoder.decode(EndpointUsage.self, from: Data(lines[5])) == snapshot.endpoints?.first)
     }
 
     @Test("Every format ends its last line", arguments: ExportFormat.allCases)

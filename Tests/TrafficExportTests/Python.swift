@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Runs a Python program: a reader of our formats that is not ours.
 enum Python {
@@ -14,20 +15,12 @@ enum Python {
     }()
 
     static func run(_ program: String, arguments: [String] = [], input: [UInt8]) throws -> Result {
-        // A file, not a pipe: a pipe that no one reads yet would block at 64 KiB.
-        let file = FileManager.default.temporaryDirectory.appending(path: "trafficd-\(UUID().uuidString)")
-        try Data(input).write(to: file)
-        defer { try? FileManager.default.removeItem(at: file) }
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["python3", "-W", "ignore", "-c", program] + arguments
-        process.standardInput = try FileHandle(forReadingFrom: file)
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return Result(status: process.terminationStatus, output: String(decoding: text, as: UTF8.self))
+        let tool = try Tool.wait(
+            for: "python3",
+            ["-W", "ignore", "-c", program] + arguments,
+            input: Data(input),
+            mayFail: true
+        )
+        return Result(status: tool.status, output: tool.output + tool.error)
     }
 }

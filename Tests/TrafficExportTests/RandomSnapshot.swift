@@ -1,11 +1,12 @@
+import TestSupport
 import TrafficModel
 
 /// Seeded snapshots with every field present, absent, extreme and hostile.
 struct RandomSnapshot {
-    var generator: SplitMix
+    var generator: Seeded
 
     init(seed: UInt64) {
-        self.generator = SplitMix(state: seed)
+        self.generator = Seeded(seed)
     }
 
     static let hostileTexts = [
@@ -152,7 +153,7 @@ struct RandomSnapshot {
 
     mutating func capture() -> CaptureStatus {
         CaptureStatus(
-            rung: self.pick(CaptureRung.allCases),
+            method: self.pick(CaptureMethod.allCases),
             reason: self.maybe { $0.text() },
             hooks: self.list { $0.text() },
             blindSpots: self.list { $0.text() },
@@ -326,18 +327,5 @@ struct RandomSnapshot {
             emptyProgramNanoseconds: self.maybe { $0.rate() },
             statisticsNanoseconds: self.maybe { $0.rate() }
         )
-    }
-}
-
-/// Seeded, so that a failure comes again.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = self.state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOPosix
 import NIOSSL
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitTestSupport

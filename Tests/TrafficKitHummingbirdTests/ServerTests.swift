@@ -6,6 +6,7 @@ import HummingbirdTLS
 import Logging
 import NIOCore
 import NIOSSL
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitTestSupport

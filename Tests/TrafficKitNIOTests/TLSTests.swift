@@ -1,5 +1,6 @@
 import Foundation
 import NIOSSL
+import TestSupport
 import Testing
 import TrafficKitTestSupport
 import TrafficReport

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -208,7 +209,7 @@ struct DestinationTests {
 
     @Test("each byte with another end is in one scope, whatever happens", arguments: 0..<20 as Range<UInt64>)
     func conservation(seed: UInt64) throws {
-        var random = LinearGenerator(state: seed)
+        var random = Seeded(seed)
         let remotes = ["8.8.8.8", "10.1.1.1", "172.17.0.2", "127.0.0.1", "2001:db8::1", "10.0.0.5"]
         let classes = try AddressClasses(["all=0.0.0.0/0,::/0"])
         var events: [CaptureEvent] = []

@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import TrafficModel
 import TrafficReport
 
 @testable import TrafficLedger
 
-@Suite("APIs by host and by type")
+@Suite("Endpoints by host and by type")
 struct EndpointGroupingTests {
     private func rows(_ fixture: LedgerFixture, by grouping: EndpointGrouping) -> [EndpointUsage] {
         fixture.snapshot.withEndpoints(by: grouping).endpoints ?? []
@@ -92,7 +93,7 @@ struct EndpointGroupingTests {
         arguments: 0..<20 as Range<UInt64>
     )
     func sums(seed: UInt64) throws {
-        var random = Seeded(state: seed)
+        var random = Seeded(seed)
         var fixture = LedgerFixture.reporting(sent: 1 << 40, received: 1 << 40)
         var position: UInt64 = 0
         var records: [Report.Record] = []

@@ -1,4 +1,5 @@
 import Testing
+import TrafficAudit
 import TrafficExport
 import TrafficModel
 import TrafficView
@@ -147,10 +148,11 @@ struct HostileNumberTests {
             #expect(AuditView(typeface: .ascii, width: 80).frame(of: report).rows.count > 2)
         }
         #expect(!snapshot.json().isEmpty && !snapshot.ndjson().isEmpty)
-        for table in [Snapshot.Table.processes, .sockets, .endpoints] { #expect(!snapshot.csv(table).isEmpty) }
+        for table in [Snapshot.Table.processes, .sockets, .endpoints] {
+            #expect(!snapshot.csv(table).isEmpty && !snapshot.tsv(table).isEmpty)
+        }
         for table in [Table.processes(snapshot), Table.sockets(snapshot)] {
             #expect(!table.frame(width: 160, typeface: .ascii, units: .bytes).rows.isEmpty)
-            #expect(!table.tabSeparated(typeface: .ascii).isEmpty)
         }
         for grouping in Grouping.allCases {
             var top = TopState(

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficModel
 import TrafficReport
@@ -116,7 +117,7 @@ struct HostileReportTests {
         arguments: 0..<20 as Range<UInt64>
     )
     func numbers(seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = Seeded(seed)
         var fixture = self.fixture()
         for round in 0..<30 {
             var records: [Report.Record] = []
@@ -136,7 +137,7 @@ struct HostileReportTests {
 
     @Test("datagrams with any bytes do the same", arguments: 0..<20 as Range<UInt64>)
     func bytes(seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = Seeded(seed)
         var fixture = self.fixture()
         for _ in 0..<100 {
             var reports: [ReceivedReport] = []

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -85,7 +86,7 @@ struct LedgerFixture {
         )
     }
 
-    var capture = CaptureStatus(rung: .tracepoint, hooks: [], blindSpots: [])
+    var capture = CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])
 
     var now: UInt64 { self.seconds * 1_000_000_000 }
 
@@ -227,7 +228,7 @@ struct LedgerTests {
 
     @Test("the order of observations does not matter", arguments: 0..<20 as Range<UInt64>)
     func anyOrder(seed: UInt64) {
-        var random = LinearGenerator(state: seed)
+        var random = Seeded(seed)
         var events: [CaptureEvent] = []
         for step in 1...20 as ClosedRange<UInt64> {
             for cookie in 1...3 as ClosedRange<UInt64> {
@@ -374,7 +375,7 @@ struct LedgerTests {
         arguments: 0..<10 as Range<UInt64>
     )
     func conservation(seed: UInt64) {
-        var random = LinearGenerator(state: seed)
+        var random = Seeded(seed)
         var f = F(
             retention: Ledger.Retention(
                 exitedProcesses: .seconds(3),
@@ -485,15 +486,5 @@ struct LedgerTests {
         f.absorb(.exited(two, at: Timestamp(nanosecondsSinceEpoch: 0)))
         f.tick(after: 20)
         #expect(f.ledger.takeUnresolved().isEmpty)
-    }
-}
-
-/// A seeded generator, so that a failure can be run again.
-struct LinearGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        self.state = self.state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        return self.state ^ (self.state >> 29)
     }
 }

@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import TrafficModel
 import TrafficReport
 
 @testable import TrafficLedger
 
-@Suite("A process's own APIs")
+@Suite("A process's own endpoints")
 struct OwnEndpointTests {
     private typealias F = LedgerFixture
 
@@ -225,7 +226,7 @@ struct OwnEndpointTests {
         arguments: 0..<10 as Range<UInt64>
     )
     func sums(seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = Seeded(seed)
         let pids = 1...5 as ClosedRange<Int32>
         var fixture = self.service(pids)
         for round in 0..<40 as Range<UInt64> {

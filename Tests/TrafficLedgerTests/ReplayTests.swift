@@ -4,7 +4,7 @@ import TrafficModel
 
 @testable import TrafficLedger
 
-/// Events that a daemon recorded (`trafficd run --record-events`, rung tracepoint, Linux 6.18) while a generator moved known bytes:
+/// Events that a daemon recorded (`trafficd run --record-events`, method tracepoint, Linux 6.18) while a generator moved known bytes:
 /// TCP, UDP, MPTCP, splice, a socket shared by fork, one written by 16 threads, one used by 8 processes. The truth beside it is the
 /// sum of what the generator's calls returned.
 @Suite("Recorded events")

@@ -264,7 +264,7 @@ struct ReportTests {
         #expect(later.snapshot.endpoints?.first?.wireEstimated == 2_700)
     }
 
-    @Test("services and APIs beyond all limits have rows for the rest, which add up")
+    @Test("services and endpoints beyond all limits have rows for the rest, which add up")
     func limits() {
         var limits = ReportLimits.Rows()
         (limits.ofService, limits.all) = (3, 7)

@@ -1,4 +1,5 @@
 import Testing
+import TrafficAudit
 import TrafficModel
 
 @testable import TrafficLedger

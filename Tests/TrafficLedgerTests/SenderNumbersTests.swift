@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficModel
 import TrafficReport
@@ -35,7 +36,7 @@ struct SenderNumbersTests {
 
     @Test("what comes late, twice or out of order within 64 is not missing", arguments: 0..<20 as Range<UInt64>)
     func reordering(seed: UInt64) throws {
-        var random = Seeded(state: seed)
+        var random = Seeded(seed)
         // As if each had been held up for at most as long as 63 others take.
         let order = (0..<5_000 as Range<UInt32>)
             .map { (number: $0, at: $0 + .random(in: 0...63, using: &random)) }
@@ -69,7 +70,7 @@ struct SenderNumbersTests {
 
     @Test("whatever numbers a sender makes up, few numberings are kept")
     func hostile() {
-        var random = Seeded(state: 1)
+        var random = Seeded(1)
         var sender = SenderNumbers()
         for _ in 0..<100_000 { _ = sender.note(random.next()) }
         #expect(sender.numberings.count == SenderNumbers.mostNumberings)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import TrafficModel
@@ -66,7 +67,7 @@ struct AddressClassesTests {
 
     @Test("Looking up is looking at every block", arguments: 0..<20 as Range<UInt64>)
     func lookUp(seed: UInt64) throws {
-        var random = SplitMix(state: seed)
+        var random = Seeded(seed)
         func address() -> InternetAddress {
             // Few different bits, so that many addresses lie in many blocks.
             var address = InternetAddress(bytes: InlineArray(repeating: 0))

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -20,7 +21,7 @@ struct TimestampTests {
 
     @Test("Every millisecond prints as Foundation prints it, and reads back")
     func foundation() throws {
-        var generator = SplitMix(state: 1)
+        var generator = Seeded(1)
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         for _ in 0..<5000 {
             let milliseconds = Int64.random(in: -9_000_000_000_000...9_000_000_000_000, using: &generator)

@@ -1,5 +1,7 @@
+import CUnixSocket
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import TrafficReport
@@ -21,12 +23,7 @@ struct PythonSenderTests {
         let receiver = try self.receiver(at: path)
         defer { close(receiver) }
 
-        let python = Process()
-        python.executableURL = URL(filePath: "/usr/bin/env")
-        python.arguments = ["python3", script.path, path]
-        try python.run()
-        python.waitUntilExit()
-        try #require(python.terminationStatus == 0)
+        try Tool.wait(for: "python3", [script.path, path])
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let length = Glibc.recv(receiver, &buffer, buffer.count, Int32(MSG_DONTWAIT))
         try #require(length > 0)
@@ -59,16 +56,7 @@ struct PythonSenderTests {
     private func receiver(at path: String) throws -> Int32 {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
         try #require(descriptor >= 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        try #require(path.utf8.count < MemoryLayout.size(ofValue: address.sun_path))
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        try #require(result == 0)
+        try #require(unix_socket_bind(descriptor, path) == 0)
         return descriptor
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import TrafficAudit
 import TrafficModel
 
 @testable import TrafficView
@@ -7,7 +8,7 @@ import TrafficModel
 struct AuditViewTests {
     private static func report(isRight: Bool) throws -> AuditReport {
         let snapshot = try Fixture.snapshot()
-        var report = AuditReport(takenAt: snapshot.takenAt, countingSince: snapshot.countingSince, rung: .tracepoint)
+        var report = AuditReport(takenAt: snapshot.takenAt, countingSince: snapshot.countingSince, method: .tracepoint)
         let rest: Int64 = isRight ? 0 : 1_234
         report.sections = [
             .init(

@@ -3,7 +3,7 @@ import TrafficModel
 @testable import TrafficView
 
 extension Fixture {
-    /// The same host with a process that reports: two APIs as a client, three as a server.
+    /// The same host with a process that reports: two endpoints as a client, three as a server.
     static func snapshotWithEndpoints() throws -> Snapshot {
         var snapshot = try Self.snapshot(tick: 29, withSockets: true)
         let index = try snapshot.busiest()

@@ -136,7 +136,7 @@ enum Fixture {
             countingSince: Self.time(-93_784),
             host: HostDescription(name: "web-1", bootID: "b", kernel: "6.12.0"),
             daemon: DaemonDescription(version: "0.1.0", pid: 7, startedAt: Self.time(-93_784)),
-            capture: CaptureStatus(rung: .fexit, hooks: ["fexit/tcp_sendmsg"], blindSpots: []),
+            capture: CaptureStatus(method: .fexit, hooks: ["fexit/tcp_sendmsg"], blindSpots: []),
             processes: processes,
             exited: [
                 ExitedUsage(

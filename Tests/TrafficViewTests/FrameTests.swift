@@ -57,20 +57,20 @@ struct FrameTests {
         Scene(name: "80x24-details") { $0.press("d") },
         Scene(name: "80x24-details-page", withSockets: true) { $0.press(.down, "i") },
         Scene(name: "80x24-details-socket", withSockets: true) { $0.press(.down, .enter, .down, "i") },
-        Scene(name: "80x24-coverage") { $0.receive(try Fixture.snapshotWithEndpoints()) },
-        Scene(name: "80x24-apis") { state in
+        Scene(name: "80x24-explained") { $0.receive(try Fixture.snapshotWithEndpoints()) },
+        Scene(name: "80x24-endpoints") { state in
             state.receive(try Fixture.snapshotWithEndpoints())
             state.press("e", .enter)
         },
-        Scene(name: "120x40-apis", width: 120, height: 40) { state in
+        Scene(name: "120x40-endpoints", width: 120, height: 40) { state in
             state.receive(try Fixture.snapshotWithEndpoints())
             state.press(.enter, "a", .down, "d")
         },
-        Scene(name: "40x12-apis", width: 40, height: 12) { state in
+        Scene(name: "40x12-endpoints", width: 40, height: 12) { state in
             state.receive(try Fixture.snapshotWithEndpoints())
             state.press("e", .enter)
         },
-        Scene(name: "80x24-apis-none", withSockets: true) { $0.press(.enter, "e") },
+        Scene(name: "80x24-endpoints-none", withSockets: true) { $0.press(.enter, "e") },
         Scene(name: "80x24-classes", withSockets: true) { $0.receive(try Fixture.snapshotWithClasses()) },
         Scene(name: "80x20-classes", height: 20) { $0.receive(try Fixture.snapshotWithClasses()) },
         Scene(name: "40x24-classes", width: 40) { $0.receive(try Fixture.snapshotWithClasses()) },
@@ -97,7 +97,7 @@ struct FrameTests {
         Scene(name: "80x24-loss") { state in
             var snapshot = try Fixture.snapshot(tick: 30)
             snapshot.capture = CaptureStatus(
-                rung: .poll,
+                method: .poll,
                 reason: "no permission to load BPF programs",
                 hooks: [],
                 blindSpots: ["UDP is not seen.", "Sockets that live less than a second are missed."],

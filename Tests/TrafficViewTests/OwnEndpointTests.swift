@@ -3,7 +3,7 @@ import TrafficModel
 
 @testable import TrafficView
 
-@Suite("APIs of an open row")
+@Suite("Endpoints of an open row")
 struct OwnEndpointTests {
     private static let shop = ProcessDetails(name: "shop", executable: "/usr/bin/shop", uid: 1000, user: "app")
 
@@ -58,7 +58,7 @@ struct OwnEndpointTests {
     @Test("one that reported nothing shows nothing, whatever others of its executable reported")
     func none() throws {
         let state = try self.top(try self.snapshot((self.serve, [])), rows: 1)
-        #expect(self.inside(state) == ["└ no APIs reported; e shows the sockets"])
+        #expect(self.inside(state) == ["└ no endpoints reported; e shows the sockets"])
     }
 
     @Test("one that exited, or of a daemon that does not say, shows those of its executable, and says so")
@@ -68,13 +68,13 @@ struct OwnEndpointTests {
             "└ → shop.example/orders 30 req - - p90 12ms 600 B 3.60 kB",
         ]
         let exited = try self.top(try self.snapshot((self.serve, nil), buyerExited: true), rows: 1)
-        #expect(self.inside(exited) == ["├ exited: APIs of all processes of its executable"] + all)
+        #expect(self.inside(exited) == ["├ exited: endpoints of all processes of its executable"] + all)
         let old = try self.top(try self.snapshot((nil, nil)), rows: 0)
-        #expect(self.inside(old) == ["├ APIs of all processes of its executable"] + all)
+        #expect(self.inside(old) == ["├ endpoints of all processes of its executable"] + all)
         // Nothing of it to be taken for anything.
         var snapshot = try self.snapshot((self.serve, nil), buyerExited: true)
         snapshot.endpoints = []
-        #expect(self.inside(try self.top(snapshot, rows: 1)) == ["└ no APIs reported; e shows the sockets"])
+        #expect(self.inside(try self.top(snapshot, rows: 1)) == ["└ no endpoints reported; e shows the sockets"])
     }
 
     @Test("details are the process's own; what is not known of it alone stands under its executable's name")
@@ -94,8 +94,8 @@ struct OwnEndpointTests {
     func rest() throws {
         let rest = Fixture.own(.server, EndpointUsage.other, EndpointUsage.other, requests: 5, sent: 1 << 30)
         var state = try self.top(try self.snapshot((self.serve + [rest], [])), rows: 0, height: 40)
-        #expect(self.inside(state).first == "├ ← _other: all further APIs 5 req - - 1.07 GB 600 B")
-        // The executable's row of that name is about other APIs.
+        #expect(self.inside(state).first == "├ ← _other: all others 5 req - - 1.07 GB 600 B")
+        // The executable's row of that name is about other endpoints.
         state.press(.down, "i")
         #expect(!state.frame().plainText.contains("All processes of its executable"))
     }

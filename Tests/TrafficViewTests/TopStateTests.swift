@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -309,7 +310,7 @@ struct TopStateTests {
 
     @Test("no key crashes in any mode, at any size")
     func anyKeys() throws {
-        var generator = SeededGenerator(seed: 11)
+        var generator = Seeded(11)
         let keys: [Key] =
             KeyBindings.list.flatMap { $0.bindings.flatMap(\.keys) } + [.backspace, .delete, .tab, .enter, "x", "日"]
         var state = try Fixture.top(withSockets: true)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import TrafficView
@@ -52,7 +53,7 @@ struct TypefaceTests {
 
     @Test("seeded random text never leaves a character that acts")
     func random() {
-        var generator = SeededGenerator(seed: 7)
+        var generator = Seeded(7)
         for _ in 0..<2000 {
             var text = ""
             for _ in 0..<Int.random(in: 0...20, using: &generator) {
@@ -98,22 +99,5 @@ struct TypefaceTests {
         #expect(Fixture.unicode.wrapped("", to: 4) == [""])
         #expect(Fixture.unicode.wrapped("日本語", to: 4) == ["日本", "語"])
         #expect(Fixture.unicode.wrapped("日", to: 1) == ["日"])
-    }
-}
-
-/// SplitMix64: the same text on every machine.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        self.state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9e37_79b9_7f4a_7c15
-        var value = self.state
-        value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-        return value ^ (value >> 31)
     }
 }

@@ -1,17 +1,18 @@
 import TrafficModel
 import TrafficReport
 
-/// How the connection began that carried an exchange of a client.
+/// How the connection of a client's exchange began.
 struct ConnectionStart {
-    /// As the kernel saw it.
+    /// The times that the kernel saw.
     var times: ConnectTimes
-    /// The exchange has the first byte of the socket's stream: before it there was no other.
+    /// The exchange has the first byte of the socket's stream, so the connection had no exchange before this exchange.
     var isFirst: Bool
 }
 
 extension Report.Outcome {
-    /// Adds the phases `connect` and `tls` to the first exchange of a client's connection, where the library leaves them open: it sees its
-    /// connections when they are made, and the kernel saw how long that took. Nothing is added from times that can't be.
+    /// Adds the phases `connect` and `tls` to the first exchange of a client's connection, if the library leaves them
+    /// open. The library sees a connection only after it is made, but the kernel saw how long that took. Impossible
+    /// times add nothing.
     mutating func complete(with connection: ConnectionStart) {
         let isFirst = self.isFirst || connection.isFirst
         guard self.role != .server, self.phases.connect == nil,
@@ -20,7 +21,7 @@ extension Report.Outcome {
         let established = connection.times.endedAt
         if established <= self.startedAt {
             let tls = self.tls(after: established)
-            // Only the first exchange has a handshake to tell of.
+            // Only the first exchange of a connection has a handshake.
             guard isFirst || tls != nil else { return }
             self.phases.connect = connect
             self.extend(by: connection.times.duration)
@@ -31,12 +32,12 @@ extension Report.Outcome {
             established - self.startedAt <= self.duration,
             self.phases.sum + UInt64(connect) <= self.duration / 1_000
         {
-            // A library that does not see its sockets began to count before it connected.
+            // The library does not see its sockets, and began to count before it connected.
             self.phases.connect = connect
         }
     }
 
-    /// - Returns: Nanoseconds from there to the end of the handshake, which lies before the request.
+    /// - Returns: Nanoseconds from `established` to the end of the TLS handshake, which comes before the request.
     private func tls(after established: UInt64) -> UInt64? {
         guard self.tlsEndedAt != 0, established <= self.tlsEndedAt, self.tlsEndedAt <= self.startedAt,
             Report.Phases.microseconds(self.tlsEndedAt - established) != nil
@@ -51,7 +52,7 @@ extension Report.Outcome {
 }
 
 extension Report.Phases {
-    /// - Returns: `nil` where it is longer than a phase can be: 71 minutes.
+    /// - Returns: `nil` if the time is longer than a phase can be: 71 minutes.
     fileprivate static func microseconds(_ nanoseconds: UInt64) -> UInt32? { UInt32(exactly: nanoseconds / 1_000) }
 
     fileprivate var sum: UInt64 {

@@ -1,34 +1,34 @@
 import TrafficReport
 
-/// Which bytes of one direction of a socket messages have claimed, so that none counts twice.
+/// Which bytes of one direction of a socket messages have claimed, so that no byte counts twice.
 struct Coverage {
     enum Verdict: Hashable {
         case accepted
-        /// All of it is another's, or the same was claimed before.
+        /// Earlier claims have all of these bytes.
         case duplicate
-        /// Some of it is.
+        /// Earlier claims have some of these bytes.
         case overlapping
     }
 
-    /// Ranges beyond this many grow together, the oldest first, and the gap between two is taken for claimed: a late claim on it is
-    /// turned down, and no byte counts twice.
+    /// If there are more ranges than this, the lowest ranges grow together. The gap between two joined ranges counts as
+    /// claimed: a late claim on the gap is rejected, and no byte counts twice.
     static let mostRanges = 64
-    /// Of a process that has used up its allowance.
+    /// The limit for a process that has used up its allowance.
     static let fewestRanges = 4
 
-    /// Of messages that have their bytes to themselves.
+    /// Ranges of messages that interleave with no other message.
     private var exclusive = ByteRanges()
-    /// Of all messages. Those that interleave (HTTP/2) have fewer bytes than their ranges are long.
+    /// Ranges of all messages. Messages that interleave (HTTP/2) have fewer bytes than their ranges are long.
     private var reach = ByteRanges()
-    /// Claimed.
+    /// How many bytes are claimed.
     private(set) var bytes: UInt64 = 0
 
-    /// Ranges that it keeps.
+    /// How many ranges are kept.
     var rangeCount: Int { self.exclusive.count + self.reach.count }
 
     /// - Parameters:
-    ///   - interval: A possible one, not empty.
-    ///   - limit: Ranges of each kind.
+    ///   - interval: A possible interval that is not empty.
+    ///   - limit: How many ranges of each kind may be kept.
     mutating func claim(_ interval: Report.Interval, limit: Int = Coverage.mostRanges) -> Verdict {
         let range = interval.from..<interval.to
         let isExclusive = interval.bytes == interval.to - interval.from
@@ -39,7 +39,7 @@ struct Coverage {
             default: return .overlapping
             }
         }
-        // As many bytes as there are in the stretch that all claims share, and no more.
+        // All claims together may have as many bytes as their joined ranges are long, and no more.
         guard interval.bytes <= self.reach.length(with: range, limit: limit) - self.bytes else {
             return .overlapping
         }
@@ -50,7 +50,7 @@ struct Coverage {
     }
 }
 
-/// Disjoint ranges, ascending, none touching the next.
+/// Disjoint ranges in ascending order. No range touches the next.
 struct ByteRanges {
     private var ranges: [Range<UInt64>] = []
 
@@ -58,10 +58,10 @@ struct ByteRanges {
 
     private var length: UInt64 { self.ranges.reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } }
 
-    /// How long they will be altogether once the range is in here.
+    /// The length of all ranges together after `range` is inserted.
     func length(with range: Range<UInt64>, limit: Int) -> UInt64 {
         guard self.ranges.count < limit else {
-            // Some grow together.
+            // Some ranges grow together.
             var all = self
             all.insert(range, limit: limit)
             return all.length
@@ -69,10 +69,10 @@ struct ByteRanges {
         return self.length + (range.upperBound - range.lowerBound - self.overlap(with: range))
     }
 
-    /// How many bytes of `range` are in here.
+    /// How many bytes of `range` are in these ranges.
     func overlap(with range: Range<UInt64>) -> UInt64 {
         var sum: UInt64 = 0
-        // From the end: messages come in order, as a rule.
+        // From the end, because messages usually come in order.
         for own in self.ranges.reversed() {
             if own.upperBound <= range.lowerBound { break }
             let common = own.clamped(to: range)
@@ -83,7 +83,7 @@ struct ByteRanges {
 
     /// - Parameter limit: More ranges than this grow together.
     mutating func insert(_ range: Range<UInt64>, limit: Int) {
-        // Messages come in order, as a rule.
+        // Messages usually come in order.
         if let last = self.ranges.last, last.upperBound == range.lowerBound {
             self.ranges[self.ranges.count - 1] = last.lowerBound..<range.upperBound
             return

@@ -1,12 +1,13 @@
 import Histogram
 import TrafficModel
 
-/// How long the exchanges of a row took, within bounds: microseconds.
+/// How long the exchanges of a row took, in microseconds, with limited memory.
 ///
-/// A histogram takes from four to thirty kilobytes, and anybody can make thousands of rows with a few datagrams. So the first durations are
-/// kept one by one, and only a row that has more of them gets a histogram, as fine as its user's allowance is.
+/// A histogram takes from four to thirty kilobytes, and anybody can make thousands of rows with a few datagrams. So a
+/// row keeps its first durations one by one. Only a row with more durations gets a histogram, as fine as its user's
+/// allowance permits.
 struct DurationTotals {
-    /// A day: a hostile number must not make a histogram large.
+    /// A day, so that a hostile number can't make a histogram large.
     private static let longest: UInt64 = 86_400_000_000
 
     private var few: [UInt64] = []
@@ -14,7 +15,7 @@ struct DurationTotals {
 
     mutating func record(_ microseconds: UInt64) {
         let value = min(microseconds, Self.longest)
-        // Compared with `nil` it would be copied.
+        // A comparison with `nil` would copy the histogram.
         if case .none = self.histogram {
             self.few.append(value)
         } else {
@@ -22,10 +23,10 @@ struct DurationTotals {
         }
     }
 
-    /// There are more of them than are kept one by one.
+    /// There are more durations than a row keeps one by one.
     var needsHistogram: Bool { self.few.count > ReportLimits.durationsAsTheyAre }
 
-    /// - Parameter isFine: Two significant digits, else one.
+    /// - Parameter isFine: `true` for two significant digits, `false` for one digit.
     mutating func makeHistogram(isFine: Bool) {
         var histogram = Histogram<UInt64>(
             lowestDiscernibleValue: 1,
@@ -38,7 +39,7 @@ struct DurationTotals {
         self.histogram = histogram
     }
 
-    /// `nil`: none yet.
+    /// `nil` if there are no durations yet.
     var usage: EndpointUsage.Durations? {
         if let histogram {
             return EndpointUsage.Durations(
@@ -51,7 +52,7 @@ struct DurationTotals {
         }
         let sorted = self.few.sorted()
         guard let last = sorted.last else { return nil }
-        // The smallest that so many percent do not exceed, as the histogram has it.
+        // The smallest duration that so many percent of the durations do not exceed, as the histogram computes it.
         let percentile = { (percent: Int) in sorted[(sorted.count * percent + 99) / 100 - 1] }
         return EndpointUsage.Durations(
             count: UInt64(sorted.count),

@@ -1,13 +1,13 @@
 import TrafficModel
 import TrafficReport
 
-/// One API of one service as the ledger knows it.
+/// One endpoint of one service as the ledger knows it.
 struct EndpointAccount {
     /// As of the last ``summarize()``.
     private(set) var usage: EndpointUsage
     private var isOld = true
 
-    // By the raw values of the report's words: dictionaries would be most of the work of a record.
+    // Arrays by the raw values of the report's words, because dictionaries would be most of the work of a record.
     private var requests: UInt64 = 0
     private var responses: UInt64 = 0
     private var sent = MessageBytes()
@@ -45,8 +45,8 @@ struct EndpointAccount {
         }
     }
 
-    /// Takes back what was added: it counts in another row from now on. The quality remains that of all that was here, and so does a body
-    /// that nobody decoded.
+    /// Takes a message back, because the message counts in another row from now on. The quality stays the worst of all
+    /// messages that were here. An undecoded body that was here stays noted, too.
     mutating func remove(_ message: MessageShare) {
         self.isOld = true
         if message.isRequest { self.requests -= 1 } else { self.responses -= 1 }
@@ -60,7 +60,7 @@ struct EndpointAccount {
         self.decodedBody &-= message.bytes.body > 0 ? message.decodedBody ?? 0 : 0
     }
 
-    /// - Parameter bytes: Of the exchange's messages.
+    /// - Parameter bytes: The bytes of the exchange's messages.
     mutating func add(_ outcome: Report.Outcome, bytes: UInt64) {
         self.isOld = true
         self.outcomes[Int(outcome.ending.rawValue)] += 1
@@ -89,10 +89,11 @@ struct EndpointAccount {
 
     var needsHistogram: Bool { self.durations.needsHistogram }
 
-    /// - Parameter isFine: As ``DurationTotals/makeHistogram(isFine:)`` has it.
+    /// - Parameter isFine: As in ``DurationTotals/makeHistogram(isFine:)``.
     mutating func makeHistogram(isFine: Bool) { self.durations.makeHistogram(isFine: isFine) }
 
-    /// Percentiles take a walk through the histogram: not for every record, nor for every reader.
+    /// Updates ``usage``. Percentiles need a walk through the histogram, so this is not done for every record or every
+    /// reader.
     mutating func summarize() {
         guard self.isOld else { return }
         self.isOld = false
@@ -119,6 +120,6 @@ struct EndpointAccount {
 }
 
 extension Report.ContentClass {
-    /// Without the gap before `other`.
+    /// The raw value, without the gap before `other`.
     fileprivate var index: Int { self == .other ? Self.allCases.count - 1 : Int(self.rawValue) }
 }

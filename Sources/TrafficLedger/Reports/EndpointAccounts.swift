@@ -1,20 +1,21 @@
 import TrafficModel
 
-/// All rows of all services in one grouping, within bounds for each user (``ReportLimits/Rows``): what exceeds them adds up under `_other`.
+/// All rows of all services in one grouping, limited for each user (``ReportLimits/Rows``). What exceeds a limit adds
+/// up under `_other`.
 ///
-/// A row stays for good, and so does what a name stands for: nobody's rows make room for another's.
+/// A row stays for good, and a name always stands for the same row. No user's rows make room for another user's rows.
 struct EndpointAccounts {
-    /// A service, found once for all records of a datagram.
+    /// A service. The ledger finds the service once for all records of a datagram.
     struct Group {
         fileprivate(set) var index: Int
-        /// It is that of the rest, and so of other services, too.
+        /// This is the group of the rest, which other services share.
         fileprivate var isShared = false
     }
 
-    /// Where a name's totals are, for good.
+    /// The place of a name's totals, for good.
     struct Row {
         fileprivate(set) var index: Int
-        /// It is that of the rest, and so of other names, too.
+        /// This is the row of the rest, which other names share.
         fileprivate(set) var isShared = false
     }
 
@@ -23,7 +24,7 @@ struct EndpointAccounts {
         var endpoints: [EndpointName: Int] = [:]
     }
 
-    /// What a user has of the limits.
+    /// How much of the limits a user has used.
     private struct Share {
         var services = 0
         var rows = 0
@@ -38,12 +39,12 @@ struct EndpointAccounts {
     private var shares: [UInt32?: Share] = [:]
     private var fine = 0
 
-    /// - Parameter limits: A service and a user have one or two rows more in each role, for the rest.
+    /// - Parameter limits: A service and a user may have one or two more rows in each role, for the rest.
     init(limits: ReportLimits.Rows = .init()) {
         self.limits = limits
     }
 
-    /// A service that is new where its user has no room any more has no rows of its own.
+    /// If a service is new and its user has no room left, the service has no rows of its own.
     mutating func group(_ group: ProcessGroup) -> Group {
         if let index = self.groups[group] { return Group(index: index) }
         let share = self.shares[group.uid, default: Share()]
@@ -53,7 +54,7 @@ struct EndpointAccounts {
         if hasRoom { return Group(index: self.add(group)) }
         let other = ProcessGroup(name: EndpointUsage.other, uid: group.uid)
         if let index = self.groups[other] { return Group(index: index, isShared: true) }
-        // Users beyond all limits have one row together.
+        // Users beyond all limits share one group.
         let isCrowded = self.shares.count > self.limits.services
         let rest = isCrowded ? ProcessGroup.other : other
         return Group(index: self.groups[rest] ?? self.add(rest), isShared: true)
@@ -66,7 +67,7 @@ struct EndpointAccounts {
         return self.services.count - 1
     }
 
-    /// The row of a name, a new one where there is none. A name stands for the same row ever after.
+    /// The row of a name. Makes a new row if there is none. From then on, the name always stands for this row.
     mutating func row(of name: EndpointName, in group: Group) -> Row {
         if let index = self.services[group.index].endpoints[name] { return Row(index: index, isShared: group.isShared) }
         let service = self.services[group.index].group
@@ -88,7 +89,7 @@ struct EndpointAccounts {
         EndpointName(self.accounts[index].usage.role, self.accounts[index].usage.subject)
     }
 
-    /// The one place where messages and outcomes become part of a row's totals.
+    /// The only place where messages and outcomes are added to a row's totals.
     mutating func change(_ row: Row, _ change: (inout EndpointAccount) -> Void) {
         change(&self.accounts[row.index])
         if self.accounts[row.index].needsHistogram { self.makeHistogram(row.index) }
@@ -114,7 +115,7 @@ struct EndpointAccounts {
 }
 
 extension EndpointUsage {
-    /// The same endpoints come in the same order.
+    /// Sorts the same endpoints into the same order each time.
     fileprivate var order: (String, String, String, String, String, String) {
         (
             self.process.name, self.process.executable ?? "", self.role.rawValue, self.host ?? "", self.route ?? "",

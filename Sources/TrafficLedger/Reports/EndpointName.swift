@@ -1,7 +1,7 @@
 import TrafficModel
 import TrafficReport
 
-/// A row within its process group.
+/// The name of a row within its process group.
 struct EndpointName: Hashable {
     var role: EndpointRole
     var subject: EndpointSubject
@@ -11,26 +11,27 @@ struct EndpointName: Hashable {
         self.subject = subject
     }
 
-    /// - Parameter name: ``TrafficReport/Report/Name/bounded``.
+    /// - Parameter name: A name that is ``TrafficReport/Report/Name/bounded``.
     init(_ role: Report.Role, _ name: Report.Name) {
         self.init(EndpointRole(role), .route(host: name.host, route: name.route))
     }
 
-    /// The row that this one is a part of.
+    /// The row of the host, of which this row is a part.
     var host: EndpointName {
         guard case .route(let host, _) = self.subject else { return self }
         return EndpointName(self.role, .host(host))
     }
 
-    /// Where what exceeds the limit of its group adds up.
+    /// The row in which everything beyond the group's limit adds up.
     var other: EndpointName { EndpointName(self.role, self.subject.other) }
 }
 
 extension Report.Name {
-    /// Cut where a program sends longer names than there can be: they stay in memory for as long as exchanges and rows do.
+    /// The name, with each part cut that is longer than the limits. Names stay in memory as long as exchanges and rows
+    /// do.
     var bounded: Report.Name {
         let limits = ReportLimits.self
-        // Of native strings these are stored numbers.
+        // In native strings, these counts are stored numbers.
         guard
             self.method.utf8.count > limits.longestMethod || self.host.utf8.count > limits.longestHost
                 || self.route.utf8.count > limits.longestRoute
@@ -44,7 +45,7 @@ extension Report.Name {
 }
 
 extension Report.Record {
-    /// With ``Report/Name/bounded``.
+    /// The record with a ``Report/Name/bounded`` name.
     var bounded: Report.Record {
         switch self {
         case .request(let message): .request(message.bounded)
@@ -66,7 +67,7 @@ extension NamedRecord {
 }
 
 extension String {
-    /// - Parameter limit: Bytes.
+    /// - Parameter limit: In bytes.
     fileprivate func cut(to limit: Int) -> String {
         guard self.utf8.count > limit else { return self }
         var end = self.utf8.index(self.startIndex, offsetBy: limit)

@@ -1,10 +1,10 @@
 import TrafficModel
 import TrafficReport
 
-/// The same exchanges three times: by route, by host, and by what the responses are. Whichever is added up, it comes to the same. And of
-/// those by route, what is each process's own.
+/// The same exchanges three times: by route, by host, and by the content class of the responses. Each of the three adds
+/// up to the same sum. The rows by route also have a part for each running process.
 struct EndpointTotals {
-    /// A service in each of them, and whose records they are where that process runs.
+    /// A service in each grouping, and the process that sent the records if it still runs.
     struct Group {
         fileprivate var route: EndpointAccounts.Group
         fileprivate var host: EndpointAccounts.Group
@@ -12,7 +12,7 @@ struct EndpointTotals {
         fileprivate var owner: OwnEndpoints.Owner?
     }
 
-    /// What records are about, in the words of the reports.
+    /// What a record is about, in the words of the reports.
     struct Place {
         fileprivate let role: Report.Role
         fileprivate let name: Report.Name
@@ -28,7 +28,7 @@ struct EndpointTotals {
         var own: OwnEndpoints.Place?
     }
 
-    /// Where the last record went: the next one is of the same exchange, as a rule.
+    /// The rows of the last record. Usually, the next record is of the same exchange.
     private struct Last {
         var group: Int
         var owner: OwnEndpoints.Owner?
@@ -42,19 +42,19 @@ struct EndpointTotals {
     }
 
     private var last: Last?
-    /// Records whose name, or whose service, has no row of its own.
+    /// Records whose name or service has no row of its own.
     private(set) var inOther: UInt64 = 0
     private var routes = EndpointAccounts()
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
     private var own = OwnEndpoints()
-    // To look a name up is most of the work of a record: once is enough.
-    /// By the row of the route.
+    // To look up a name is most of the work of a record. These tables avoid a second look-up.
+    /// Rows of hosts, by the index of the route's row.
     private var hostRows: [EndpointAccounts.Row?] = []
-    /// By group, role and class.
+    /// Rows of content classes, by group, role and class.
     private var contentRows: [EndpointAccounts.Row?] = []
 
-    /// - Parameter owner: `nil`: the process has ended.
+    /// - Parameter owner: `nil` if the process has ended.
     mutating func group(_ group: ProcessGroup, of owner: OwnEndpoints.Owner? = nil) -> Group {
         Group(
             route: self.routes.group(group),
@@ -64,18 +64,18 @@ struct EndpointTotals {
         )
     }
 
-    /// Nothing is its own any more.
+    /// The process has no part of its own any more.
     mutating func end(_ process: ProcessIdentity) {
         if self.own.end(process) { self.last = nil }
     }
 
-    /// - Parameter content: Where the message belongs, by its exchange's response.
+    /// - Parameter content: The content row of the message, which the response of its exchange decides.
     mutating func add(_ message: MessageShare, _ group: Group, _ place: Place, _ content: ContentPlace) {
         self.settle(content)
         self.change(group, place, content.contentClass, { $0.add(message) }, own: { $0.add(message) })
     }
 
-    /// - Parameter bytes: Of the exchange's messages.
+    /// - Parameter bytes: The bytes of the exchange's messages.
     mutating func add(
         _ outcome: Report.Outcome,
         bytes: UInt64,
@@ -115,7 +115,7 @@ struct EndpointTotals {
         return rows
     }
 
-    /// A request that waited for its response's class goes where that belongs.
+    /// Moves a request that waited for its response's class to the row of that class.
     private mutating func settle(_ content: ContentPlace) {
         guard let request = content.request, content.contentClass != .unknown else { return }
         let (group, role) = (request.group, request.role)
@@ -155,7 +155,7 @@ struct EndpointTotals {
 
     var byRoute: [EndpointUsage] { self.routes.usages }
 
-    /// A process that has executed another program was of two services: what has the same name comes together.
+    /// A process that has executed another program was part of two services. Endpoints with the same name are added up.
     func own(of process: ProcessIdentity) -> [ProcessEndpoint] {
         var usages: [EndpointName: ProcessEndpoint] = [:]
         for part in self.own.parts(of: process) {
@@ -188,7 +188,7 @@ extension [EndpointAccounts.Row?] {
 }
 
 extension ContentClass {
-    /// Less than 16.
+    /// A number below 16.
     fileprivate var place: Int {
         switch self {
         case .none: 0
@@ -206,17 +206,17 @@ extension ContentClass {
 }
 
 extension EndpointUsage {
-    /// All that was in it counts elsewhere now.
+    /// Everything that was in this row counts in other rows now.
     fileprivate var isEmpty: Bool { self.requests == 0 && self.responses == 0 && self.outcomes.isEmpty }
 }
 
-/// What of a message counts in a row.
+/// The part of a message that counts in a row.
 struct MessageShare {
     var isRequest: Bool
     var bytes: MessageBytes
     var decodedBody: UInt64?
     var contentClass: Report.ContentClass
-    /// What of the socket's wire bytes is its part.
+    /// The message's part of the socket's wire bytes.
     var wire: UInt64
     var quality: JoinQuality
 
@@ -230,9 +230,9 @@ struct MessageShare {
     }
 }
 
-/// Where a record belongs by what its exchange's response is.
+/// The content row of a record, which the response of its exchange decides.
 struct ContentPlace {
-    /// A request that came before its response, and where it was counted.
+    /// A request that came before its response, and the place where the request was counted.
     struct Request {
         var message: MessageShare
         var role: EndpointRole
@@ -246,6 +246,6 @@ struct ContentPlace {
     }
 
     var contentClass: ContentClass
-    /// That of this exchange, which belongs there, too, and was `unknown` until now.
+    /// The request of this exchange. It belongs to the same class, and was counted as `unknown` until now.
     var request: Request?
 }

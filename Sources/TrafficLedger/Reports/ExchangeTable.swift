@@ -2,20 +2,22 @@ import DequeModule
 import TrafficModel
 import TrafficReport
 
-/// Exchanges that go on, and the last ones that ended. Bounded for each process and user: the oldest of either are forgotten, which changes
-/// no total.
+/// Exchanges that go on, and the last exchanges that ended. Limited for each process and user: the oldest exchanges of
+/// the process or user are forgotten, which changes no total.
 struct ExchangeTable {
     private struct Key: Hashable {
         var process: ProcessIdentity
         var exchange: UInt64
 
-        /// All that tells those of different processes apart but their beginning: to hash a key is a good part of a record's work.
+        /// Hashes what tells exchanges of different processes apart, except the start time of the process. To hash a
+        /// key is a good part of a record's work.
         func hash(into hasher: inout Hasher) {
             hasher.combine(self.exchange ^ UInt64(UInt32(bitPattern: self.process.pid)) << 40)
         }
     }
 
-    /// An exchange in the order of its process or user. It may have ended since, and another may go on under its key.
+    /// The place of an exchange in the order of its process or user. The exchange may have ended since, and another
+    /// exchange may go on under the same key.
     private struct Place {
         var key: Key
         var number: UInt64
@@ -23,39 +25,39 @@ struct ExchangeTable {
 
     fileprivate struct Open {
         var usage: ExchangeUsage
-        /// How many were remembered before.
+        /// How many exchanges were remembered before this exchange.
         var number: UInt64 = 0
-        /// Of the sender.
+        /// The user of the sender.
         var user: UInt32
-        /// The response's.
+        /// The content class of the response.
         var contentClass: ContentClass?
-        /// Waits for that.
+        /// The request, while it waits for that class.
         var request: ContentPlace.Request?
-        /// `nil`: of a server, or nobody saw it.
+        /// `nil` for a server, or if the kernel did not see how the connection began.
         var connection: ConnectionStart?
     }
 
     private struct Ended {
         var usage: ExchangeUsage
         var phases: Report.Phases
-        /// How many had ended before.
+        /// How many exchanges had ended before this exchange.
         var number: UInt64
     }
 
     private let endedLimit: Allowance
     private var open: [Key: Open] = [:]
     private var budget: Budget<ProcessIdentity>
-    // Oldest first; they have places of ended ones, too.
+    // Oldest first. These orders have places of ended exchanges, too.
     private var orderOfProcess: [ProcessIdentity: Deque<Place>] = [:]
     private var orderOfUser: [UInt32: Deque<Place>] = [:]
-    /// As whom a process has sent what was remembered.
+    /// The users as which a process has sent remembered exchanges.
     private var usersOfProcess: [ProcessIdentity: Set<UInt32>] = [:]
     private var remembered: UInt64 = 0
-    /// By user.
+    /// The last exchanges that ended, by user.
     private var recent: [UInt32: Deque<Ended>] = [:]
     private var recentKeys: Set<Key> = []
     private var ends: UInt64 = 0
-    /// How many that went on had to make room.
+    /// How many exchanges that went on were forgotten, or not remembered at all, because there was no room.
     private(set) var forgotten: UInt64 = 0
 
     init(open: Allowance = ReportLimits.openExchanges, ended: Allowance = ReportLimits.endedExchanges) {
@@ -63,7 +65,7 @@ struct ExchangeTable {
         self.endedLimit = ended
     }
 
-    /// Whether this kind of record of this exchange has been here.
+    /// Whether a record of this kind has already come for this exchange.
     func has(_ message: Report.Message, isRequest: Bool, of process: ProcessIdentity) -> Bool {
         let key = Key(process: process, exchange: message.exchange)
         guard let index = self.open.index(forKey: key) else { return self.recentKeys.contains(key) }
@@ -75,8 +77,8 @@ struct ExchangeTable {
     }
 
     /// - Parameters:
-    ///   - group: Of the sender.
-    ///   - connection: Of the socket that carried the message, where the kernel saw how that was connected.
+    ///   - group: The group of the sender.
+    ///   - connection: How the socket of the message was connected, if the kernel saw that.
     mutating func add(
         _ message: Report.Message,
         _ share: MessageShare,
@@ -135,7 +137,7 @@ struct ExchangeTable {
         if outcome.status != 0 { entry.usage.status = outcome.status }
         entry.usage.duration = outcome.duration / 1_000
         let bytes = (entry.usage.request?.message ?? 0) &+ (entry.usage.response?.message ?? 0)
-        // With a status there was a response, which nobody has seen or remembers.
+        // A status means that there was a response. The ledger has not seen that response, or no longer remembers it.
         let content = ContentPlace(
             contentClass: entry.contentClass ?? (outcome.status == 0 ? .none : .unknown),
             request: entry.request
@@ -144,13 +146,14 @@ struct ExchangeTable {
         return (outcome, bytes, content)
     }
 
-    /// Lists one that ended, in place of the oldest of its user, or of those users who have most.
+    /// Lists an exchange that ended. It takes the place of the oldest ended exchange of its user, or of the users who
+    /// have most.
     private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
         self.ends += 1
         self.recent[user, default: []].append(ended)
         self.recentKeys.insert(key)
         if self.recent[user, default: []].count > self.endedLimit.user { return self.dropOldestEnded(1, of: user) }
-        // Not for each one beyond the limit: this looks at all users.
+        // Not for each exchange beyond the limit, because this looks at all users.
         guard self.recentKeys.count > self.endedLimit.all + self.endedLimit.all / 4 else { return }
         for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.endedLimit.all) {
             self.dropOldestEnded(count, of: user)
@@ -165,7 +168,8 @@ struct ExchangeTable {
         if self.recent[user]?.isEmpty == true { self.recent[user] = nil }
     }
 
-    /// Makes room among those of the same process or user. Where these have none that could go, the new one is not remembered.
+    /// Makes room among the exchanges of the same process or user. If none of them can go, the new exchange is not
+    /// remembered.
     private mutating func remember(_ entry: Open, as key: Key) {
         if self.budget.held(by: key.process) >= self.budget.allowance.process {
             self.forgetOldest(of: key.process)
@@ -200,14 +204,14 @@ struct ExchangeTable {
         }
     }
 
-    /// - Returns: `false` where it had ended.
+    /// - Returns: `false` if the exchange had ended.
     private mutating func forget(_ place: Place) -> Bool {
         guard self.open[place.key]?.number == place.number, self.forget(place.key) != nil else { return false }
         self.forgotten += 1
         return true
     }
 
-    /// Those that have ended leave the orders once they are most of them.
+    /// Removes ended exchanges from the orders once most places are theirs.
     private mutating func tidy(_ process: ProcessIdentity, _ user: UInt32) {
         let open = self.open
         let (ofProcess, ofUser) = (self.budget.held(by: process), self.budget.held(byUser: user))
@@ -225,7 +229,7 @@ struct ExchangeTable {
         return entry
     }
 
-    /// A process that is no longer listed.
+    /// Forgets a process that is no longer listed.
     mutating func forget(process: ProcessIdentity) {
         for place in self.orderOfProcess.removeValue(forKey: process) ?? [] { _ = self.forget(place.key) }
         for user in self.usersOfProcess.removeValue(forKey: process) ?? [] where self.budget.held(byUser: user) == 0 {
@@ -233,7 +237,7 @@ struct ExchangeTable {
         }
     }
 
-    /// The newest last: those that ended, in the order of their ends, then those that go on.
+    /// Newest last: first the exchanges that ended, in the order of their ends, then the exchanges that go on.
     var snapshot: [ExchangeUsage] {
         self.recent.values.joined().sorted { $0.number < $1.number }.map { entry in
             var usage = entry.usage
@@ -253,7 +257,7 @@ extension ExchangeTable.Open {
     ) -> ContentPlace {
         self.usage.add(message, share, startedAt: startedAt)
         if var known = connection {
-            // The socket may have connected to someone else by the time of the response.
+            // By the time of the response, the socket may have connected to another peer.
             known.times = self.connection?.times ?? known.times
             known.isFirst = known.isFirst || self.connection?.isFirst == true
             self.connection = known
@@ -275,7 +279,7 @@ extension ExchangeUsage {
         self.hop = message.hop
         if message.cookie != 0 { self.cookie = SocketCookie(rawValue: message.cookie) }
         self.quality = max(self.quality, share.quality)
-        // What a response says of it, a request does not take back.
+        // A request does not overwrite the version that a response told.
         if !share.isRequest || self.version == nil { self.version = HTTPVersion(message.version) ?? self.version }
         if share.isRequest {
             self.request = share.bytes

@@ -1,9 +1,10 @@
 import TrafficModel
 import TrafficReport
 
-/// Each running process's own share of the rows by route, bounded for each process and user (``ReportLimits/ownRows``).
+/// Each running process's own share of the rows by route, limited for each process and user (``ReportLimits/ownRows``).
 ///
-/// The parts of a process add up to all that it reported. What exceeds its bound is a part, too: the rest, one for each role.
+/// The parts of a process add up to all that the process reported. What exceeds the limit is a part, too: the rest, one
+/// part for each role.
 struct OwnEndpoints {
     /// A process that runs.
     struct Owner: Hashable {
@@ -11,14 +12,14 @@ struct OwnEndpoints {
         var user: UInt32
     }
 
-    /// Where a part is. Holds until a process ends.
+    /// The place of a part. Valid until its process ends.
     struct Place {
         fileprivate let index: Int
     }
 
-    /// What a part is of.
+    /// The whole that a part belongs to.
     enum Whole: Hashable {
-        /// Where the row is among those by route.
+        /// The index of a row among the rows by route.
         case row(Int)
         case rest(EndpointRole)
     }
@@ -68,7 +69,7 @@ struct OwnEndpoints {
 
     private var processes: [ProcessIdentity: Process] = [:]
     private var parts: [Part] = []
-    /// Those of processes that have ended, for the next ones.
+    /// Places of processes that have ended. New parts use them again.
     private var free: [Place] = []
     private var budget: Budget<ProcessIdentity>
 
@@ -76,10 +77,10 @@ struct OwnEndpoints {
         self.budget = Budget(limit)
     }
 
-    /// The part of a row, a new one where there is none.
+    /// The part of a row. Makes a new part if there is none.
     mutating func place(of row: Int, _ role: EndpointRole, for owner: Owner) -> Place {
         if let place = self.place(of: .row(row), of: owner.process) { return place }
-        // A process with a rest gets no further rows: a new row would lack what the rest has of it already.
+        // A process with a rest gets no further rows: a new row would lack what the rest already has of it.
         if let place = self.place(of: .rest(role), of: owner.process) { return place }
         let hasRoom = self.budget.take(of: owner.process, owner.user)
         return self.add(Part(of: hasRoom ? .row(row) : .rest(role), role), of: owner)
@@ -100,7 +101,7 @@ struct OwnEndpoints {
         change(&self.parts[place.index])
     }
 
-    /// - Returns: Whether it had any part: no ``Place`` from before holds any more.
+    /// - Returns: Whether the process had any part. If so, no ``Place`` of this process is valid any more.
     mutating func end(_ process: ProcessIdentity) -> Bool {
         guard let gone = self.processes.removeValue(forKey: process) else { return false }
         self.free += gone.places.values

@@ -1,7 +1,7 @@
 import TrafficModel
 import TrafficReport
 
-// What the datagrams' numbers mean in the model's words.
+// Translates the numbers of datagrams into the words of the model.
 
 extension MessageBytes {
     init(_ message: Report.Message) {
@@ -17,7 +17,7 @@ extension MessageBytes {
 }
 
 extension EndpointRole {
-    /// A library that does not say is taken for a client's: most are.
+    /// If the library does not say the role, the role is client, because most are.
     init(_ role: Report.Role) {
         self = role == .server ? .server : .client
     }
@@ -43,7 +43,7 @@ extension ExchangeOutcome {
 }
 
 extension HTTPVersion {
-    /// `nil`: the library does not say.
+    /// `nil` if the library does not say the version.
     init?(_ version: Report.HTTPVersion) {
         switch version {
         case .unknown: return nil
@@ -74,7 +74,7 @@ extension ContentClass {
 }
 
 extension JoinQuality {
-    /// What a library says of its own numbers.
+    /// What a library says of the quality of its own numbers.
     init(_ quality: Report.Quality) {
         self =
             switch quality {
@@ -86,7 +86,7 @@ extension JoinQuality {
 }
 
 extension Report.Phases {
-    /// Microseconds of those that there were.
+    /// The phases that the exchange had, in microseconds.
     var named: [ExchangePhase: UInt64] {
         var phases: [ExchangePhase: UInt64] = [:]
         phases[.dns] = self.dns.map(UInt64.init)

@@ -1,40 +1,40 @@
 import TrafficModel
 import TrafficReport
 
-/// What cooperating programs report, joined to what the kernel counts.
+/// Joins what cooperating programs report to what the kernel counts.
 ///
-/// A record is settled in the round of observations after it came: whatever it speaks of, the kernel had counted before. One that the
-/// counts do not bear out yet waits for ``patience`` ticks and is turned down then. No byte is explained twice, and none that the
-/// kernel did not count.
+/// The ledger settles a record in the round of observations after it came. So the kernel has counted everything that
+/// the record tells of. A record that the counts do not confirm yet waits for ``patience`` ticks, and is then
+/// rejected. No byte is explained twice, and no byte is explained that the kernel did not count.
 ///
-/// Whatever a sender can make grow here is bounded for its process and its user (``ReportLimits``). Any number of a datagram may be any
-/// number: sums of bytes that no kernel's count has borne out wrap, and none of them traps.
+/// Everything that a sender can make grow here is limited for its process and its user (``ReportLimits``). A datagram
+/// may have any numbers. So sums of bytes that no kernel count has confirmed wrap, and never trap.
 struct ReportAccounts {
-    /// Ticks, and not rounds: how many of these there are is for whoever sends most to say.
+    /// Ticks and not rounds, because the senders that send most decide how many rounds there are.
     private static let patience: UInt64 = 3
-    /// Records between two datagrams of one sender.
+    /// The most records that a sender can have dropped between two of its datagrams.
     private static let mostDropped: UInt32 = 1 << 20
 
     private enum Verdict {
         case settled
-        /// Not yet: the counter says as what it is turned down when its time is over.
+        /// The record can't be settled yet. If its time ends, it is rejected, and this counter counts it.
         case waits(WritableKeyPath<ReportCounters, UInt64>)
     }
 
     private(set) var counters = ReportCounters()
-    /// By the sockets' serials.
+    /// Claims by the sockets' serials.
     private var claims: [UInt64: SocketClaims] = [:]
     private var endpoints = EndpointTotals()
     private var exchanges = ExchangeTable()
     private var waiting = WaitingRecords()
-    /// Ranges that claims have left.
+    /// How many ranges claims have left.
     private var ranges = Budget<ProcessIdentity>(ReportLimits.claimedRanges)
     private var ticks: UInt64 = 0
-    /// Records that a sender had dropped when it was heard of last.
+    /// How many records each sender had dropped, by the last datagram from that sender.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
 
-    /// Whether anything has come from a process.
+    /// Whether any report has come from a process.
     func isReporting(_ process: ProcessIdentity) -> Bool { self.numbers[process] != nil }
 
     // MARK: In
@@ -66,7 +66,7 @@ struct ReportAccounts {
         self.counters.forgottenExchanges = self.exchanges.forgotten
     }
 
-    /// What of a process the records of a datagram are settled with.
+    /// What the ledger needs of a process to settle the records of a datagram.
     private mutating func sender(
         _ identity: ProcessIdentity,
         in processes: [ProcessIdentity: ProcessAccount]
@@ -108,8 +108,8 @@ struct ReportAccounts {
 
     private mutating func note(_ header: Report.Header, of sender: ProcessIdentity) {
         self.counters.missingDatagrams &+= self.numbers[sender, default: SenderNumbers()].note(header.sequence)
-        // Cumulative and wrapping. A smaller number is a late datagram, or a second monitor of the process; one that is far
-        // larger, nobody's.
+        // Cumulative and wrapping. A smaller number is of a late datagram, or of a second monitor of the process. A
+        // number that is far larger is not valid.
         let growth = header.droppedRecords &- self.droppedBySender[sender, default: 0]
         if growth > 0 && growth <= Self.mostDropped {
             self.counters.droppedBySenders &+= UInt64(growth)
@@ -122,7 +122,7 @@ struct ReportAccounts {
         self.ranges.add(-claims.rangeCount, of: claims.holder, claims.user)
     }
 
-    /// A process that exited has no APIs of its own any more. What it reported before is still to come, perhaps.
+    /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
     mutating func end(process: ProcessIdentity) { self.endpoints.end(process) }
 
     mutating func forget(process: ProcessIdentity) {
@@ -136,7 +136,7 @@ struct ReportAccounts {
 
     // MARK: Settling
 
-    /// - Parameter since: Since when it has waited; `nil`: it has just come.
+    /// - Parameter since: The tick since which the record has waited; `nil` if the record has just come.
     private mutating func settle(
         _ record: Report.Record,
         from sender: ReportSender,
@@ -212,7 +212,8 @@ struct ReportAccounts {
             guard round.isOwned(socket, by: sender.identity) else { return .waits(\.foreign) }
             let payload = socket.payload
             let isSent = isRequest == (message.role != .server)
-            // Of a connection older than the daemon only the rest was counted, and positions say nothing about that.
+            // Of a connection older than the daemon, only the rest was counted. Positions in the stream say nothing
+            // about that.
             let isFromBirth = !socket.preexisting
             if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
                 return .waits(\.impossible)
@@ -230,7 +231,8 @@ struct ReportAccounts {
             wire = claim.wire
             processes.changeInPlace(sender.identity) { $0.explain(claim.growth.total) }
             if !isFromBirth { quality = max(quality, .inferred) }
-            // For its outcome, which does not name the socket and may come when that is forgotten.
+            // For the outcome of the exchange. The outcome does not name the socket, and may come when the socket is
+            // forgotten.
             connection = socket.connect.map { ConnectionStart(times: $0, isFirst: message.interval.from == 0) }
         } else {
             quality = max(quality, .inferred)
@@ -284,9 +286,10 @@ struct ReportAccounts {
         self.endpoints.add(outcome, bytes: bytes, group, EndpointTotals.Place(outcome.role, outcome.name), content)
     }
 
-    /// Percentiles are taken once a tick, and what was waited for in vain is missing.
+    /// Computes the percentiles: once for a tick or look, not for each record.
     mutating func summarize() { self.endpoints.summarize() }
 
+    /// Counts datagrams as missing that did not come in time.
     mutating func tick() {
         self.ticks += 1
         self.summarize()

@@ -1,19 +1,19 @@
 import TrafficModel
 
-/// Who sent a datagram.
+/// The sender of a datagram.
 struct ReportSender {
     var identity: ProcessIdentity
     var user: UInt32 = .max
     var name = ""
-    /// Its name is known for good.
+    /// The name of the process is known for good.
     var isResolved = false
-    /// `nil` for a process that the kernel has seen nothing of.
+    /// `nil` if the kernel has seen nothing of the process.
     var group: EndpointTotals.Group?
 }
 
-/// What the kernel's counts were after a round of observations, for looking up what a report speaks of.
+/// The kernel's counts after a round of observations. The ledger looks up in them what a report tells of.
 final class ReportRound {
-    /// What of a socket a claim is held against.
+    /// The part of a socket that a claim is checked against.
     struct Socket {
         var serial: UInt64
         var payload: PayloadBytes
@@ -32,9 +32,9 @@ final class ReportRound {
     }
 
     private let sockets: [UInt64: SocketAccount]
-    /// By cookie. `nil`: several sockets have it (MPTCP), so that it names none.
+    /// Serials by cookie. `nil` if several sockets have the cookie (MPTCP), so that it names no socket.
     private var serials: [UInt64: UInt64?] = [:]
-    /// By cookie, those that were looked up.
+    /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Socket] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
@@ -51,13 +51,14 @@ final class ReportRound {
         for process in processes { self.identities[process.pid, default: []].append(process) }
     }
 
-    /// The process that sent a report: of several that had its pid the one that had begun then, or the last one.
+    /// The process that sent a report: the process of that pid with the report's start time. If the report has no start
+    /// time, the process of that pid that began last.
     func process(of report: ReceivedReport) -> ProcessIdentity? {
         let candidates = self.identities[report.pid] ?? []
         guard let ticks = report.startTicks else {
             return candidates.max { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
         }
-        return candidates.first { $0.startBoottimeNanoseconds / ReceivedReport.nanosecondsPerTick == ticks }
+        return candidates.first { $0.startTicks == ticks }
     }
 
     func socket(_ cookie: UInt64) -> Socket? {
@@ -68,7 +69,7 @@ final class ReportRound {
         return socket
     }
 
-    /// Not by a list of owners: a socket may have as many as there are processes, and each record asks.
+    /// Does not search a list of owners: a socket may have as many owners as there are processes, and each record asks.
     func isOwned(_ socket: Socket, by process: ProcessIdentity) -> Bool {
         self.sockets[socket.serial]?.isOwned(by: process) ?? false
     }

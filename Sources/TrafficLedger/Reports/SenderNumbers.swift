@@ -1,34 +1,36 @@
-/// Which of one process's datagrams never came, by the sequence numbers of those that did.
+/// Counts the datagrams of one process that never came, by the sequence numbers of the datagrams that came.
 ///
-/// A process has as many numberings as it has monitors and starts of them, all from 0, and nothing in a datagram tells them apart: a number
-/// belongs to the numbering that it is nearest to and has not come in yet. A process's threads may overtake each other on the way, so a
-/// number is missing when ``reach`` later ones have come, or when nothing more comes. What was before the first that was heard is not.
+/// A process has a numbering for each of its monitors and each start of a monitor. All numberings begin at 0, and
+/// nothing in a datagram tells them apart. So a number belongs to the nearest numbering in which it has not come yet.
+/// The threads of a process may overtake each other. So a number is missing only when ``reach`` later numbers have
+/// come, or when nothing more comes. Numbers before the first number that came are not missing.
 struct SenderNumbers {
-    /// Numbers that a late one may be behind the newest.
+    /// How far a late number may be behind the newest number.
     static let reach: Int32 = 64
-    /// Further ahead than this is another numbering: minutes of the fullest datagrams that there can be.
+    /// A number further ahead than this belongs to another numbering. So many of the fullest datagrams take minutes.
     private static let longestGap: Int32 = 1 << 16
     static let mostNumberings = 4
 
     struct Numbering {
         private var newest: UInt32
-        /// Bit n: `newest - n` has come.
+        /// Bit n: the number `newest - n` has come.
         private var come: UInt64 = 1
-        /// Bit n: `newest - n` is missing if it does not come.
+        /// Bit n: the number `newest - n` is missing if it does not come.
         private var due: UInt64 = 1
 
         fileprivate init(_ first: UInt32) {
             self.newest = first
         }
 
-        /// How far ahead of the newest a number is. `nil` for one that can't be of this numbering, or has come already.
+        /// How far a number is ahead of the newest number. `nil` if the number can't be of this numbering, or has
+        /// already come.
         fileprivate func distance(to number: UInt32) -> Int32? {
             let distance = Int32(bitPattern: number &- self.newest)
             guard distance > -SenderNumbers.reach, distance <= SenderNumbers.longestGap else { return nil }
             return distance > 0 || self.come & 1 << UInt64(-distance) == 0 ? distance : nil
         }
 
-        /// - Returns: How many have fallen out of reach that had not come.
+        /// - Returns: How many numbers have fallen out of reach that had not come.
         fileprivate mutating func note(_ number: UInt32) -> UInt64 {
             let distance = Int32(bitPattern: number &- self.newest)
             guard distance > 0 else {
@@ -44,19 +46,19 @@ struct SenderNumbers {
             return UInt64((missing >> UInt64(max(0, SenderNumbers.reach - distance))).nonzeroBitCount) + beyond
         }
 
-        /// - Returns: How many within reach have not come. They are not waited for any more.
+        /// - Returns: How many numbers within reach have not come. The numbering does not wait for them any more.
         fileprivate mutating func settle() -> UInt64 {
             defer { self.due = 0 }
             return UInt64((self.due & ~self.come).nonzeroBitCount)
         }
     }
 
-    /// The last heard of first.
+    /// The numbering of the last datagram comes first.
     private(set) var numberings: [Numbering] = []
     /// Nothing has come since the last tick.
     private var isQuiet = true
 
-    /// - Returns: How many more are missing.
+    /// - Returns: How many more datagrams are missing.
     mutating func note(_ number: UInt32) -> UInt64 {
         self.isQuiet = false
         guard let index = self.nearest(to: number) else {
@@ -78,17 +80,17 @@ struct SenderNumbers {
         return nearest?.index
     }
 
-    /// What has not come after a whole tick without anything does not come any more.
+    /// If nothing came for a whole tick, the numbers that have not come will not come any more.
     ///
-    /// - Returns: How many more are missing.
+    /// - Returns: How many more datagrams are missing.
     mutating func tick() -> UInt64 {
         defer { self.isQuiet = true }
         return self.isQuiet ? self.settle() : 0
     }
 
-    /// The sender is gone.
+    /// Stops waiting for numbers that have not come.
     ///
-    /// - Returns: How many more are missing.
+    /// - Returns: How many more datagrams are missing.
     mutating func settle() -> UInt64 {
         var missing: UInt64 = 0
         for index in self.numberings.indices { missing += self.numberings[index].settle() }

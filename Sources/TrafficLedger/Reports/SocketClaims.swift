@@ -1,18 +1,18 @@
 import TrafficModel
 import TrafficReport
 
-/// What cooperating programs say of one socket's bytes.
+/// What cooperating programs claim of one socket's bytes.
 struct SocketClaims {
-    /// Whose allowance its ranges are of: the first process that claimed any.
+    /// The ranges count against the allowance of this process: the first process that claimed any bytes.
     let holder: ProcessIdentity
     let user: UInt32
     private var sent = Coverage()
     private var received = Coverage()
-    /// Beside messages, the last word.
+    /// What the connection moved besides messages, by the last such record.
     private var connection: Report.Connection?
-    /// What was borne out by the socket's own count: never more than that.
+    /// The bytes that are explained: never more than the socket's own count.
     private(set) var explained = PayloadBytes()
-    /// Of the socket's wire bytes, what messages were given, and for how much payload.
+    /// How many of the socket's wire bytes messages were given, and for how much payload.
     private var wireGiven: (bytes: UInt64, payload: UInt64) = (0, 0)
 
     init(holder: ProcessIdentity, user: UInt32) {
@@ -21,12 +21,13 @@ struct SocketClaims {
 
     var rangeCount: Int { self.sent.rangeCount + self.received.rangeCount }
 
-    /// What of the socket's wire bytes goes with so much payload: of those that no message was given, in proportion. So the parts never
-    /// come to more than the whole, and a handshake's bytes are not counted into every message that follows.
+    /// The part of the socket's wire bytes that goes with so much payload. The part is a proportion of the wire bytes
+    /// that no message was given yet. So the parts never add up to more than the whole, and a handshake's bytes do not
+    /// count in every message that follows.
     ///
     /// - Parameters:
-    ///   - wire: All that the socket's packets came to.
-    ///   - payload: All that it has moved, both ways.
+    ///   - wire: All wire bytes of the socket's packets.
+    ///   - payload: All payload that the socket has moved, both ways.
     private mutating func giveWire(for bytes: UInt64, of wire: UInt64, payload: UInt64) -> UInt64 {
         let (left, whole) = (wire - min(wire, self.wireGiven.bytes), payload - min(payload, self.wireGiven.payload))
         guard whole > 0 else { return 0 }
@@ -36,10 +37,10 @@ struct SocketClaims {
     }
 
     /// - Parameters:
-    ///   - payload: All that the socket has moved.
-    ///   - wire: All that its packets came to.
-    ///   - limit: As ``Coverage/claim(_:limit:)`` has it.
-    /// - Returns: How much more is explained than before, and what of the wire bytes goes with it.
+    ///   - payload: All payload that the socket has moved.
+    ///   - wire: All wire bytes of the socket's packets.
+    ///   - limit: As in ``Coverage/claim(_:limit:)``.
+    /// - Returns: How many more bytes are explained than before, and the wire bytes that go with them.
     mutating func claim(
         _ interval: Report.Interval,
         isSent: Bool,
@@ -54,9 +55,9 @@ struct SocketClaims {
         return (verdict, growth, self.giveWire(for: interval.bytes, of: wire, payload: payload.total))
     }
 
-    /// Takes what a connection has moved beside messages.
+    /// Takes what a connection has moved besides messages.
     ///
-    /// - Returns: How much more is explained than before.
+    /// - Returns: How many more bytes are explained than before.
     mutating func claim(_ connection: Report.Connection, of payload: PayloadBytes) -> PayloadBytes {
         let news = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
         let known = PayloadBytes(

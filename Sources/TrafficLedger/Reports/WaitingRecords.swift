@@ -1,30 +1,30 @@
 import TrafficModel
 import TrafficReport
 
-/// Records that the kernel's counts do not bear out yet, within what each process and each user may have waiting
-/// (``ReportLimits/waitingRecords``).
+/// Records that the kernel's counts do not confirm yet. Each process and each user may have a limited number of them
+/// waiting (``ReportLimits/waitingRecords``).
 struct WaitingRecords {
     struct Entry {
         var record: Report.Record
         var sender: ProcessIdentity
-        /// The number of ticks when it came.
+        /// The number of ticks when the record came.
         var since: UInt64
     }
 
-    /// One process's exchange.
+    /// An exchange of one process.
     private struct Exchange: Hashable {
         var process: ProcessIdentity
         var number: UInt64
     }
 
     private var entries: [Entry] = []
-    /// Those that have records here: what comes later of them waits behind these.
+    /// The exchanges that have records here. Later records of these exchanges wait behind the earlier records.
     private var exchanges: Set<Exchange> = []
     private var budget = Budget<ProcessIdentity>(ReportLimits.waitingRecords)
 
     var isEmpty: Bool { self.entries.isEmpty }
 
-    /// All that wait, in the order in which they came. None waits after this.
+    /// Takes out all records, in the order in which they came.
     mutating func takeAll() -> [Entry] {
         defer { self = WaitingRecords() }
         return self.entries
@@ -38,7 +38,7 @@ struct WaitingRecords {
         return self.exchanges.contains(Exchange(process: sender.identity, number: number))
     }
 
-    /// - Parameter sender: Has room.
+    /// - Parameter sender: A sender that has room.
     mutating func append(_ record: Report.Record, of sender: ReportSender, since: UInt64) {
         self.entries.append(Entry(record: record, sender: sender.identity, since: since))
         self.budget.add(of: sender.identity, sender.user)

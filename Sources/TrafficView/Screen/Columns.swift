@@ -2,10 +2,10 @@
 enum Column: Sendable, Hashable {
     case pid, user, name, unit, sockets
     case sentRate, receivedRate, sparkline, sent, received
-    /// Both ways in one, where there is no room for two.
+    /// Both directions added up, where there is no room for two columns.
     case rate, total
     /// How much of the payload reports explain, in percent.
-    case coverage
+    case explained
 
     /// What `<` and `>` sort by on this column. The sparkline draws traffic both ways.
     func sortKey(_ measure: Measure) -> SortKey {
@@ -22,22 +22,22 @@ enum Column: Sendable, Hashable {
         case .received: .received
         case .rate: .rate
         case .total: .total
-        case .coverage: .coverage
+        case .explained: .explained
         }
     }
 
     var isNumber: Bool {
         switch self {
-        case .pid, .sockets, .sentRate, .receivedRate, .sent, .received, .rate, .total, .coverage: true
+        case .pid, .sockets, .sentRate, .receivedRate, .sent, .received, .rate, .total, .explained: true
         case .user, .name, .unit, .sparkline: false
         }
     }
 
-    /// Left of the amounts: what a socket's row fills with its addresses.
+    /// Whether the column is left of the amounts. In a socket's row its addresses fill these columns.
     var isDescription: Bool {
         switch self {
         case .pid, .user, .name, .unit, .sockets: true
-        case .sentRate, .receivedRate, .sparkline, .sent, .received, .rate, .total, .coverage: false
+        case .sentRate, .receivedRate, .sparkline, .sent, .received, .rate, .total, .explained: false
         }
     }
 
@@ -62,12 +62,12 @@ enum Column: Sendable, Hashable {
         case .received: "RECV"
         case .rate: "RATE"
         case .total: "TOTAL"
-        case .coverage: "API%"
+        case .explained: "EXPL%"
         }
     }
 }
 
-/// Which columns fit and how wide each is. Columns go in the order of what a person misses last.
+/// Which columns fit and how wide each is. A narrow screen leaves out the least important columns first.
 struct ColumnLayout {
     struct Cell {
         var column: Column
@@ -77,17 +77,17 @@ struct ColumnLayout {
     private(set) var cells: [Cell]
 
     private static let leastNameWidth = 8
-    /// Room for a process name of the kernel's 15 bytes beside its marker.
+    /// Room for the marker and for a process name of 15 bytes, the longest name in the kernel.
     private static let goodNameWidth = 17
 
-    /// - Parameter hasReports: Some program says what its bytes are for.
+    /// - Parameter hasReports: Whether some program reports what its bytes are for.
     init(width: Int, grouping: Grouping, measure: Measure, units: Units, hasReports: Bool = false) {
         let number = units.width
         let leading: [Column] = measure == .rates ? [.sentRate, .receivedRate] : [.sent, .received]
         let trailing: [Column] = measure == .rates ? [.sent, .received] : [.sentRate, .receivedRate]
         var widths: [Column: Int] = [.name: Self.leastNameWidth]
         var spare = width - Self.leastNameWidth
-        /// All of `columns`, each `cell` wide with a space before it, or none.
+        /// Takes all of `columns`, each `cell` wide with a space before it, or takes none of them.
         func take(_ columns: [Column], _ cell: Int) -> Bool {
             guard columns.count * (cell + 1) <= spare else { return false }
             for column in columns { widths[column] = cell }
@@ -103,14 +103,14 @@ struct ColumnLayout {
         if !take(leading, number) { _ = take([measure == .rates ? .rate : .total], number) }
         grow(.name, to: Self.goodNameWidth)
         if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .remote ? 5 : 7) }
-        if hasReports && grouping != .remote { _ = take([.coverage], 5) }
+        if hasReports && grouping != .remote { _ = take([.explained], 6) }
         if grouping != .remote { _ = take([.sparkline], 8) }
         _ = take([.sockets], 4)
         _ = take(trailing, number)
         if grouping == .process || grouping == .executable || grouping == .unit { _ = take([.user], 8) }
         if grouping == .process || grouping == .executable || grouping == .user { _ = take([.unit], 14) }
 
-        // What is left over goes where text is cut off most.
+        // The columns that cut off most text get the width that is left.
         grow(.name, to: 24)
         grow(.sparkline, to: 12)
         grow(.unit, to: 24)
@@ -118,7 +118,7 @@ struct ColumnLayout {
         grow(.user, to: 12)
         grow(.name, to: .max)
         let order: [Column] =
-            [.pid, .user, .name, .unit, .sockets] + leading + [.sparkline] + trailing + [.rate, .total, .coverage]
+            [.pid, .user, .name, .unit, .sockets] + leading + [.sparkline] + trailing + [.rate, .total, .explained]
         self.cells = order.compactMap { column in widths[column].map { Cell(column: column, width: $0) } }
     }
 

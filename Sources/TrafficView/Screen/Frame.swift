@@ -10,7 +10,7 @@ public struct Frame: Sendable, Hashable {
         public var text: String { self.spans.map(\.text).joined() }
     }
 
-    /// Text, harmless and measured, in one style.
+    /// Printable text in one style.
     public struct Span: Sendable, Hashable {
         public var text: String
         public var style: Style
@@ -46,13 +46,13 @@ public struct Frame: Sendable, Hashable {
     }
 }
 
-/// What a piece of text means. The driver decides how that looks on the terminal at hand.
+/// What a piece of text means. The program that draws the frame chooses how that looks on its terminal.
 public struct Style: Sendable, Hashable {
     public enum Role: Sendable, Hashable, CaseIterable {
         case plain
         /// The host's name and other headings.
         case title
-        /// What explains a value beside it.
+        /// Text that explains the value beside it.
         case label
         case columnTitle
         case sortedColumnTitle
@@ -95,7 +95,7 @@ struct Line {
 
     var room: Int { self.width - self.columns }
 
-    /// Adds as much of `text`, which must be printable, as there is room for.
+    /// Adds `text`, cut off where the line ends. `text` must be printable.
     mutating func add(_ text: String, _ role: Style.Role = .plain) {
         guard self.room > 0, !text.isEmpty else { return }
         let text = self.typeface.truncated(text, to: self.room)
@@ -112,7 +112,7 @@ struct Line {
         self.add(self.typeface.fitted(text, to: width, alignment), role)
     }
 
-    /// Adds all of `text` or, where there is no room, nothing.
+    /// Adds all `pieces`, or none of them where there is not enough room.
     @discardableResult
     mutating func addWhole(_ pieces: [(String, Style.Role)]) -> Bool {
         let needed = pieces.reduce(0) { $0 + self.typeface.columns(of: $1.0) }
@@ -121,7 +121,7 @@ struct Line {
         return true
     }
 
-    /// Blanks up to, not including, `column`.
+    /// Adds blanks up to `column`, which itself stays free.
     mutating func pad(to column: Int, _ role: Style.Role = .plain) {
         self.add(String(repeating: " ", count: max(0, min(column, self.width) - self.columns)), role)
     }

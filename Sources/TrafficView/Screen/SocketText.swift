@@ -1,11 +1,12 @@
 import TrafficModel
 
-/// How a socket reads in one line.
+/// Describes a socket in one line.
 struct SocketText {
     let socket: SocketUsage
     let typeface: Typeface
     let now: Timestamp
-    /// Name and pid of the process, where the row does not stand below it but below the remote address.
+    /// Name and pid of the process, where the row stands below a remote address. `nil` where it stands below its
+    /// process.
     let owner: String?
 
     init(_ socket: SocketUsage, typeface: Typeface, at now: Timestamp, owner: String? = nil) {
@@ -15,7 +16,7 @@ struct SocketText {
         self.owner = owner
     }
 
-    /// Who called whom.
+    /// Shows which side called the other.
     private var arrow: String {
         switch self.socket.role {
         case .client: self.typeface.outgoing
@@ -32,7 +33,7 @@ struct SocketText {
         return self.hasRemote ? "\(self.socket.local) \(self.arrow) \(self.socket.remote)" : "\(self.socket.local)"
     }
 
-    /// `:443 ← 10.0.0.9:51234`: the own address is the one that is missed least.
+    /// `:443 ← 10.0.0.9:51234`. Leaves out the local address, which matters least.
     private var shortEndpoints: String {
         guard self.hasRemote, self.owner == nil else { return self.endpoints }
         return ":\(self.socket.local.port) \(self.arrow) \(self.socket.remote)"
@@ -56,8 +57,10 @@ struct SocketText {
         }
     }
 
-    /// `1.20 ms 3r`: round-trip time and segments sent again, as well as they go into `width` cells. Segments sent again are
-    /// the news of the two. Empty for a socket that has neither.
+    /// `1.20 ms 3r`: the round-trip time and the number of segments sent again.
+    ///
+    /// Where both do not fit into `width` cells, the segments sent again stay: they are more important. Empty for a
+    /// socket that has neither.
     func timing(width: Int) -> String {
         let time = self.socket.smoothedRoundTripMicroseconds.flatMap { $0 > 0 ? $0 : nil }
         let again = self.socket.retransmittedSegments.flatMap { $0 > 0 ? $0 : nil }
@@ -81,7 +84,7 @@ struct SocketText {
         self.socket.openedAt.map { TimeText.duration(seconds: seconds(from: $0, to: self.socket.closedAt ?? self.now)) }
     }
 
-    /// Fills `line` up to `end`: protocol, both ends, state, and age where there is room.
+    /// Fills `line` up to `end` with the protocol, both ends and the state, and with the age where there is room.
     func add(to line: inout Line, until end: Int, withTiming: Bool) {
         let role: Style.Role = self.socket.closedAt == nil ? .plain : .dim
         let width = end - line.columns

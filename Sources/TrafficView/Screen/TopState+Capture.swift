@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// The page about the counting itself, and every sum there is.
+/// The page about how bytes are counted, what is missing from the numbers, and all totals.
 extension TopState {
     var captureLines: [PageLine] {
         guard let snapshot = self.timeline.snapshot else { return [PageLine(label: nil, text: "no data yet")] }
@@ -8,7 +8,7 @@ extension TopState {
         let clean = { (text: String) in self.typeface.printable(text) }
         var lines: [PageLine] = [
             .heading("How bytes are counted"),
-            PageLine(label: "rung", text: capture.rung.rawValue, role: capture.isDegraded ? .warning : .plain),
+            PageLine(label: "method", text: capture.method.rawValue, role: capture.isDegraded ? .warning : .plain),
         ]
         if let reason = capture.reason { lines += self.wrapped("why", clean(reason), .warning) }
         lines += self.wrapped("hooks", capture.hooks.isEmpty ? "none" : clean(capture.hooks.joined(separator: ", ")))

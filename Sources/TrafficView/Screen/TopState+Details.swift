@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// Everything known of the row under the cursor.
+/// Everything known about the row under the cursor.
 extension TopState {
     /// The details below the list, under a rule.
     var paneRows: [Frame.Row] {
@@ -146,12 +146,12 @@ extension TopState {
         "\(self.typeface.up) \(self.exact(sent))  \(self.typeface.down) \(self.exact(received))"
     }
 
-    /// `1.23 MB (1,234,567)`: to read, and to compare.
+    /// `1.23 MB (1,234,567 B)`: the first number is easy to read, the second is exact.
     func exact(_ bytes: UInt64) -> String {
         bytes < 1000 ? self.units.text(bytes) : "\(self.units.text(bytes)) (\(TimeText.grouped(bytes)) B)"
     }
 
-    /// The busiest sockets that `isMember` takes.
+    /// The first sockets, in the order of the list, for which `isMember` is true.
     private func socketLines(_ snapshot: Snapshot, where isMember: (SocketUsage) -> Bool) -> [PageLine] {
         let sockets = (snapshot.sockets ?? []).filter(isMember).sorted(by: self.order.precedes)
         guard !sockets.isEmpty else { return [] }
@@ -174,7 +174,7 @@ extension TopState {
         return lines
     }
 
-    /// Arguments that contain blanks, or nothing, in quotes.
+    /// Joins the arguments. An argument that is empty or contains a blank gets quotes.
     private static func shellText(_ arguments: [String]) -> String {
         var text = ""
         for argument in arguments {

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// APIs, as lines of the list and in full.
+/// Endpoints, as rows of the list and with all details.
 extension TopState {
     func add(
         _ endpoint: EndpointRow,
@@ -26,7 +26,7 @@ extension TopState {
                 let time = endpoint.p90.map { TimeText.shortRoundTrip(microseconds: $0) } ?? ""
                 let text = time.isEmpty || time.utf8.count + 4 > cell.width ? time : "p90 " + time
                 line.add(text, .label, width: cell.width)
-            case .coverage: line.add(endpoint.quality == .exact ? "" : "~", .dim, width: cell.width, .right)
+            case .explained: line.add(endpoint.quality == .exact ? "" : "~", .dim, width: cell.width, .right)
             default:
                 let bytes = PayloadBytes(sent: endpoint.sent, received: endpoint.received)
                 self.addNumber(cell, bytes, nil, snapshot.totals.rates, isDim: false, to: &line)
@@ -36,7 +36,7 @@ extension TopState {
 
     // MARK: Details
 
-    /// What is the process's own, then what is known of all processes of its executable together.
+    /// First the numbers of this process, then the numbers of all processes of its executable together.
     func lines(of row: EndpointRow, _ id: RowID, _ snapshot: Snapshot) -> [PageLine] {
         var lines = [PageLine(label: row.role.rawValue, text: self.clean(row.name), role: .title)]
         if row.isOwn {
@@ -53,7 +53,7 @@ extension TopState {
         return lines + [.blank, .heading("All processes of its executable")] + self.lines(of: endpoint)
     }
 
-    /// The row of all processes, of the same API.
+    /// The numbers of the same endpoint for all processes of the executable.
     private func executables(_ row: EndpointRow, _ id: RowID, _ snapshot: Snapshot) -> EndpointUsage? {
         guard case .endpoint(_, _, .process(let identity)) = id,
             let process = snapshot.processes?.first(where: { $0.identity == identity })

@@ -3,7 +3,7 @@ import TrafficModel
 extension TopState {
     static let leastHeightForPane = 18
 
-    /// The picture of this state: exactly as many rows as the screen has, none wider than it is.
+    /// Draws this state. The frame has exactly as many rows as the screen, and no row is wider than the screen.
     public func frame() -> Frame {
         if case .page(let page, let scroll) = self.mode { return self.pageFrame(page, scroll: scroll) }
         var rows = self.headerRows
@@ -28,9 +28,9 @@ extension TopState {
         return Frame(rows: Array(rows.prefix(self.size.height)), cursor: cursor)
     }
 
-    /// One line per row of the whole list, however long, without prompt and keys: for `top --once`.
+    /// Draws the whole list, however long the list is, without prompt and keys. `top --once` prints this.
     ///
-    /// - Parameter limit: At most so many rows.
+    /// - Parameter limit: The most rows of the list to draw.
     public func wholeFrame(limit: Int? = nil) -> Frame {
         var state = self
         state.rows = Array(state.rows.prefix(limit ?? .max))
@@ -47,7 +47,7 @@ extension TopState {
     // MARK: How the height is shared out
 
     var headerHeight: Int { self.size.height >= 14 ? 3 : self.size.height >= 10 ? 2 : 1 }
-    /// The line of warnings and of what is not as usual. A low screen has it in place of the totals.
+    /// The line of notices. A screen of fewer than 7 lines shows the notices in place of the totals.
     var noticeHeight: Int { self.size.height >= 7 && !self.notices.isEmpty ? 1 : 0 }
     var footerHeight: Int {
         if case .filter = self.mode { return 1 }
@@ -56,7 +56,7 @@ extension TopState {
     var paneHeight: Int {
         self.showsDetails && self.size.height >= Self.leastHeightForPane ? min(13, self.size.height * 2 / 5) : 0
     }
-    /// Lines of the list on the screen; the column titles take one.
+    /// Lines of the screen for rows of the list. The column titles have a line of their own.
     var listHeight: Int {
         let others = self.headerHeight + self.sumsHeight + self.noticeHeight + 1 + self.footerHeight + self.paneHeight
         return max(1, self.size.height - others)
@@ -90,7 +90,7 @@ extension TopState {
         for (index, cell) in layout.cells.enumerated() {
             if index > 0 { line.add(" ", .columnTitle) }
             let key = cell.column.sortKey(self.measure)
-            // Sorted by traffic both ways with no column of its own: both columns are what it is sorted by.
+            // The order is by both directions together, and no column shows that sum: both single columns get the mark.
             let isPart = !showsBoth && Self.parts(of: sorted).contains(key)
             let isSorted = key == sorted || isPart
             let mark = isSorted ? (descending ? self.typeface.down : self.typeface.up) : ""
@@ -119,7 +119,7 @@ extension TopState {
         var line = self.line()
         let prompt = "Filter: "
         line.add(prompt, .key)
-        // Long text scrolls so that the cursor stays on the screen.
+        // Text that is too long scrolls, so that the cursor stays on the screen.
         let room = max(1, self.size.width - prompt.utf8.count - 1)
         var start = editor.text.startIndex
         while self.typeface.columns(of: String(editor.beforeCursor[start...])) >= room {

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// Who counts, how, how much in all, and what is not as it should be.
+/// The lines at the top: host, method, totals, and notices of what is not as it should be.
 extension TopState {
     var headerRows: [Frame.Row] {
         guard let snapshot = self.timeline.snapshot else { return [self.titleOnlyRow] }
@@ -25,7 +25,8 @@ extension TopState {
         var line = self.line()
         let separator = " \(self.typeface.separator) "
         let processes = snapshot.processes?.count { $0.state == .running } ?? 0
-        // Not the list of sockets, which is there only at times: the number would change with what is shown.
+        // Not from the list of sockets: that list has only what the screen needs, so the number would change with the
+        // screen.
         let sockets = snapshot.processes?.reduce(0) { $0 + $1.socketsOpen } ?? 0
         let counts =
             "\(counted(processes, "process", "processes"))\(separator)\(counted(sockets, "socket", "sockets")) "
@@ -34,7 +35,7 @@ extension TopState {
         line.add(self.typeface.printable(snapshot.host.name, limit: 64), .title)
         line.addWhole([(separator, .dim), ("counting ", .label), (TimeText.duration(seconds: seconds), .plain)])
         line.addWhole([(separator, .dim)])
-        line.addWhole([(snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
+        line.addWhole([(snapshot.capture.method.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
         let blind = snapshot.capture.blindSpots.count
         if blind > 0 { line.addWhole([(", \(counted(blind, "blind spot", "blind spots")) (c)", .label)]) }
         if line.room > counts.unicodeScalars.count + 1 {
@@ -54,7 +55,7 @@ extension TopState {
             self.addTotals(snapshot.totals, to: &line, withTotals: false)
         }
         line.addWhole([
-            ("  ", .plain), (snapshot.capture.rung.rawValue, snapshot.capture.isDegraded ? .warning : .label),
+            ("  ", .plain), (snapshot.capture.method.rawValue, snapshot.capture.isDegraded ? .warning : .label),
         ])
         line.addWhole([("  ", .plain), (self.typeface.printable(snapshot.host.name, limit: 64), .title)])
         return line.row()
@@ -85,7 +86,7 @@ extension TopState {
         }
     }
 
-    /// Two lines: sent and received, each with its history, and the interfaces beside them, two above each other.
+    /// Two lines: sent and received, each with its history. The interfaces stand beside them, one in each line.
     private func trafficRows(_ snapshot: Snapshot) -> [Frame.Row] {
         let totals = snapshot.totals
         let rateWidth = self.units.width + 2
@@ -128,7 +129,7 @@ extension TopState {
         }
     }
 
-    /// By all they ever moved: an order that hardly changes.
+    /// Orders interfaces by all bytes that they ever moved. That order hardly changes.
     static func ordered(_ interfaces: [InterfaceUsage]) -> [InterfaceUsage] {
         interfaces.sorted {
             ($1.sentBytes &+ $1.receivedBytes, $0.name) < ($0.sentBytes &+ $0.receivedBytes, $1.name)
@@ -151,7 +152,7 @@ extension TopState {
 
     // MARK: Notices
 
-    /// What is not as usual, the gravest first.
+    /// Notices of what is not as usual. The most serious notice comes first.
     var notices: [(text: String, role: Style.Role)] {
         var notices: [(String, Style.Role)] = []
         if case .lost = self.connection, let snapshot = self.live.snapshot {
@@ -177,7 +178,7 @@ extension TopState {
         return notices
     }
 
-    /// How long no snapshot came although the connection stands, if that is too long.
+    /// How long the daemon has sent no snapshot on a standing connection. `nil` where that is not too long.
     private var silence: String? {
         guard let now = self.now, let snapshot = self.live.snapshot else { return nil }
         let seconds = seconds(from: snapshot.takenAt, to: now)
@@ -195,12 +196,12 @@ extension TopState {
 }
 
 extension CaptureStatus {
-    /// Whether bytes are missed that a better rung would see.
-    var isDegraded: Bool { self.rung == .poll || self.reason != nil }
+    /// Whether a better capture method would see bytes that this method misses.
+    var isDegraded: Bool { self.method == .poll || self.reason != nil }
 }
 
 extension CaptureLoss {
-    /// One line for the header; `nil` where all is well.
+    /// One line for the header. `nil` where nothing was missed, lost or late.
     var summary: (text: String, role: Style.Role)? {
         let lost = self.mapFull +| self.recordsMalformed +| self.reportsDropped +| self.reportsRejected
         var parts: [String] = []
@@ -212,7 +213,7 @@ extension CaptureLoss {
     }
 }
 
-/// Negative times are clocks that were set back.
+/// The result is 0 where the time is negative, because a clock was set back.
 func seconds(from start: Timestamp, to end: Timestamp) -> Double {
     max(0, Double(end.nanosecondsSinceEpoch -| start.nanosecondsSinceEpoch) / 1e9)
 }

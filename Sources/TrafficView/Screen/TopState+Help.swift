@@ -1,4 +1,4 @@
-/// The page of keys, made from the table that the keys work by.
+/// The page of keys. ``KeyBindings`` has the table for this page and for what the keys do.
 extension TopState {
     var helpRows: [Frame.Row] {
         let groups = KeyBindings.list.map { title, bindings in
@@ -49,6 +49,7 @@ extension TopState {
         PageLine(label: "  process: pid:", text: "user:  unit:  container:  cgroup:"),
         PageLine(label: "  port:443", text: "lport:  rport:  remote:10.0.0.0/8  local:  proto:udp"),
         PageLine(label: "  state:estab", text: "scope:internet  class:paid  role:client"),
+        PageLine(label: "  host:api", text: "route:/orders  method:post  status:5xx  outcome:timeout"),
         PageLine(label: "  rx>1M", text: "tx  total: bytes;  rxrate  txrate  rate: bytes per second"),
         .blank, .heading("Columns"),
         PageLine(label: "  SENT RECV", text: "payload: what the process wrote and read, without headers"),

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// The lines of the list that are on the screen; what is scrolled away costs nothing.
+/// Draws the rows of the list that are on the screen. Rows outside the screen cost nothing.
 extension TopState {
     func listRows(of snapshot: Snapshot?) -> [Frame.Row] {
         guard let snapshot else { return [] }
@@ -9,7 +9,7 @@ extension TopState {
         let end = min(self.rows.count, self.scroll + self.listHeight)
         return (min(self.scroll, end)..<end).map { index in
             var row = self.row(self.rows[index], snapshot, layout, isSelected: index == self.cursor)
-            // Old numbers must not look like new ones.
+            // Without a connection the numbers are old, and they must not look new.
             if self.connection != .live {
                 row.spans = row.spans.map { Frame.Span($0.text, Style(.dim, isSelected: $0.style.isSelected)) }
             }
@@ -41,7 +41,7 @@ extension TopState {
             self.add(endpoint, row, snapshot, layout, to: &line)
         case .ofExecutable(let hasExited):
             let reason = hasExited ? " exited: " : " "
-            line.add(self.branch(row) + reason + "APIs of all processes of its executable", .dim)
+            line.add(self.branch(row) + reason + "endpoints of all processes of its executable", .dim)
         case .rest(let hidden, let kind):
             let count = TimeText.grouped(UInt64(hidden))
             line.add(self.branch(row) + " \(count) more \(kind.rawValue), Enter shows them", .dim)
@@ -49,8 +49,8 @@ extension TopState {
             line.add(self.branch(row) + " reading the \(kind.rawValue)\(self.typeface.ellipsis)", .dim)
         case .none(.sockets):
             line.add(self.branch(row) + " no sockets", .dim)
-        case .none(.APIs):
-            line.add(self.branch(row) + " no APIs reported; e shows the sockets", .dim)
+        case .none(.endpoints):
+            line.add(self.branch(row) + " no endpoints reported; e shows the sockets", .dim)
         }
         return line.row(selected: isSelected)
     }
@@ -93,7 +93,7 @@ extension TopState {
                 let history = self.timeline.history(of: members)
                 let text = history.sparkline(width: cell.width, typeface: self.typeface)
                 line.add(text, history.isIdle ? .dim : .sparkline, width: cell.width)
-            case .coverage:
+            case .explained:
                 let percent = Self.percent(usage.explained, of: usage.bytes.payload.total)
                 line.add(percent, plain, width: cell.width, .right)
             default:
@@ -121,7 +121,7 @@ extension TopState {
         for span in cell.row().spans { line.add(span.text, span.style.role) }
     }
 
-    /// What else there is to say in `room` cells.
+    /// More text for the name column, at most about `room` cells: the path, the time of the exit, or the arguments.
     private func remark(on usage: UsageRow, _ snapshot: Snapshot, room: Int) -> String? {
         guard usage.pid != nil, let index = usage.members.first, let process = snapshot.processes?[index] else {
             guard self.grouping == .executable, case .group(let path) = usage.id, path != usage.name else { return nil }
@@ -139,7 +139,7 @@ extension TopState {
         return remark.isEmpty ? nil : remark
     }
 
-    /// - Parameter rates: `nil` where they are unknown.
+    /// - Parameter rates: `nil` where the rates are unknown.
     func addNumber(
         _ cell: ColumnLayout.Cell,
         _ bytes: PayloadBytes,
@@ -163,7 +163,7 @@ extension TopState {
 
     private func addRate(_ rate: Double?, of all: Double, _ role: Style.Role, _ width: Int, to line: inout Line) {
         guard let rate else { return line.add("-  ", .dim, width: width, .right) }
-        // A quarter of everything is what one looks for; a kilobyte a second never is.
+        // A busy row has at least a quarter of all traffic, and at least 1 kB/s.
         let isBusy = rate >= all / 4 && rate >= 1000
         line.add(self.units.amount(rate), rate == 0 ? .dim : isBusy ? .busy : role, width: width, .right)
     }
@@ -186,7 +186,7 @@ extension TopState {
         to line: inout Line
     ) {
         let isOpen = socket.closedAt == nil
-        // Of a socket with several owners only the counted bytes are known by owner.
+        // For a socket with several owners, only the counted bytes are known for each owner.
         let isShared = socket.owners.count > 1
         var share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
         if !isShared { share?.sent +|= socket.bytes.pendingSent }
@@ -198,7 +198,7 @@ extension TopState {
         description.add(to: &line, until: layout.descriptionWidth, withTiming: !hasTiming)
         for cell in layout.cells where !cell.column.isDescription {
             line.add(" ")
-            if cell.column == .coverage {
+            if cell.column == .explained {
                 let percent = Self.percent(socket.explained, of: socket.bytes.payload.total)
                 line.add(percent, .dim, width: cell.width, .right)
             } else if cell.column == .sparkline {
@@ -210,7 +210,7 @@ extension TopState {
         }
     }
 
-    /// Rounded down: 100 % is everything. Empty where nothing was reported.
+    /// Rounded down, so that 100 % means everything. Empty where nothing was reported.
     private static func percent(_ explained: UInt64, of payload: UInt64) -> String {
         guard explained > 0, payload > 0 else { return "" }
         return Units.fixed((Double(min(explained, payload)) / Double(payload) * 100).rounded(.down), decimals: 0) + "%"

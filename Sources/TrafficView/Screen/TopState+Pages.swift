@@ -1,8 +1,8 @@
 import TrafficModel
 
-/// Text over the whole screen, and what stands there before the first snapshot.
+/// Pages of text over the whole screen, and the text before the first snapshot.
 extension TopState {
-    /// One line of a page: what it is, and its value.
+    /// One line of a page: a label and a value.
     struct PageLine {
         var label: String?
         var text: String
@@ -24,7 +24,7 @@ extension TopState {
         let lines = self.pageRows(page)
         let height = max(1, self.size.height - 2)
         var rows = [self.pageTitle(page, below: max(0, lines.count - scroll - height))]
-        // The page may have become shorter than it was when it was scrolled.
+        // The page may have become shorter since the person scrolled.
         let start = max(0, min(scroll, lines.count - height))
         rows += lines[start..<min(lines.count, start + height)]
         while rows.count < self.size.height - 1 { rows.append(Frame.Row()) }
@@ -64,7 +64,7 @@ extension TopState {
 
     static let labelWidth = 16
 
-    /// Breaks a long text, which must be printable, into the lines that it needs.
+    /// Breaks a long text into lines that fit the page. The text must be printable.
     func wrapped(_ label: String, _ text: String, _ role: Style.Role = .plain) -> [PageLine] {
         let room = max(8, self.size.width - min(Self.labelWidth, self.size.width / 3) - 3)
         let lines = self.typeface.wrapped(text, to: room)

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// How much went how far: a line of scopes and, where there are any, one of classes.
+/// Totals by scope (how far the bytes went) in one line and, where there are classes, totals by class in another.
 extension TopState {
     private static let leastWidthForSums = 40
 
@@ -9,14 +9,15 @@ extension TopState {
         var payload: PayloadBytes
     }
 
-    /// Only where they leave most of the screen to the list. The page of the capture has them on any screen.
+    /// Sums appear only where most of the screen is left for the list. The capture page shows them on any screen.
     var sumsHeight: Int {
         guard self.size.width >= Self.leastWidthForSums else { return 0 }
         let wanted = (self.scopeSums.isEmpty ? 0 : 1) + (self.classSums.isEmpty ? 0 : 1)
         return self.size.height >= 22 ? wanted : self.size.height >= 20 ? min(1, wanted) : 0
     }
 
-    /// As many as ``sumsHeight`` says. Where there is room for one only, classes are what somebody asked for.
+    /// As many rows as ``sumsHeight`` says. Where only one row fits, the classes stay, because a person configured
+    /// them.
     var sumsRows: [Frame.Row] {
         var rows: [Frame.Row] = []
         if !self.scopeSums.isEmpty { rows.append(self.row(of: self.scopeSums, label: nil)) }
@@ -24,7 +25,7 @@ extension TopState {
         return rows.suffix(self.sumsHeight)
     }
 
-    /// The farthest first. Zero is not worth its place.
+    /// The farthest scope comes first. A scope with 0 bytes is left out.
     private var scopeSums: [Sum] {
         let sums = self.timeline.snapshot?.totals.byScope ?? [:]
         return SocketScope.farthestFirst.compactMap { scope in
@@ -33,13 +34,14 @@ extension TopState {
         }
     }
 
-    /// By name, so that each keeps its place. 0 of what costs money is good news.
+    /// Ordered by name, so that each class keeps its place. A class with 0 bytes stays: for costly traffic, 0 is good
+    /// news.
     private var classSums: [Sum] {
         (self.timeline.snapshot?.totals.byClass ?? [:]).sorted { $0.key < $1.key }
             .map { Sum(name: self.typeface.printable($0.key, limit: 64), payload: $0.value.payloadSoFar) }
     }
 
-    /// With both directions, at least of the first ones, if that leaves room for all; then with what fits.
+    /// Shows both directions of as many sums as possible, while all sums fit. Otherwise shows the sums that fit.
     private func row(of sums: [Sum], label: String?) -> Frame.Row {
         var line = self.line()
         for detailed in (0...sums.count).reversed() {

@@ -1,22 +1,22 @@
-/// What a person can ask of the screen. Keys become actions in ``KeyBindings``, actions change ``TopState``.
+/// What a person can ask of the screen. ``KeyBindings`` turns keys into actions, and actions change ``TopState``.
 public enum Action: Sendable, Hashable {
     case quit
-    /// Lines down; negative goes up. In a page of text it scrolls.
+    /// Lines down; a negative number goes up. On a page of text this action scrolls.
     case move(Int)
-    /// Screens down; negative goes up.
+    /// Screens down; a negative number goes up.
     case page(Int)
     case moveToTop, moveToBottom
     case toggleExpansion, expand, collapse
     case sort(SortKey)
-    /// Columns to the right; negative goes left.
+    /// Columns to the right; a negative number goes left.
     case sortByNeighbour(Int)
     case reverse
     case group(Int)
     case toggleMeasure, toggleUnits, togglePause, togglePin, toggleDetails
-    /// Open rows show APIs in place of sockets, or sockets again.
+    /// Open rows show endpoints in place of sockets, or sockets again.
     case toggleEndpoints
     case show(Page)
-    /// Leaves the page, the prompt or the details, whichever is uppermost.
+    /// Closes the page, the prompt or the details, whichever is on top.
     case close
     case startFilter, clearFilter
     case edit(LineEditor.Edit)
@@ -26,9 +26,9 @@ public enum Action: Sendable, Hashable {
 /// Text over the whole screen.
 public enum Page: Sendable, Hashable {
     case help
-    /// Everything known of the row under the cursor.
+    /// Everything known about the row under the cursor.
     case details
-    /// How the bytes are counted, what that misses, and what was lost.
+    /// How bytes are counted, which bytes the method misses, and what was lost.
     case capture
 }
 

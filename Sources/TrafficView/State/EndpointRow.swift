@@ -1,17 +1,17 @@
 import TrafficModel
 
-/// The numbers of an API below an open process: the process's own, or those of all processes of its executable.
+/// The numbers of an endpoint below an open process: of this process alone, or of all processes of its executable.
 struct EndpointRow: Sendable {
     var role: EndpointRole
     var subject: EndpointSubject
     var requests: UInt64
     var responses: UInt64
     var failures: UInt64
-    /// Of messages. The same for the next.
+    /// Bytes of messages, as in ``received``.
     var sent: UInt64
     var received: UInt64
     var quality: JoinQuality
-    /// Microseconds; `nil` of a process's own: durations are known of all together.
+    /// Microseconds. `nil` in a process's own row: durations are known only for all processes together.
     var p90: UInt64?
     var isOwn: Bool
 
@@ -40,13 +40,13 @@ struct EndpointRow: Sendable {
         self.isOwn = true
     }
 
-    /// What exceeded a limit: in a process's own row and in its executable's these are different APIs.
+    /// Whether the row sums up the endpoints beyond a limit. A process and its executable sum up different endpoints.
     var isRest: Bool { self.subject == self.subject.other }
 
-    /// What it is about.
+    /// The name of the endpoint, host or content class.
     var name: String {
         switch self.subject {
-        case _ where self.isRest: "\(EndpointUsage.other): all further APIs"
+        case _ where self.isRest: "\(EndpointUsage.other): all others"
         case .route(let host, let route): host + route
         case .host(let host): host
         case .content(let contentClass): contentClass.rawValue
@@ -55,12 +55,13 @@ struct EndpointRow: Sendable {
 }
 
 extension ListBuilder {
-    /// A process's own APIs. Of one that exited, or where the daemon does not tell them apart, those of its executable, marked as such.
+    /// Appends the process's own endpoints. Where those are unknown, appends the endpoints of its executable and marks
+    /// them as such. They are unknown for an exited process, or where the daemon does not tell processes apart.
     func appendEndpoints(of process: UsageRow, depth: Int, _ snapshot: Snapshot, to rows: inout [ListRow]) {
         guard let endpoints = snapshot.endpoints, let index = process.members.first,
             let member = snapshot.processes?[index]
         else {
-            rows.append(.init(id: .note(of: process.id), depth: depth, isLast: true, content: .pending(.APIs)))
+            rows.append(.init(id: .note(of: process.id), depth: depth, isLast: true, content: .pending(.endpoints)))
             return
         }
         let group = ProcessGroup(member.details)
@@ -72,7 +73,7 @@ extension ListBuilder {
             rows.append(ListRow(id: .note(of: process.id), depth: depth, content: mark))
         }
         let ordered = listed.sorted(by: self.order.precedes)
-        self.append(Array(ordered.indices), .APIs, of: process.id, depth: depth, to: &rows) { index in
+        self.append(Array(ordered.indices), .endpoints, of: process.id, depth: depth, to: &rows) { index in
             let row = ordered[index]
             return (.endpoint(row.role, row.subject, of: process.id), .endpoint(row))
         }

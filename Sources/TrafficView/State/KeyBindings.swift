@@ -1,4 +1,4 @@
-/// Every key of the list, in the order in which the help shows them. Help and behaviour come from this one table.
+/// A key of the list. One table of these decides what the keys do, and in which order the help shows the keys.
 struct KeyBinding: Sendable {
     var keys: [Key]
     /// How the help spells the keys; `nil` for a further key of the binding before.
@@ -51,7 +51,7 @@ public enum KeyBindings {
                 KeyBinding(["/"], "/", "filter", .startFilter),
                 KeyBinding(["\\"], "\\", "no filter", .clearFilter),
                 KeyBinding(["g"], "g", "group: unit, user, remote", .group(1)),
-                KeyBinding(["e", "a"], "e a", "open rows: sockets or APIs", .toggleEndpoints),
+                KeyBinding(["e", "a"], "e a", "open rows: sockets or endpoints", .toggleEndpoints),
                 KeyBinding(["t"], "t", "rates or totals", .toggleMeasure),
                 KeyBinding(["b"], "b", "bytes or bits", .toggleUnits),
                 KeyBinding([" "], "Space", "pause; counting goes on", .togglePause),
@@ -72,7 +72,7 @@ public enum KeyBindings {
         for key in binding.keys { actions[key] = binding.action }
     }
 
-    /// - Returns: `nil` for a key that means nothing there.
+    /// - Returns: `nil` for a key that does nothing in `mode`.
     public static func action(for key: Key, in mode: TopState.Mode) -> Action? {
         switch mode {
         case .list: self.listActions[key]
@@ -102,7 +102,7 @@ public enum KeyBindings {
         }
     }
 
-    /// The list's keys for moving and quitting; the key that opened a page, like most others, closes it.
+    /// The list's keys for moving scroll the page. The keys that quit, close or open, and the page's own key, close it.
     private static func pageAction(for key: Key, on page: Page) -> Action? {
         switch self.listActions[key] {
         case .move(let lines): return .move(lines)

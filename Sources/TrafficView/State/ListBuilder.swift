@@ -1,9 +1,9 @@
 import TrafficModel
 
-/// Turns a snapshot into the lines of the list: groups, orders and expands. Nothing here depends on the screen's size, and
-/// no text is formatted: a process with 10,000 sockets costs one sort.
+/// Turns a snapshot into the rows of the list: groups, orders and expands. The builder does not know the screen's size
+/// and formats no text, so a process with 10,000 sockets costs one sort.
 struct ListBuilder {
-    /// Sockets or APIs shown below one row before the rest is summed up in a line.
+    /// How many sockets or endpoints stand below a row. One more line says how many are hidden.
     static let socketsShown = 50
 
     var order = RowOrder(.rate)
@@ -11,9 +11,9 @@ struct ListBuilder {
     var expanded: Set<RowID> = []
     /// Rows whose sockets are all shown.
     var unlimited: Set<RowID> = []
-    /// Whether open processes show their APIs and not their sockets.
+    /// Whether open processes show their endpoints and not their sockets.
     var showsEndpoints = false
-    /// Stands first, whatever the order.
+    /// The row that stands first in any order.
     var pinned: RowID?
 
     func rows(of snapshot: Snapshot) -> [ListRow] {
@@ -52,7 +52,7 @@ struct ListBuilder {
         return rows
     }
 
-    /// The sockets that these rows are made of.
+    /// The sockets that these rows need.
     var socketDemand: SocketDemand {
         if self.grouping == .remote { return .all }
         let pids = self.expanded.compactMap { if case .process(let process) = $0 { process.pid } else { nil } }
@@ -99,7 +99,7 @@ struct ListBuilder {
         return groups
     }
 
-    /// One row, so that the rows add up to the totals.
+    /// One row for all exited processes, so that the rows add up to the totals.
     private func exitedRow(of snapshot: Snapshot) -> [UsageRow] {
         guard let exited = snapshot.exited, !exited.isEmpty else { return [] }
         let processes = exited.reduce(0) { $0 + $1.processes }
@@ -122,7 +122,7 @@ struct ListBuilder {
         }
     }
 
-    /// What stands below an open process.
+    /// Appends what stands below an open process: its endpoints or its sockets.
     private func appendInside(
         of process: UsageRow,
         depth: Int,
@@ -138,7 +138,7 @@ struct ListBuilder {
         }
     }
 
-    /// The first of `indexes`, or all, and how many more there are.
+    /// Appends rows for the first of `indexes`, or for all, and a row that says how many are hidden.
     func append(
         _ indexes: [Int],
         _ kind: ListRow.RestKind,
@@ -181,7 +181,7 @@ struct ListBuilder {
     }
 }
 
-/// Which sockets stand below which row.
+/// Finds the sockets below a row.
 private struct SocketIndex {
     private var indexes: [RowID: [Int]] = [:]
 

@@ -1,6 +1,6 @@
 import TrafficModel
 
-/// What rows are ordered by. Raw values are what `--sort` takes.
+/// What rows are ordered by. Raw values are the values of `--sort`.
 public enum SortKey: String, Sendable, Hashable, CaseIterable {
     case pid, user, name, unit, sockets
     /// Bytes per second, both ways together.
@@ -10,18 +10,18 @@ public enum SortKey: String, Sendable, Hashable, CaseIterable {
     /// Bytes since counting began, both ways together.
     case total
     case sent, received
-    /// Of the payload, the part that reports say the purpose of.
-    case coverage
+    /// The share of the payload that reports explain.
+    case explained
 
-    /// Whether the largest comes first unless reversed: so for amounts, not for names.
+    /// Whether the largest comes first unless reversed: true for amounts, false for names.
     public var isDescending: Bool {
         switch self {
         case .pid, .user, .name, .unit: false
-        case .sockets, .rate, .sentRate, .receivedRate, .total, .sent, .received, .coverage: true
+        case .sockets, .rate, .sentRate, .receivedRate, .total, .sent, .received, .explained: true
         }
     }
 
-    /// The same question asked of rates or of totals; `self` where it is about neither.
+    /// The same key, about rates or about totals. `self` where the key is about neither.
     func asked(of measure: Measure) -> SortKey {
         switch (self, measure) {
         case (.rate, .totals), (.total, .totals): .total
@@ -35,12 +35,12 @@ public enum SortKey: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// Which numbers lead where there is no room for both.
+/// Which numbers stay where there is no room for both.
 public enum Measure: Sendable, Hashable {
     case rates, totals
 }
 
-/// What makes one row of the list. Raw values are what `--group` takes.
+/// What makes one row of the list. Raw values are the values of `--group`.
 public enum Grouping: String, Sendable, Hashable, CaseIterable {
     case process, executable, unit, user, remote
 
@@ -51,8 +51,8 @@ public enum Grouping: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// One order for all rows. It is total: rows with equal values stand by pid, the running ones first, then by name, so that nothing jumps while the
-/// numbers stand still.
+/// One order for all rows, without ties, so that no row moves while the numbers stay the same. Of rows with equal
+/// values, running rows come first. Then rows are ordered by pid, start and name.
 public struct RowOrder: Sendable, Hashable {
     public var key: SortKey
     public var isReversed: Bool
@@ -62,7 +62,7 @@ public struct RowOrder: Sendable, Hashable {
         self.isReversed = isReversed
     }
 
-    /// What is left of exited processes has totals and nothing else to be ordered by.
+    /// The row of exited processes has only totals. Where the order is not about totals, that row comes last.
     private var isAboutTotals: Bool { self.key == .total || self.key == .sent || self.key == .received }
 
     private var isDescending: Bool { self.key.isDescending != self.isReversed }
@@ -76,7 +76,7 @@ public struct RowOrder: Sendable, Hashable {
         case .name: ascending = less(left.name, right.name)
         case .unit: ascending = less(left.unit ?? "", right.unit ?? "")
         case .sockets: ascending = less(left.sockets, right.sockets)
-        case .coverage: ascending = less(left.coverage ?? -1, right.coverage ?? -1)
+        case .explained: ascending = less(left.explainedShare ?? -1, right.explainedShare ?? -1)
         default: ascending = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates))
         }
         if let ascending { return ascending != self.isDescending }
@@ -84,10 +84,10 @@ public struct RowOrder: Sendable, Hashable {
         return (left.pid ?? 0, left.started, left.name) < (right.pid ?? 0, right.started, right.name)
     }
 
-    /// Sockets have no pid, user or unit of their own; for those keys they stand by remote address.
+    /// Sockets have no pid, user or unit of their own. For such keys sockets are ordered by remote address.
     func precedes(_ left: SocketUsage, _ right: SocketUsage) -> Bool {
         switch self.key {
-        case .pid, .user, .name, .unit, .sockets, .coverage: break
+        case .pid, .user, .name, .unit, .sockets, .explained: break
         default:
             if let less = less(self.value(left.bytes, left.rates), self.value(right.bytes, right.rates)) {
                 return less != self.isDescending
@@ -98,7 +98,8 @@ public struct RowOrder: Sendable, Hashable {
         return (left.remote.port, left.serial) < (right.remote.port, right.serial)
     }
 
-    /// An API has messages' bytes and no rates; by anything else than received it stands by both ways.
+    /// An endpoint has bytes of messages and no rates. Keys about sent or received use that direction, other keys use
+    /// both.
     func precedes(_ left: EndpointRow, _ right: EndpointRow) -> Bool {
         if let less = less(self.amount(left), self.amount(right)) { return !less }
         return (left.name, left.role.rawValue) < (right.name, right.role.rawValue)
@@ -124,7 +125,7 @@ public struct RowOrder: Sendable, Hashable {
     }
 }
 
-/// `nil` for equal values.
+/// - Returns: `nil` for equal values.
 private func less<Value: Comparable>(_ left: Value, _ right: Value) -> Bool? {
     left == right ? nil : left < right
 }

@@ -1,25 +1,25 @@
 public import TrafficModel
 
-/// What a row is about, over time: the cursor, the expansion and the pin follow it wherever the order puts it.
+/// What a row is about. The cursor, the expansion and the pin find their row by this when the order changes.
 public indirect enum RowID: Hashable, Sendable {
     case process(ProcessIdentity)
     case group(String)
-    /// What is left of processes that are no longer listed.
+    /// All processes that have exited and are no longer listed.
     case exited
-    /// `of` is `nil` where sockets stand under a remote address and not under a process.
+    /// `of` is `nil` where the socket stands below a remote address and not below a process.
     case socket(serial: UInt64, of: ProcessIdentity?)
-    /// An API, under a process of its service.
+    /// An endpoint below the process `of`.
     case endpoint(EndpointRole, EndpointSubject, of: RowID)
-    /// "… 9,900 more" under `of`.
+    /// The line "… 9,900 more" below `of`.
     case rest(of: RowID)
-    /// What stands under `of` in place of sockets or APIs.
+    /// A line of text below `of`, such as "no sockets".
     case note(of: RowID)
 }
 
-/// The numbers of a row: a process, a group of them, a remote address, or what is left of exited processes.
+/// The numbers of a row: of a process, a group of processes, a remote address, or all exited processes.
 struct UsageRow: Sendable {
     var id: RowID
-    /// `nil` for everything but a process.
+    /// `nil` for every row that is not a process.
     var pid: Int32?
     var started: UInt64 = 0
     var user: String?
@@ -27,7 +27,7 @@ struct UsageRow: Sendable {
     var unit: String?
     /// Indexes in the snapshot's list of processes.
     var members: [Int] = []
-    /// Processes in the row, also where they are not listed.
+    /// Number of processes in the row, also of those that the snapshot does not list.
     var processes = 1
     var sockets = 0
     var bytes = ByteCounts()
@@ -37,7 +37,7 @@ struct UsageRow: Sendable {
     var isRunning = true
 
     /// From 0 to 1; `nil` where nothing was reported.
-    var coverage: Double? {
+    var explainedShare: Double? {
         let payload = self.bytes.payload.total
         return self.explained == 0 || payload == 0 ? nil : min(1, Double(self.explained) / Double(payload))
     }
@@ -85,26 +85,26 @@ extension UsageRow {
 struct ListRow: Sendable {
     enum Content: Sendable {
         case usage(UsageRow)
-        /// Index in the snapshot's list of sockets, and whose share of it the row is about.
+        /// An index in the snapshot's list of sockets, and the process whose share of the socket the row shows.
         case socket(Int, of: ProcessIdentity?)
         case endpoint(EndpointRow)
-        /// What follows is of all processes of the executable: what was this one's own is not known.
+        /// The next rows are about all processes of the executable, because the numbers of this process are unknown.
         case ofExecutable(hasExited: Bool)
         case rest(hidden: Int, kind: RestKind)
-        /// The snapshot has no list of them yet.
+        /// The snapshot does not have the list yet.
         case pending(RestKind)
         case none(RestKind)
     }
 
-    /// What stands below an open row.
+    /// The kind of rows below an open row.
     enum RestKind: String, Sendable, Hashable {
-        case sockets, APIs
+        case sockets, endpoints
     }
 
     var id: RowID
-    /// 0 for the rows that the order is about.
+    /// 0 for the rows of the top level.
     var depth = 0
-    /// The last one below its parent.
+    /// Whether the row is the last below its parent.
     var isLast = false
     var content: Content
 }
@@ -112,7 +112,7 @@ struct ListRow: Sendable {
 extension ProcessDetails {
     var userName: String { self.user ?? String(self.uid) }
 
-    /// What runs the process: its container, by the 12 digits that container tools print, or its unit.
+    /// What runs the process: its container, named by the 12 digits that container tools print, or its unit.
     var unitName: String? {
         if let containerID = self.containerID { return String(containerID.prefix(12)) }
         return self.systemdUnit

@@ -1,7 +1,7 @@
 import TrafficModel
 
-/// Whose sockets a snapshot must bring for what is shown. Of a host with thousands of them most are never looked at, and reading
-/// them is what a snapshot costs.
+/// The sockets that the screen needs in a snapshot. A host may have thousands of sockets. The screen shows few of them,
+/// and reading sockets is the main cost of a snapshot.
 public enum SocketDemand: Hashable, Sendable {
     case none
     case of(Set<Int32>)

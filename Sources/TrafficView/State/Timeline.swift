@@ -1,20 +1,20 @@
 import TrafficModel
 
-/// The newest snapshot and what the rates were before it.
+/// The newest snapshot and the rates before it.
 struct Timeline: Sendable {
     private(set) var snapshot: Snapshot?
     private var histories: [ProcessIdentity: RateHistory] = [:]
     private(set) var sent = RateHistory()
     private(set) var received = RateHistory()
 
-    /// Takes in a snapshot. One of another boot or another daemon's counters starts over.
+    /// Takes in a snapshot. Starts over where the snapshot is of another boot, or of a daemon that counts anew.
     mutating func append(_ snapshot: Snapshot) {
         if let before = self.snapshot,
             before.host.bootID != snapshot.host.bootID || before.countingSince != snapshot.countingSince
         {
             self = Timeline()
         }
-        // The same moment again, as after a change of stream: nothing to add to the history.
+        // A change of stream can bring the same moment again. Then the history stays as it is.
         let isNew = self.snapshot.map { snapshot.takenBoottimeNanoseconds > $0.takenBoottimeNanoseconds } ?? true
         self.snapshot = snapshot
         guard isNew else { return }
@@ -31,7 +31,7 @@ struct Timeline: Sendable {
         self.histories = histories
     }
 
-    /// The rates of a process, or of several together.
+    /// The rates of one process, or of several processes together.
     func history(of processes: some Sequence<ProcessIdentity>) -> RateHistory {
         var sum = RateHistory()
         for process in processes {

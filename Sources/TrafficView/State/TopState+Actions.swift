@@ -1,4 +1,5 @@
 import TrafficModel
+import TrafficQuery
 
 extension TopState {
     /// Does what a person asked for.
@@ -30,7 +31,7 @@ extension TopState {
         case .togglePause: self.togglePause()
         case .togglePin: self.togglePin()
         case .toggleDetails:
-            // A pane of three lines says less than a page.
+            // On a low screen the details open as a page, because a pane would have too few lines.
             if self.size.height < Self.leastHeightForPane {
                 self.mode = .page(.details, scroll: 0)
             } else {
@@ -75,7 +76,7 @@ extension TopState {
         self.scroll = 0
     }
 
-    /// - Parameter open: `nil` for the opposite of what is.
+    /// - Parameter open: `nil` opens a closed row and closes an open row.
     private mutating func setExpanded(_ open: Bool?) {
         guard let row = self.selectedRow else { return }
         self.selected = row.id
@@ -83,7 +84,7 @@ extension TopState {
         case .rest(let parent):
             guard open != false else { return self.collapseParent(of: row) }
             self.unlimited.insert(parent)
-            // The line "… more" is gone; the first of what it stood for is in its place.
+            // The line "… more" is gone. The first row that was hidden takes its place.
             self.selected = nil
             let position = self.cursor
             self.rebuild()
@@ -107,7 +108,7 @@ extension TopState {
         }
     }
 
-    /// Goes to the row that `row` stands below, then closes it.
+    /// Moves the cursor to the row that `row` stands below, then closes that row.
     private mutating func collapseParent(of row: ListRow) {
         guard let parent = self.rows[..<self.cursor].last(where: { $0.depth < row.depth }) else { return }
         self.expanded.remove(parent.id)
@@ -118,7 +119,7 @@ extension TopState {
     }
 
     private mutating func sort(by key: SortKey) {
-        // The same key twice reverses, as clicking a column's title does elsewhere.
+        // The same key twice reverses, as a second click on a column's title does in other programs.
         self.order = RowOrder(key, isReversed: self.order.key == key ? !self.order.isReversed : false)
         self.rebuild()
     }
@@ -135,7 +136,7 @@ extension TopState {
 
     private mutating func group(by grouping: Grouping) {
         self.grouping = grouping
-        // Rows of another grouping are other rows.
+        // Another grouping has other rows.
         self.expanded = []
         self.unlimited = []
         self.pinned = nil
@@ -197,7 +198,7 @@ extension TopState {
     }
 }
 
-/// "To the end" is a move by `Int.max` lines.
+/// "To the end" is a move by `Int.max` lines, so the sum must not overflow.
 private func sum(_ line: Int, _ lines: Int) -> Int {
     let (sum, overflows) = line.addingReportingOverflow(lines)
     return overflows ? (lines > 0 ? .max : .min) : sum

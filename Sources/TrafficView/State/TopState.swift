@@ -1,11 +1,12 @@
 public import TrafficModel
+public import TrafficQuery
 
-/// Everything that decides what `top` shows. A value: ``apply(_:)`` and ``receive(_:)`` change it, ``frame()`` draws it, and
-/// neither reads a clock, a terminal or a socket.
+/// Everything that decides what `top` shows. This is a value: ``apply(_:)`` and ``receive(_:)`` change it, and
+/// ``frame()`` draws it. None of them reads a clock, a terminal or a socket.
 public struct TopState: Sendable {
     public enum Mode: Sendable, Hashable {
         case list
-        /// Typing a filter; it takes effect with every key.
+        /// The person types a filter. Every key changes the filter at once.
         case filter(LineEditor)
         /// - Parameter scroll: Lines of the page above the screen.
         case page(Page, scroll: Int)
@@ -39,10 +40,10 @@ public struct TopState: Sendable {
     public internal(set) var showsDetails = false
     public internal(set) var showsEndpoints = false
     public internal(set) var filterText = ""
-    /// Why the text being typed is no filter; the one before stays in force.
+    /// Why the typed text is not a filter. The filter before stays in force.
     public internal(set) var filterError: String?
     var filter: Filter?
-    /// The filter to go back to when the prompt is left with Esc.
+    /// The filter that is in force again when the person leaves the prompt with Esc.
     var filterTextBeforeEditing = ""
     public internal(set) var wantsQuit = false
     var expanded: Set<RowID> = []
@@ -51,27 +52,27 @@ public struct TopState: Sendable {
 
     // What the daemon said.
     public internal(set) var connection = Connection.connecting
-    /// Where the daemon is expected, for the message that it is not there.
+    /// Where the daemon is expected. The message about a missing daemon shows this path.
     public let socketPath: String
     var live = Timeline()
-    /// What stands still while paused.
+    /// The data that the screen shows while paused.
     var paused: Timeline?
     public var isPaused: Bool { self.paused != nil }
     var timeline: Timeline { self.paused ?? self.live }
-    /// Wall-clock time, for how old the data is.
+    /// Wall-clock time, to show how old the data is.
     public internal(set) var now: Timestamp?
 
     /// Data older than this on a standing connection means that the daemon hangs.
     public var silenceAfterSeconds = 15.0
 
-    // What follows from both.
+    // What follows from the choices and the data.
     public internal(set) var size: Size
-    /// What passed the filter.
+    /// The part of the snapshot that passed the filter.
     var shown: Snapshot?
     var rows: [ListRow] = []
     /// The row that the cursor follows; `nil` while it stays at the top.
     var selected: RowID?
-    /// Where that row is in ``rows``.
+    /// Where the selected row is in ``rows``.
     var cursor = 0
     /// Lines of the list above the screen.
     var scroll = 0
@@ -93,10 +94,10 @@ public struct TopState: Sendable {
         self.units = units
     }
 
-    /// Which sockets snapshots must bring for what is shown now.
+    /// The sockets that snapshots must have for what the screen shows now.
     public var socketDemand: SocketDemand {
         if case .page(.details, _) = self.mode { return .all }
-        // A filter looks at every process's sockets.
+        // A filter tests the sockets of all processes.
         if self.filter?.needsSockets == true { return .all }
         let demand = self.builder.socketDemand
         return self.filter?.isEmpty == false && demand != .none ? .all : demand
@@ -120,7 +121,7 @@ public struct TopState: Sendable {
         self.live.append(snapshot)
         self.closeRowsOfGoneProcesses(snapshot)
         if self.isPaused {
-            // The sockets of a row opened while paused are read from the running stream, once.
+            // When the person opens a row while paused, its sockets come from the running stream, once.
             let demand = self.socketDemand
             guard self.paused?.snapshot?.covers(demand) == false, snapshot.covers(demand) else { return }
             self.paused = self.live
@@ -128,7 +129,7 @@ public struct TopState: Sendable {
         self.rebuild()
     }
 
-    /// An open row is a reason to ask for sockets; one that is no longer there must not be.
+    /// The screen asks for the sockets of every open row. A row that is gone must not cause that.
     private mutating func closeRowsOfGoneProcesses(_ snapshot: Snapshot) {
         guard !self.expanded.isEmpty, let processes = snapshot.processes else { return }
         let listed = Set(processes.map { RowID.process($0.identity) })
@@ -137,7 +138,7 @@ public struct TopState: Sendable {
         }
     }
 
-    /// - Parameter reason: One line; shown after it was made harmless.
+    /// - Parameter reason: One line. The screen makes the text printable before showing it.
     public mutating func loseConnection(reason: String) {
         self.connection = .lost(reason: reason)
     }
@@ -153,7 +154,7 @@ public struct TopState: Sendable {
 
     /// Puts `text` in force as the filter.
     ///
-    /// - Throws: `FilterError` for a text that is none; the filter before stays in force.
+    /// - Throws: `FilterError` where `text` is not a filter. The filter before then stays in force.
     public mutating func setFilter(_ text: String) throws(FilterError) {
         self.filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
         self.filterText = self.filter == nil ? "" : text
@@ -163,19 +164,19 @@ public struct TopState: Sendable {
 
     // MARK: What follows
 
-    /// Filters, groups and orders again. The cursor stays with its row, or with its line where the row is gone.
+    /// Filters, groups and orders again. The cursor stays with its row, or in its line where the row is gone.
     mutating func rebuild() {
         let cursorWasVisible = self.cursor >= self.scroll && self.cursor < self.scroll + self.listHeight
         guard let snapshot = self.timeline.snapshot else { return }
-        // Without its sockets a snapshot can't answer such a filter; the next one brings them.
+        // A filter on sockets does not work on a snapshot without all sockets. The next snapshot has them.
         let canFilter = self.filter.map { !$0.needsSockets || snapshot.covers(.all) } ?? false
         self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
-        // A row's share is of all that moves, whatever else is shown.
+        // A row's share is a share of all traffic, also of the traffic that the filter hides.
         self.shown?.totals = snapshot.totals
         if let shown { self.rows = self.builder.rows(of: shown) }
         self.locateCursor()
-        // At the top one watches who comes up there: the list does not run after a row that sinks. Further down one watches
-        // the row.
+        // At the top, the person watches which rows come up, so the list does not scroll after a row that sinks.
+        // Further down, the person watches one row, so the list scrolls with that row.
         if cursorWasVisible, self.scroll > 0 { self.keepCursorVisible() }
         self.clampScroll()
     }

@@ -1,7 +1,8 @@
-public import TrafficModel
+public import TrafficAudit
+import TrafficModel
 
-/// An audit for people: each account from the calls down to the interface's counter, exact bytes in two columns, the unexplained rest
-/// last.
+/// An audit for people. Each account goes from the calls down to the interface's counter, with exact bytes in two
+/// columns. The unexplained rest comes last.
 public struct AuditView: Sendable {
     public var typeface: Typeface
     public var width: Int
@@ -15,7 +16,7 @@ public struct AuditView: Sendable {
 
     public func frame(of report: AuditReport) -> Frame {
         var rows = [
-            self.row("Audit since \(report.countingSince), rung \(report.rung.rawValue)", .title, "", "", .plain)
+            self.row("Audit since \(report.countingSince), method \(report.method.rawValue)", .title, "", "", .plain)
         ]
         for section in report.sections {
             rows.append(Frame.Row())
@@ -54,7 +55,7 @@ public struct AuditView: Sendable {
         }
     }
 
-    /// Both directions have their lines in one order, each without those that it has no bytes in.
+    /// Merges the lines of both directions, which have the same order. A direction leaves out lines without bytes.
     private static func merged(_ sent: ArraySlice<AuditLine>, _ received: ArraySlice<AuditLine>) -> [AuditLine] {
         var (sent, received, merged) = (sent, received, [AuditLine]())
         while let next = sent.first ?? received.first {

@@ -6,7 +6,7 @@ extension DoctorView {
             return [Frame.Row()]
                 + self.rows(
                     "cost",
-                    "none in the kernel: this rung has no programs there. What it costs is the daemon's own processor time (top, ps)."
+                    "none in the kernel: this method has no programs there. What it costs is the daemon's own processor time (top, ps)."
                 )
         }
         let share = Units.fixed(cost.cpuPercent, decimals: 2)
@@ -39,7 +39,7 @@ extension DoctorView {
 }
 
 extension Table {
-    /// A row per program, and one of their sums.
+    /// A row per program, and a row with their sums.
     static func cost(_ cost: CaptureCost) -> Table {
         let total = cost.programs.reduce(into: (calls: 0.0, perSecond: 0.0, missed: 0.0)) { total, program in
             total.calls += Double(program.calls)
@@ -48,10 +48,10 @@ extension Table {
         }
         return Table(
             columns: [
-                Column("PROGRAM", "name", cutTo: 8), Column("HOOK", "hook", cutTo: 8, rank: 0),
-                Column("CALLS", "calls", rank: 2), Column("CALLS/s", "calls_per_second", rank: 3),
-                Column("NS/CALL", "ns_per_call", rank: 4), Column("CPU %", "cpu_percent"),
-                Column("MISSED", "missed", rank: 1),
+                Column("PROGRAM", cutTo: 8), Column("HOOK", cutTo: 8, rank: 0),
+                Column("CALLS", rank: 2), Column("CALLS/s", rank: 3),
+                Column("NS/CALL", rank: 4), Column("CPU %"),
+                Column("MISSED", rank: 1),
             ],
             rows: cost.programs.map { program in
                 [

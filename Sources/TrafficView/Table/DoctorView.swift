@@ -1,7 +1,7 @@
 public import TrafficModel
 
-/// The report of `doctor` for people: who counts and how, then what was looked at, the worst with its remedy, then what counting costs
-/// where that was measured.
+/// The report of `doctor` for people: first the daemon and its capture method, then each check, with its remedy where
+/// there is one, then the cost of counting where it was measured.
 public struct DoctorView: Sendable {
     public var typeface: Typeface
     public var width: Int
@@ -17,7 +17,7 @@ public struct DoctorView: Sendable {
             "trafficd \(report.daemon.version), pid \(report.daemon.pid), on \(report.host.name), Linux \(report.host.kernel)"
         rows += self.rows("", host, .title)
         rows.append(Frame.Row())
-        rows += self.rows("rung", report.capture.rung.rawValue, report.capture.isDegraded ? .warning : .plain)
+        rows += self.rows("method", report.capture.method.rawValue, report.capture.isDegraded ? .warning : .plain)
         if let reason = report.capture.reason { rows += self.rows("why", reason) }
         rows += self.rows("hooks", report.capture.hooks.isEmpty ? "none" : report.capture.hooks.joined(separator: ", "))
         if report.capture.blindSpots.isEmpty { rows += self.rows("can't see", "nothing that is known") }
@@ -42,7 +42,18 @@ public struct DoctorView: Sendable {
             if let remedy = check.remedy { rows += self.rows("", "\(self.typeface.outgoing) \(remedy)", .key) }
         }
         if let cost = report.cost { rows += self.rows(of: cost) }
+        rows.append(Frame.Row())
+        rows += self.rows("next", self.next(report))
         return Frame(rows: rows)
+    }
+
+    /// What to do about the worst finding; where there is none, what to look at.
+    private func next(_ report: DoctorReport) -> String {
+        for status in [DoctorReport.Status.failed, .degraded] {
+            guard let check = report.checks.first(where: { $0.status == status }) else { continue }
+            return "\(check.name): \(check.remedy ?? "see above"). Then start trafficd anew and run this again"
+        }
+        return "nothing to mend. See what moves now: trafficctl top. See that no byte is missing: sudo trafficctl audit"
     }
 
     private static let labelWidth = 11

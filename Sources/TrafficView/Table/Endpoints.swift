@@ -1,8 +1,8 @@
 public import TrafficModel
 
-/// What APIs are ordered by. Raw values are what `--sort` takes.
+/// What endpoints are ordered by. Raw values are the values of `--sort`.
 public enum EndpointSortKey: String, Sendable, Hashable, CaseIterable {
-    /// Message bytes, both ways or one.
+    /// Message bytes: both directions together, or one direction.
     case total, sent, received
     case requests, failures, wasted
     case p50, p90, p99, max
@@ -20,7 +20,7 @@ public enum EndpointSortKey: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Of two that are equal.
+    /// Decides between two endpoints that are equal by the key.
     private static func isFirst(_ left: EndpointUsage, _ right: EndpointUsage) -> Bool {
         left.alphabetic < right.alphabetic
     }
@@ -47,29 +47,87 @@ extension EndpointUsage {
     }
 }
 
-extension Snapshot {
-    /// - Parameter limit: At most so many.
-    public func withEndpoints(sortedBy key: EndpointSortKey, limit: Int? = nil) -> Snapshot {
+/// What exchanges are ordered by. Raw values are what `--sort` takes.
+public enum ExchangeSortKey: String, Sendable, Hashable, CaseIterable {
+    case started, time, sent, received, status
+}
+
+extension ExchangeUsage {
+    /// The message that its process sent; `nil` where no record of the message came.
+    fileprivate var sent: MessageBytes? { self.role == .client ? self.request : self.response }
+
+    /// The message that its process received; `nil` where no record of the message came.
+    fileprivate var received: MessageBytes? { self.role == .client ? self.response : self.request }
+}
+
+extension ExchangeReport {
+    /// - Parameters:
+    ///   - key: Of `started` the newest is last; of the others the largest is first, and an exchange without one last.
+    ///   - isReversed: The other way round.
+    ///   - limit: At most so many: by `started` the newest, else the first.
+    public func sorted(
+        by key: ExchangeSortKey,
+        reversed isReversed: Bool = false,
+        limit: Int? = nil
+    ) -> ExchangeReport {
         var result = self
-        result.endpoints = self.endpoints.map { Array($0.sorted(by: key.precedes).prefix(limit ?? .max)) }
+        if key != .started {
+            // Equal ones stay in their order: by the end, as the report has them.
+            result.exchanges = self.exchanges.enumerated().sorted {
+                let (left, right) = (self.amount($0.element, key), self.amount($1.element, key))
+                return left == right ? $0.offset < $1.offset : left > right
+            }.map(\.element)
+        }
+        if isReversed { result.exchanges.reverse() }
+        let limit = limit ?? .max
+        let isNewestLast = key == .started && !isReversed
+        result.exchanges = Array(isNewestLast ? result.exchanges.suffix(limit) : result.exchanges.prefix(limit))
+        return result
+    }
+
+    private func amount(_ exchange: ExchangeUsage, _ key: ExchangeSortKey) -> UInt64 {
+        switch key {
+        case .started: 0
+        case .time: exchange.duration ?? 0
+        case .sent: exchange.sent?.message ?? 0
+        case .received: exchange.received?.message ?? 0
+        case .status: UInt64(exchange.status ?? 0)
+        }
+    }
+}
+
+extension Snapshot {
+    /// - Parameters:
+    ///   - isReversed: Smallest first for amounts, Z to A for names.
+    ///   - limit: The most endpoints to keep.
+    public func withEndpoints(
+        sortedBy key: EndpointSortKey,
+        reversed isReversed: Bool = false,
+        limit: Int? = nil
+    ) -> Snapshot {
+        var result = self
+        result.endpoints = self.endpoints.map { endpoints in
+            let sorted = endpoints.sorted { isReversed ? key.precedes($1, $0) : key.precedes($0, $1) }
+            return Array(sorted.prefix(limit ?? .max))
+        }
         return result
     }
 }
 
 extension Table {
-    /// A row per API, in the snapshot's order. Bytes are those of messages.
+    /// A row per endpoint, in the snapshot's order. Bytes are those of messages.
     ///
-    /// - Parameter grouping: What its rows are told apart by.
+    /// - Parameter grouping: What tells the rows of a process apart.
     public static func endpoints(_ snapshot: Snapshot, by grouping: EndpointGrouping = .route) -> Table {
         let subject = Self.subject(grouping)
         return Table(
             columns: [
-                Column("PROCESS", "process", cutTo: 8, rank: 6), Column("ROLE", "role", rank: 5),
+                Column("PROCESS", cutTo: 8, rank: 6), Column("ROLE", rank: 5),
             ] + subject.map(\.column) + [
-                Column("REQ", "requests"), Column("RESP", "responses", rank: 0), Column("FAIL", "failures", rank: 8),
-                Column("P50", "p50_us", rank: 4), Column("P90", "p90_us", rank: 7), Column("P99", "p99_us", rank: 1),
-                Column("WASTED", "wasted_bytes", rank: 3), Column("SENT", "sent_bytes"),
-                Column("RECV", "received_bytes"), Column("QUALITY", "quality", rank: 2),
+                Column("REQ"), Column("RESP", rank: 0), Column("FAIL", rank: 8),
+                Column("P50", rank: 4), Column("P90", rank: 7), Column("P99", rank: 1),
+                Column("WASTED", rank: 3), Column("SENT"),
+                Column("RECV"), Column("QUALITY", rank: 2),
             ],
             rows: (snapshot.endpoints ?? []).map { endpoint in
                 let percentiles: [Cell] = [endpoint.duration?.p50, endpoint.duration?.p90, endpoint.duration?.p99]
@@ -88,11 +146,11 @@ extension Table {
     private static func subject(
         _ grouping: EndpointGrouping
     ) -> [(column: Column, text: (EndpointUsage) -> String?)] {
-        let host = (Column("HOST", "host", cutTo: 10), { (endpoint: EndpointUsage) in endpoint.host })
+        let host = (Column("HOST", cutTo: 10), { (endpoint: EndpointUsage) in endpoint.host })
         return switch grouping {
-        case .route: [host, (Column("ROUTE", "route", cutTo: 12), { $0.route })]
+        case .route: [host, (Column("ROUTE", cutTo: 12), { $0.route })]
         case .host: [host]
-        case .type: [(Column("TYPE", "content_class"), { $0.contentClass?.rawValue })]
+        case .type: [(Column("TYPE"), { $0.contentClass?.rawValue })]
         }
     }
 
@@ -100,21 +158,18 @@ extension Table {
     public static func exchanges(_ exchanges: [ExchangeUsage]) -> Table {
         Table(
             columns: [
-                Column("STARTED", "started_at", rank: 4), Column("PID", "pid", rank: 3),
-                Column("PROCESS", "process_name", cutTo: 8, rank: 5), Column("ROLE", "role", rank: 1),
-                Column("METHOD", "method", cutTo: 4, rank: 7), Column("HTTP", "network_protocol_version", rank: 1),
-                Column("HOST", "host", cutTo: 10),
-                Column("ROUTE", "route", cutTo: 12), Column("STATUS", "status", rank: 6),
-                Column("OUTCOME", "outcome"), Column("TIME", "duration_us"),
-                Column("PHASES", "phases", rank: 10), Column("SENT", "sent_bytes", rank: 8),
-                Column("RECV", "received_bytes", rank: 9), Column("HOP", "hop", rank: 0),
-                Column("QUALITY", "quality", rank: 2),
+                Column("STARTED", rank: 4), Column("PID", rank: 3),
+                Column("PROCESS", cutTo: 8, rank: 5), Column("ROLE", rank: 1),
+                Column("METHOD", cutTo: 4, rank: 7), Column("HTTP", rank: 1),
+                Column("HOST", cutTo: 10),
+                Column("ROUTE", cutTo: 12), Column("STATUS", rank: 6),
+                Column("OUTCOME"), Column("TIME"),
+                Column("PHASES", rank: 10), Column("SENT", rank: 8),
+                Column("RECV", rank: 9), Column("HOP", rank: 0),
+                Column("QUALITY", rank: 2),
             ],
             rows: exchanges.map { exchange in
-                let (sent, received) =
-                    exchange.role == .client
-                    ? (exchange.request, exchange.response) : (exchange.response, exchange.request)
-                return [
+                [
                     .text(exchange.startedAt.timeOfDay), .count(Int(exchange.process.pid)),
                     .text(exchange.processName), .text(exchange.role.rawValue), .text(exchange.method),
                     exchange.version.map { .text($0.rawValue) } ?? .none,
@@ -122,7 +177,8 @@ extension Table {
                     exchange.status.map { .count(Int($0)) } ?? .none,
                     .text(exchange.outcome?.rawValue ?? (exchange.response == nil ? "waiting" : "receiving")),
                     exchange.duration.map(Cell.microseconds) ?? .none, .text(PhaseBar.text(exchange.phases)),
-                    sent.map { .bytes($0.message) } ?? .none, received.map { .bytes($0.message) } ?? .none,
+                    exchange.sent.map { .bytes($0.message) } ?? .none,
+                    exchange.received.map { .bytes($0.message) } ?? .none,
                     .count(Int(exchange.hop)), .text(exchange.quality.rawValue),
                 ]
             }
@@ -134,7 +190,8 @@ extension Table {
 public enum PhaseBar {
     private static let length = 10
 
-    /// The longest remainders get the letters that are over, so that there always are ten; a phase too short for one has none.
+    /// There are always ten letters: the phases with the largest remainders get the letters that are left over. A phase
+    /// that is too short gets no letter.
     ///
     /// - Parameter phases: Microseconds.
     public static func text(_ phases: [ExchangePhase: UInt64]) -> String {

@@ -1,4 +1,4 @@
-/// Rows of text and numbers to print at once.
+/// Rows of text and numbers, printed at once, for people. Programs read the formats of TrafficExport.
 public struct Table: Sendable {
     public enum Cell: Sendable, Hashable {
         case text(String)
@@ -7,7 +7,7 @@ public struct Table: Sendable {
         /// Bytes per second.
         case rate(Double)
         case microseconds(UInt64)
-        /// Neither bytes nor time, shown with so many places after the point.
+        /// A number that is neither bytes nor time, shown with `places` digits after the point.
         case number(Double, places: Int)
         /// Not known.
         case none
@@ -15,16 +15,13 @@ public struct Table: Sendable {
 
     public struct Column: Sendable {
         public var title: String
-        /// What the title is where numbers are exact and lines are for programs.
-        public var name: String
-        /// The least width at which cutting text off still leaves sense; `nil` for a column that is never cut.
+        /// The least width at which a cut text still makes sense. `nil` for a column that is never cut.
         public var leastWidth: Int?
-        /// Where cutting is not enough, columns are left out, the lowest rank first; `nil` for one that stays.
+        /// Where cutting is not enough, columns are left out, the lowest rank first. `nil` for a column that stays.
         public var rank: Int?
 
-        init(_ title: String, _ name: String, cutTo leastWidth: Int? = nil, rank: Int? = nil) {
+        init(_ title: String, cutTo leastWidth: Int? = nil, rank: Int? = nil) {
             self.title = title
-            self.name = name
             self.leastWidth = leastWidth
             self.rank = rank
         }
@@ -32,31 +29,17 @@ public struct Table: Sendable {
 
     public var columns: [Column]
     public var rows: [[Cell]]
+    /// Whether the columns' titles come first.
+    public var hasTitles = true
 
-    /// Lines with a tab between cells and numbers in full, with the columns' names in the first line.
+    init(columns: [Column], rows: [[Cell]]) {
+        (self.columns, self.rows) = (columns, rows)
+    }
+
+    /// Aligns the columns. Columns that may be cut are cut, the widest first, until a line fits `width`.
     ///
-    /// A tab or newline in a name comes out as `\t`, `\n`: a row is one line, whatever a process calls itself.
-    public func tabSeparated(typeface: Typeface) -> String {
-        var text = self.columns.map(\.name).joined(separator: "\t") + "\n"
-        for row in self.rows {
-            text += row.map { Self.exact($0, typeface) }.joined(separator: "\t") + "\n"
-        }
-        return text
-    }
-
-    private static func exact(_ cell: Cell, _ typeface: Typeface) -> String {
-        switch cell {
-        case .text(let text): typeface.printable(text)
-        case .count(let count): String(count)
-        case .bytes(let bytes), .microseconds(let bytes): String(bytes)
-        case .rate(let rate): String(Int(rate.isFinite ? min(max(0, rate), 9e18) : 0))
-        case .number(let number, _): String(number)
-        case .none: ""
-        }
-    }
-
-    /// Aligned columns for people. Columns that may be cut are cut, the widest first, until a line fits `width`.
-    public func frame(width: Int, typeface: Typeface, units: Units) -> Frame {
+    /// - Parameter width: In cells; `nil` for no limit.
+    public func frame(width: Int?, typeface: Typeface, units: Units) -> Frame {
         let cells = self.rows.map { row in row.map { Self.readable($0, typeface, units) } }
         var widths = self.columns.indices.map { column in
             cells.reduce(typeface.columns(of: self.columns[column].title)) {
@@ -64,6 +47,7 @@ public struct Table: Sendable {
             }
         }
         let least = zip(self.columns, widths).map { min($0.leastWidth ?? .max, $1) }
+        let width = width ?? .max
         if least.reduce(0, +) + 2 * (least.count - 1) > width, let narrower = self.withoutLowestRank {
             return narrower.frame(width: width, typeface: typeface, units: units)
         }
@@ -77,7 +61,8 @@ public struct Table: Sendable {
             }
             return Frame.Row([Frame.Span(text, Style(role))])
         }
-        return Frame(rows: [row(self.columns.map(\.title), .title)] + cells.map { row($0, .plain) })
+        let titles = self.hasTitles ? [row(self.columns.map(\.title), .title)] : []
+        return Frame(rows: titles + cells.map { row($0, .plain) })
     }
 
     private var withoutLowestRank: Table? {

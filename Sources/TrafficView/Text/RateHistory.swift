@@ -16,12 +16,14 @@ struct RateHistory: Sendable, Hashable {
         for (index, sample) in other.samples.enumerated() { self.samples[offset + index] += sample }
     }
 
-    /// Whether nothing moved in all that time.
+    /// Whether all samples are 0.
     var isIdle: Bool { self.samples.allSatisfy { $0 <= 0 } }
 
-    /// The newest samples in `width` cells, the newest at the right, on a linear scale up to `peak` or their own largest.
+    /// Draws the newest samples in `width` cells, the newest at the right. The scale is linear, up to `peak` or to the
+    /// largest sample shown.
     ///
-    /// A blank is a time before the first sample, the lowest step no traffic; the least traffic shows as the second step.
+    /// A blank is a time before the first sample, and the lowest step is no traffic. The least traffic shows as the
+    /// second step.
     func sparkline(width: Int, typeface: Typeface, peak: Float? = nil) -> String {
         let shown = self.samples.suffix(max(0, width))
         let ramp = typeface.ramp

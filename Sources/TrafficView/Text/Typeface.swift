@@ -1,19 +1,19 @@
-/// What the terminal can show, how wide, and the one gate for text that others wrote.
+/// What the terminal can show and how wide that is. All text from other programs must pass through this type.
 ///
-/// Names of processes, command lines and units are chosen by whoever runs the process. None reaches a terminal before
-/// ``printable(_:)`` made it harmless: a control character would command the terminal, a bidirectional override would
-/// reorder the row, and a character of unknown width would shift the columns.
+/// The user who runs a process chooses its name, its command line and its unit. No such text reaches a terminal before
+/// ``printable(_:limit:)`` made it harmless: a control character would command the terminal, a bidirectional override
+/// would reorder the row, and a character of unknown width would shift the columns.
 public struct Typeface: Sendable {
     /// Whether anything but ASCII may be written.
     public let isUnicode: Bool
     private let scalarColumns: @Sendable (Unicode.Scalar) -> Int
 
-    /// Letters, digits and drawings from ASCII alone.
+    /// Letters, digits and drawings in ASCII alone.
     public static let ascii = Typeface(isUnicode: false) { _ in 1 }
 
-    /// - Parameter columns: Cells that the terminal takes for a scalar: 0 for a mark that combines with the one before, 2 for
-    ///   wide, negative for unprintable. `wcwidth(3)` is meant: the screen library counts with it, and two tables that
-    ///   disagree shift columns.
+    /// - Parameter columns: Cells that a scalar takes on the terminal: 0 for a mark that combines with the letter
+    ///   before, 2 for a wide letter, negative for an unprintable scalar. Pass `wcwidth(3)`: the screen library counts
+    ///   with that function, and with two different tables columns would shift.
     public static func unicode(columns: @escaping @Sendable (Unicode.Scalar) -> Int) -> Typeface {
         Typeface(isUnicode: true, columns: columns)
     }
@@ -23,15 +23,15 @@ public struct Typeface: Sendable {
         self.scalarColumns = columns
     }
 
-    /// More marks than any script stacks on one letter; what comes after them is there to smear over other rows.
+    /// The most marks on one letter that are shown. More marks would be drawn over other rows.
     private static let mostMarksOnOneLetter = 2
 
     /// `text` with everything that is not a plain visible character spelled out: `\n`, `\x1b`, `\u{202e}`.
     ///
-    /// In ASCII, other letters become `?`. Text that is already harmless comes back unchanged; a backslash is left alone,
-    /// so the result is for people and not for parsers.
+    /// In ASCII, other letters become `?`. Text that is already harmless comes back unchanged. A backslash stays as it
+    /// is, so the result is for people and not for parsers.
     ///
-    /// - Parameter limit: Stop after this many columns; a command line may be megabytes long.
+    /// - Parameter limit: Stop after this many columns, because a command line may be megabytes long.
     public func printable(_ text: String, limit: Int = .max) -> String {
         if text.utf8.count <= limit, text.utf8.allSatisfy({ 0x20...0x7e ~= $0 }) { return text }
         var result = ""
@@ -71,9 +71,9 @@ public struct Typeface: Sendable {
     private func reading(of scalar: Unicode.Scalar) -> Reading {
         if scalar.isASCII { return 0x20...0x7e ~= scalar.value ? .letter(width: 1) : .harmful }
         let properties = scalar.properties
-        // Default-ignorable covers what shows nothing or acts on its neighbours: zero-width characters, joiners, bidirectional
-        // overrides and isolates, variation selectors, tags. A skin tone changes the width of the emoji before it on
-        // some terminals and not on others.
+        // Default-ignorable scalars show nothing or act on their neighbours: zero-width characters, joiners,
+        // bidirectional overrides and isolates, variation selectors, tags. A skin tone changes the width of the emoji
+        // before it on some terminals and not on others.
         if properties.isDefaultIgnorableCodePoint || properties.isEmojiModifier { return .harmful }
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned:
@@ -108,7 +108,7 @@ public struct Typeface: Sendable {
         scalar.isASCII ? 1 : max(0, self.scalarColumns(scalar))
     }
 
-    /// `text`, which must be ``printable(_:limit:)``, in at most `width` cells; what is cut off shows as `…` or `~`.
+    /// `text`, which must be ``printable(_:limit:)``, in at most `width` cells. `…` or `~` at the end shows a cut.
     public func truncated(_ text: String, to width: Int) -> String {
         guard width > 0 else { return "" }
         if text.utf8.count <= width || self.columns(of: text) <= width { return text }
@@ -134,7 +134,7 @@ public struct Typeface: Sendable {
     }
 }
 
-/// Drawings, with what stands for them in ASCII.
+/// Drawings, each with a replacement in ASCII.
 extension Typeface {
     public var ellipsis: String { self.isUnicode ? "…" : "~" }
     var up: String { self.isUnicode ? "▲" : "^" }
@@ -150,6 +150,6 @@ extension Typeface {
     var outgoing: String { self.isUnicode ? "→" : "->" }
     var incoming: String { self.isUnicode ? "←" : "<-" }
     var both: String { self.isUnicode ? "↔" : "<>" }
-    /// From no traffic to the most.
+    /// The steps from no traffic to the most traffic.
     var ramp: [Character] { self.isUnicode ? Array("▁▂▃▄▅▆▇█") : Array("_.-:=+*#") }
 }

@@ -1,4 +1,4 @@
-/// Numbers for people. Decimal prefixes throughout: 1 kB is 1,000 bytes, as link speeds and bills have it.
+/// Numbers for people. All prefixes are decimal: 1 kB is 1,000 bytes, as in link speeds and bills.
 public enum Units: Sendable, Hashable, CaseIterable {
     case bytes, bits
 
@@ -9,12 +9,12 @@ public enum Units: Sendable, Hashable, CaseIterable {
     /// Cells that every ``amount(_:)-(UInt64)`` takes: four for the number, a space, the unit.
     public var width: Int { 4 + 1 + self.longestUnit }
 
-    /// Three significant digits, aligned so that a column of them reads: ` 1.23 MB`, `  12 B `.
+    /// Three significant digits, aligned for a column: ` 1.23 MB`, `  12 B `.
     public func amount(_ bytes: UInt64) -> String {
         self.amount(Double(bytes))
     }
 
-    /// The same for a rate in bytes per second; the unit of time is left to the column's title.
+    /// The same for a rate in bytes per second. The column's title must name the unit of time.
     public func amount(_ bytes: Double) -> String {
         let (number, unit) = Self.scaled(bytes * self.multiplier)
         let padding = String(repeating: " ", count: max(0, 4 - number.utf8.count))
@@ -36,7 +36,7 @@ public enum Units: Sendable, Hashable, CaseIterable {
         return number + " " + unit + self.name + "/s"
     }
 
-    /// `1.23M`, without a unit: for where there is hardly any room.
+    /// `1.23M`, without a unit, for places with little room.
     public func short(_ bytes: Double) -> String {
         let (number, unit) = Self.scaled(bytes * self.multiplier)
         return number + unit
@@ -47,7 +47,7 @@ public enum Units: Sendable, Hashable, CaseIterable {
     private static func scaled(_ value: Double) -> (number: String, prefix: String) {
         var value = value.isFinite ? max(0, value) : 0
         var step = 0
-        // 999.5 would print as "1000", which is one digit too wide: it is 1.00 of the next prefix.
+        // 999.5 would print as "1000", which is one digit too wide, so 999.5 becomes 1.00 of the next prefix.
         while value >= 999.5, step < Self.prefixes.count - 1 {
             value /= 1000
             step += 1

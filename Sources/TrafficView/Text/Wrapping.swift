@@ -1,6 +1,6 @@
 extension Typeface {
-    /// `text`, which must be printable, in lines of at most `width` cells, broken at blanks; a word that is wider than a line is
-    /// broken where the line ends.
+    /// Breaks `text`, which must be printable, at blanks into lines of at most `width` cells. A word that is wider than
+    /// a line is broken where the line ends.
     func wrapped(_ text: String, to width: Int) -> [String] {
         var lines: [String] = [""]
         for word in text.split(separator: " ", omittingEmptySubsequences: false) {

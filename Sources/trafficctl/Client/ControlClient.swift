@@ -1,29 +1,25 @@
-import AsyncHTTPClient
 import FoundationEssentials
 import Glibc
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import TrafficModel
 
-/// The daemon's control API, over its socket.
+/// Calls the daemon's control API over its socket.
 struct ControlClient: Sendable {
     let socketPath: String
 
-    /// One answer, complete.
+    /// Reads one whole answer.
     ///
     /// - Throws: ``Failure``.
     func get(_ path: String, _ query: [(String, String?)] = []) async throws(Failure) -> ByteBuffer {
-        try await self.withResponse(path, query) { body in
-            var whole = ByteBuffer()
-            for try await var part in body { whole.writeBuffer(&part) }
-            return whole
-        }
+        try await self.withResponse(path, query) { try await $0.whole() }
     }
 
-    /// The parts of one answer as they come.
+    /// Passes the parts of one answer to `consume` as they come.
     ///
-    /// - Throws: ``Failure``, also `Failure.disconnected` where the connection ends before the answer does. What `consume` throws
-    ///   of its own passes through.
+    /// - Throws: ``Failure``, also `Failure.disconnected` where the connection ends before the answer does. Errors that
+    ///   `consume` throws pass through.
     func stream(
         _ path: String,
         _ query: [(String, String?)],
@@ -31,7 +27,8 @@ struct ControlClient: Sendable {
     ) async throws {
         var thrown: (any Error)?
         try await self.withResponse(path, query) { body in
-            for try await part in body {
+            var body = body
+            while let part = try await body.next() {
                 do {
                     try await consume(part)
                 } catch {
@@ -43,47 +40,58 @@ struct ControlClient: Sendable {
         if let thrown { throw thrown }
     }
 
-    /// Values of the query that are `nil` are left out.
-    private func withResponse<Result>(
+    /// Leaves out values of the query that are `nil`.
+    private func withResponse<Result: Sendable>(
         _ path: String,
         _ query: [(String, String?)],
-        _ body: (HTTPClientResponse.Body) async throws -> Result
+        _ body: (Body) async throws -> Result
     ) async throws(Failure) -> Result {
-        try self.checkReachable()
-        var configuration = HTTPClient.Configuration()
-        configuration.timeout.connect = .seconds(5)
-        // The next try is the person's, or the screen's, which says meanwhile that it waits.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        // Room for 10,000 sockets in one document, but not for anything.
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let outcome: Swift.Result<Result, Failure>
         do {
-            let response = try await client.execute(self.request(path, query), deadline: .distantFuture)
-            if response.status == .ok {
-                outcome = .success(try await body(response.body))
-            } else {
-                outcome = .failure(await Self.refusal(response))
+            let connection = try await self.connect()
+            return try await connection.executeThenClose { inbound, outbound in
+                // Both at once: after the head alone, the daemon may answer and close before the end is written.
+                try await outbound.write(contentsOf: [.head(self.request(path, query)), .end(nil)])
+                var answer = Body(parts: inbound.makeAsyncIterator())
+                let status = try await answer.status()
+                guard status == .ok else { throw await Self.refusal(Int(status.code), answer) }
+                return try await body(answer)
             }
         } catch {
-            outcome = .failure(Self.failure(error, socketPath: self.socketPath))
+            throw self.failure(error)
         }
-        try? await client.shutdown()
-        return try outcome.get()
     }
 
-    private func request(_ path: String, _ query: [(String, String?)]) -> HTTPClientRequest {
+    private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
+
+    private func connect() async throws -> Connection {
+        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connectTimeout(.seconds(5))
+            .connect(unixDomainSocketPath: self.socketPath) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                    return try Connection(wrappingChannelSynchronously: channel)
+                }
+            }
+    }
+
+    private func request(_ path: String, _ query: [(String, String?)]) -> HTTPRequestHead {
         var target = path
         for (name, value) in query {
             guard let value else { continue }
             target += target.contains("?") ? "&" : "?"
             target += name + "=" + Self.percentEncoded(value)
         }
-        var request = HTTPClientRequest(url: "http+unix://\(Self.percentEncoded(self.socketPath))\(target)")
-        request.headers.add(name: "user-agent", value: "trafficctl/\(TrafficVersion.current)")
-        return request
+        return HTTPRequestHead(
+            version: .http1_1,
+            method: .GET,
+            uri: target,
+            headers: [
+                "host": "trafficd", "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
+            ]
+        )
     }
 
-    /// Everything but the unreserved characters of RFC 3986.
+    /// Encodes everything but the unreserved characters of RFC 3986.
     private static func percentEncoded(_ text: String) -> String {
         var result = ""
         for byte in text.utf8 {
@@ -99,60 +107,78 @@ struct ControlClient: Sendable {
         return result
     }
 
-    /// Tells apart what the HTTP client reports alike: no daemon, and no permission.
-    ///
-    /// - Throws: `Failure.notRunning` or `Failure.noPermission`.
-    private func checkReachable() throws(Failure) {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let path = Array(self.socketPath.utf8)
-        guard path.count < MemoryLayout.size(ofValue: address.sun_path) else {
-            throw .disconnected(reason: "the path of the socket is too long: \(self.socketPath)")
-        }
-        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path) }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw .disconnected(reason: unsafe String(cString: strerror(errno))) }
-        defer { close(descriptor) }
-        let status = unsafe withUnsafePointer(to: &address) {
-            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        guard status != 0 else { return }
-        switch errno {
-        case EACCES, EPERM: throw .noPermission(socketPath: self.socketPath)
-        case ENOENT, ECONNREFUSED, ENOTDIR: throw .notRunning(socketPath: self.socketPath)
-        default: throw .disconnected(reason: unsafe String(cString: strerror(errno)))
-        }
-    }
-
-    private static func failure(_ error: any Error, socketPath: String) -> Failure {
+    /// Tells apart a missing daemon, a missing permission, and a broken connection.
+    private func failure(_ error: any Error) -> Failure {
         switch error {
         case let failure as Failure: failure
-        case let error as IOError where error.errnoCode == ECONNREFUSED || error.errnoCode == ENOENT:
-            .notRunning(socketPath: socketPath)
-        case let error as HTTPClientError where error == .remoteConnectionClosed:
-            .disconnected(reason: "trafficd closed it")
-        case let error as HTTPClientError where error == .connectTimeout:
-            .disconnected(reason: "trafficd does not answer")
+        case let error as IOError:
+            switch error.errnoCode {
+            case EACCES, EPERM: .noPermission(socketPath: self.socketPath)
+            case ENOENT, ECONNREFUSED, ENOTDIR: .notRunning(socketPath: self.socketPath)
+            case ECONNRESET, EPIPE: .disconnected(reason: "trafficd closed it")
+            default: .disconnected(reason: unsafe String(cString: strerror(error.errnoCode)))
+            }
+        case SocketAddressError.unixDomainSocketPathTooLong:
+            .disconnected(reason: "the path of the socket is too long: \(self.socketPath)")
+        case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
+        case ChannelError.connectTimeout: .disconnected(reason: "trafficd does not answer")
         case is CancellationError: .disconnected(reason: "cancelled")
         default: .disconnected(reason: "\(error)")
         }
     }
 
-    /// The daemon's words, from `application/problem+json` (RFC 9457).
-    private static func refusal(_ response: HTTPClientResponse) async -> Failure {
+    /// The daemon's own words, from `application/problem+json` (RFC 9457).
+    private static func refusal(_ status: Int, _ answer: Body) async -> Failure {
         struct Problem: Decodable {
             var title: String?
             var detail: String?
         }
-        let status = Int(response.status.code)
-        guard let body = try? await response.body.collect(upTo: 64 * 1024),
+        guard let body = try? await answer.whole(atMost: 64 * 1024),
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(body.readableBytesView))
         else {
             return .refused(status: status, detail: "")
         }
         return .refused(status: status, detail: problem.detail ?? problem.title ?? "")
+    }
+}
+
+extension ControlClient {
+    /// The parts of an answer, as they come.
+    private struct Body {
+        var parts: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator
+
+        /// The answer's head, which comes first.
+        mutating func status() async throws -> HTTPResponseStatus {
+            while let part = try await self.parts.next() {
+                // 1xx answers come before the final answer.
+                if case .head(let head) = part, head.status.code >= 200 { return head.status }
+            }
+            throw try Self.ended()
+        }
+
+        /// The next bytes; `nil` at the answer's end.
+        mutating func next() async throws -> ByteBuffer? {
+            while let part = try await self.parts.next() {
+                switch part {
+                case .head: continue
+                case .body(let bytes): return bytes
+                case .end: return nil
+                }
+            }
+            throw try Self.ended()
+        }
+
+        func whole(atMost limit: Int = .max) async throws -> ByteBuffer {
+            var (rest, whole) = (self, ByteBuffer())
+            while whole.readableBytes < limit, var part = try await rest.next() { whole.writeBuffer(&part) }
+            return whole
+        }
+
+        /// The parts also stop without an end where this task is cancelled.
+        private static func ended() throws -> Failure {
+            try Task.checkCancellation()
+            return .disconnected(reason: "trafficd closed it")
+        }
     }
 }
 
@@ -168,7 +194,7 @@ extension ByteBuffer {
     func decoded<Document: Decodable>(as type: Document.Type) throws(Failure) -> Document {
         let data = Data(self.readableBytesView)
         let document = Result { try JSONDecoder().decode(type, from: data) }
-        // Another version may well be the reason that it does not decode.
+        // The version comes first, because another version may be the reason that the document does not decode.
         if let version = try? JSONDecoder().decode(Version.self, from: data).schema_version,
             version != Snapshot.currentSchemaVersion
         {

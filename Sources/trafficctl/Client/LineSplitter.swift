@@ -1,9 +1,9 @@
 import NIOCore
 
-/// Cuts a stream of bytes into lines; the parts it comes in need not end where lines do.
+/// Cuts a stream of bytes into lines. The parts of the stream need not end where lines end.
 struct LineSplitter {
     private var pending = ByteBuffer()
-    /// Bytes of ``pending`` that have no newline in them.
+    /// Bytes of ``pending`` that are known to have no newline.
     private var scanned = 0
 
     mutating func append(_ part: ByteBuffer) {
@@ -15,7 +15,7 @@ struct LineSplitter {
         }
     }
 
-    /// - Returns: The next complete line with its newline; `nil` where none is complete.
+    /// - Returns: The next complete line with its newline; `nil` where no line is complete.
     mutating func next() -> ByteBuffer? {
         let view = self.pending.readableBytesView
         guard let newline = view[(view.startIndex + self.scanned)...].firstIndex(of: UInt8(ascii: "\n")) else {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import NIOCore
+import TrafficAudit
 import TrafficModel
 import TrafficView
 
@@ -63,7 +64,7 @@ struct Audit: AsyncParsableCommand {
         do {
             report = try await self.printReport()
         } catch let failure as Failure {
-            // 1 says that a byte is unexplained, and nobody has looked.
+            // Exit code 1 would say that a byte is unexplained, but there was no audit.
             throw Trouble(failure: failure)
         }
         if report.unexplained > 0 { throw ExitCode.failure }
@@ -85,10 +86,10 @@ struct Audit: AsyncParsableCommand {
                 try output.write(answer)
             case .table:
                 let view = AuditView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
-                try output.write(view.frame(of: report), inColor: self.color.isWanted)
+                try output.write(view.frame(of: report), color: self.color)
             }
         } catch is OutputClosed {
-            // Nobody reads on; the exit code still tells.
+            // The reader has closed the output. The exit code still tells the result.
         }
         return report
     }

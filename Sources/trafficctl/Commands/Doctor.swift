@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOptions
 import FoundationEssentials
 import NIOCore
 import TrafficModel
@@ -17,7 +18,7 @@ struct Doctor: AsyncParsableCommand {
             EXAMPLES
               trafficctl doctor
               trafficctl doctor --cost
-              trafficctl doctor --cost --seconds 10 --format json | jq .cost
+              trafficctl doctor --cost --duration 10s --format json | jq .cost
               trafficctl doctor --format json | jq '.checks[] | select(.status != "ok")'
             """
     )
@@ -34,15 +35,15 @@ struct Doctor: AsyncParsableCommand {
     @Flag(help: "Measure what counting costs in the kernel, and wait for it.")
     var cost = false
 
-    @Option(help: "For how long to measure with --cost, 0.1 to 10. (default: 2)")
-    var seconds: Double?
+    @Option(help: ArgumentHelp("For how long to measure with --cost, 100ms to 10s. (default: 2s)", valueName: "time"))
+    var duration: TimeSpan?
 
     @OptionGroup var color: ColorOptions
 
     func validate() throws {
-        guard let seconds else { return }
-        guard self.cost else { throw ValidationError("--seconds goes with --cost.") }
-        guard (0.1...10).contains(seconds) else { throw ValidationError("--seconds must be between 0.1 and 10.") }
+        guard let duration else { return }
+        guard self.cost else { throw ValidationError("--duration goes with --cost.") }
+        try duration.check("--duration", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 10))
     }
 
     func run() async throws {
@@ -54,7 +55,7 @@ struct Doctor: AsyncParsableCommand {
             try output.write(answer)
         case .table:
             let view = DoctorView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
-            try output.write(view.frame(of: report), inColor: self.color.isWanted)
+            try output.write(view.frame(of: report), color: self.color)
         }
         if report.status == .failed { throw ExitCode.failure }
     }
@@ -62,7 +63,7 @@ struct Doctor: AsyncParsableCommand {
     private func answer() async throws -> ByteBuffer {
         let client = self.connection.client
         guard self.cost else { return try await client.get("/v1/doctor") }
-        let seconds = self.seconds ?? 2
+        let seconds = self.duration?.seconds ?? 2
         return try await waiting("measuring", seconds: seconds) {
             try await client.get("/v1/doctor", [("cost", "\(seconds)")])
         }

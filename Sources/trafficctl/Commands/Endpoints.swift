@@ -6,7 +6,7 @@ import TrafficView
 
 struct Endpoints: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "A row per API (HTTP host and route), with its messages' bytes.",
+        abstract: "A row per endpoint (HTTP host and route), with its messages' bytes.",
         discussion: """
             Of programs that link TrafficKit, or speak its format. SENT and RECV are what HTTP counts: lines, headers, bodies and their
             framing. QUALITY is exact where the kernel's own count of the socket bears every message out.
@@ -15,7 +15,7 @@ struct Endpoints: AsyncParsableCommand {
             unknown until there is one, none where it has no body or never came.
 
             EXAMPLES
-              trafficctl endpoints --sort received         which API eats the traffic
+              trafficctl endpoints --sort received         which endpoint eats the traffic
               trafficctl endpoints --sort p90 --limit 10   which is slow
               trafficctl endpoints --sort wasted           which fails, is throttled or redirects
               trafficctl endpoints --by type               what the bytes are: json, image, …
@@ -29,21 +29,28 @@ struct Endpoints: AsyncParsableCommand {
     @OptionGroup var color: ColorOptions
     @OptionGroup var unit: UnitOptions
 
-    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
+    @Option(help: "table: for people. tsv, csv: the fields by their JSON names. json, ndjson: everything.")
     var format = RowOptions.Format.table
 
     @Option(help: "What makes one row of a process.")
     var by = EndpointGrouping.route
 
-    @Option(help: "Largest first for amounts, A to Z for names.")
+    @Option(name: .shortAndLong, help: "Largest first for amounts, A to Z for names.")
     var sort = EndpointSortKey.total
+
+    @Flag(name: .shortAndLong, help: "The other way round.")
+    var reverse = false
 
     @OptionGroup var limiting: LimitOption
 
     func run() async throws {
         let query = [("filter", self.filtering.filter), ("by", self.by.rawValue)]
         let answer = try await self.connection.client.get("/v1/endpoints", query)
-        let snapshot = try Snapshot(json: answer).withEndpoints(sortedBy: self.sort, limit: self.limiting.limit)
+        let snapshot = try Snapshot(json: answer).withEndpoints(
+            sortedBy: self.sort,
+            reversed: self.reverse,
+            limit: self.limiting.limit
+        )
         if let format = self.format.export {
             let bytes = snapshot.encoded(as: format, table: .endpoints)
             return try StandardStream.output.write(ByteBuffer(bytes: bytes))
@@ -51,54 +58,8 @@ struct Endpoints: AsyncParsableCommand {
         let hint = "No program has reported any exchange; trafficctl processes has every program's bytes."
         try Table.endpoints(snapshot, by: self.by).write(
             units: self.unit.units,
-            inColor: self.color.isWanted,
+            color: self.color,
             ifEmpty: hint
         )
-    }
-}
-
-struct Exchanges: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "The last requests and responses, and those that go on.",
-        discussion: """
-            The newest last; --limit keeps the newest. PHASES has a letter for each tenth of TIME:
-            d dns, c connect, t tls, s send, w wait, r receive. Of a connection's exchanges the first
-            alone has d, c and t, which are part of its TIME. HTTP is the version, where there is
-            room for it. Times are UTC.
-
-            EXAMPLES
-              trafficctl exchanges --limit 20
-              trafficctl exchanges --filter process:shop --format ndjson | jq 'select(.outcome != "ok")'
-            """
-    )
-
-    enum Format: String, CaseIterable, ExpressibleByArgument {
-        case table, json, ndjson
-    }
-
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var filtering: FilterOptions
-    @OptionGroup var color: ColorOptions
-    @OptionGroup var unit: UnitOptions
-
-    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
-    var format = Format.table
-
-    @OptionGroup var limiting: LimitOption
-
-    func run() async throws {
-        let answer = try await self.connection.client.get("/v1/exchanges", [("filter", self.filtering.filter)])
-        var report = try answer.decoded(as: ExchangeReport.self)
-        report.exchanges = report.exchanges.suffix(self.limiting.limit ?? .max)
-        switch self.format {
-        case .json: try StandardStream.output.write(ByteBuffer(bytes: report.json() + [UInt8(ascii: "\n")]))
-        case .ndjson: try StandardStream.output.write(ByteBuffer(bytes: report.ndjson()))
-        case .table:
-            try Table.exchanges(report.exchanges).write(
-                units: self.unit.units,
-                inColor: self.color.isWanted,
-                ifEmpty: "No program has reported any exchange."
-            )
-        }
     }
 }

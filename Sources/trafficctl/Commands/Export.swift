@@ -15,13 +15,18 @@ struct Export: AsyncParsableCommand {
     )
 
     enum Format: String, CaseIterable, ExpressibleByArgument {
-        case json, ndjson, csv
+        case json, ndjson, csv, tsv
     }
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var filtering: FilterOptions
 
-    @Option(help: "json: one document. ndjson: one object per row. csv: the table of processes.")
+    @Option(
+        help: """
+            json: one document. ndjson: one object per row, the first with totals and losses. csv, tsv: processes alone; their \
+            totals, exited processes and losses are in json and ndjson.
+            """
+    )
     var format = Format.json
 
     @Option(
@@ -39,7 +44,7 @@ struct Export: AsyncParsableCommand {
             }
             return
         }
-        // Asked first: without an answer there is nothing to make a file for.
+        // The daemon is asked first: without an answer there is nothing to write.
         let bytes = try await self.connection.client.get("/v1/snapshot", query)
         let file = try NewFile(path: output)
         try file.write(bytes)

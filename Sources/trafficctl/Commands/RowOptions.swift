@@ -7,9 +7,9 @@ import TrafficView
 /// Options of the commands that print rows.
 struct RowOptions: ParsableArguments {
     enum Format: String, CaseIterable, ExpressibleByArgument {
-        case table, json, ndjson, csv
+        case table, tsv, json, ndjson, csv
 
-        /// `nil` for the one format that is made here.
+        /// `nil` for the table, which trafficctl makes itself.
         var export: ExportFormat? { ExportFormat(rawValue: self.rawValue) }
     }
 
@@ -18,15 +18,18 @@ struct RowOptions: ParsableArguments {
     @OptionGroup var color: ColorOptions
     @OptionGroup var unit: UnitOptions
 
-    @Option(help: "table: aligned on a terminal; elsewhere with tabs, a line of names, and exact numbers.")
+    @Option(help: "table: for people. tsv, csv: the fields of one list, by their JSON names. json, ndjson: everything.")
     var format = Format.table
 
-    @Option(help: "Largest first for amounts, A to Z for names. (default for tables: total)")
+    @Option(name: .shortAndLong, help: "Largest first for amounts, A to Z for names. (default for tables: total)")
     var sort: SortKey?
+
+    @Flag(name: .shortAndLong, help: "The other way round.")
+    var reverse = false
 
     @OptionGroup var limiting: LimitOption
 
-    private var order: RowOrder { RowOrder(self.sort ?? .total) }
+    private var order: RowOrder { RowOrder(self.sort ?? .total, isReversed: self.reverse) }
 
     func printProcesses() async throws {
         try await self.run("/v1/processes", csv: .processes, table: Table.processes) {
@@ -41,9 +44,9 @@ struct RowOptions: ParsableArguments {
     }
 
     /// - Parameters:
-    ///   - path: Of the control API.
-    ///   - csv: The list that CSV has.
-    ///   - choose: Orders and cuts the list that this is about.
+    ///   - path: A path of the control API.
+    ///   - csv: The list that CSV contains.
+    ///   - choose: Orders the rows and cuts the list.
     private func run(
         _ path: String,
         csv: Snapshot.Table,
@@ -52,8 +55,8 @@ struct RowOptions: ParsableArguments {
     ) async throws {
         let client = self.connection.client
         let output = StandardStream.output
-        if let format = self.format.export, self.sort == nil, self.limiting.limit == nil {
-            // Nothing to do to it: the bytes as the daemon made them.
+        if let format = self.format.export, self.sort == nil, !self.reverse, self.limiting.limit == nil {
+            // The rows stay as they are, so the daemon's bytes go out unchanged.
             let query = [("filter", self.filtering.filter), ("format", format.rawValue)]
             return try await client.stream(path, query) { try output.write($0) }
         }
@@ -61,6 +64,6 @@ struct RowOptions: ParsableArguments {
         if let format = self.format.export {
             return try output.write(ByteBuffer(bytes: snapshot.encoded(as: format, table: csv)))
         }
-        try table(snapshot).write(units: self.unit.units, inColor: self.color.isWanted)
+        try table(snapshot).write(units: self.unit.units, color: self.color)
     }
 }

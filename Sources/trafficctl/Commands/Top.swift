@@ -2,9 +2,10 @@ import ArgumentParser
 import CTerminal
 import Glibc
 import TrafficModel
+import TrafficQuery
 import TrafficView
 
-/// Not asynchronous: the screen belongs to the main thread, which waits for keys.
+/// Not asynchronous, because the screen belongs to the main thread, which waits for keys.
 struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What moves bytes now, full screen; ? shows the keys.",
@@ -23,13 +24,15 @@ struct Top: ParsableCommand {
     @OptionGroup var color: ColorOptions
     @OptionGroup var unit: UnitOptions
 
-    @Option(help: ArgumentHelp("Time between two pictures: seconds, or with ms.", valueName: "time"))
-    var interval = Interval(seconds: 1)
+    @OptionGroup var interval: IntervalOption
 
-    @Option(help: "Order of the rows.")
+    @Option(name: .shortAndLong, help: "Order of the rows: largest first for amounts, A to Z for names.")
     var sort = SortKey.rate
 
-    @Option(help: "What makes one row.")
+    @Flag(name: .shortAndLong, help: "The other way round.")
+    var reverse = false
+
+    @Option(name: .shortAndLong, help: "What makes one row.")
     var group = Grouping.process
 
     @Flag(help: "Draw with ASCII; the default where the locale is not UTF-8.")
@@ -46,7 +49,10 @@ struct Top: ParsableCommand {
     @Option(help: ArgumentHelp("With --once: height in lines. (default: as many as there are rows)", valueName: "n"))
     var height: Int?
 
-    @Option(help: ArgumentHelp("With --once: at most so many rows.", valueName: "n"))
+    @Option(
+        name: [.customShort("n"), .long],
+        help: ArgumentHelp("With --once: at most so many rows.", valueName: "n")
+    )
     var limit: Int?
 
     func validate() throws {
@@ -59,13 +65,14 @@ struct Top: ParsableCommand {
 
     func run() throws {
         if self.once { return try self.printOnce() }
-        // The terminal is back then; now the signal may do what it does to any program, and the shell can tell.
+        // The terminal has its settings back. Now the signal may end the program, and the shell sees which signal it
+        // was.
         if let signal = try self.runScreen() { raise(signal) }
     }
 
-    /// - Returns: The signal that ended it.
+    /// - Returns: The signal that ended the screen; `nil` where none did.
     private func runScreen() throws -> Int32? {
-        // After the loop, and the screen with it, is gone.
+        // This runs after the loop and its screen are gone.
         defer { terminal_signals_remove() }
         var state = self.state(width: 80, height: 24)
         try self.setFilter(&state)
@@ -73,8 +80,8 @@ struct Top: ParsableCommand {
             let loop = try TopLoop(
                 state: state,
                 client: self.connection.client,
-                interval: self.interval,
-                inColor: self.color.isWanted
+                interval: self.interval.interval,
+                inColor: self.color.isWanted(.output)
             )
             return try loop.run()
         } catch {
@@ -87,7 +94,7 @@ struct Top: ParsableCommand {
             size: .init(width: width, height: height),
             typeface: TerminalLocale.typeface(ascii: self.ascii),
             socketPath: self.connection.client.socketPath,
-            order: RowOrder(self.sort),
+            order: RowOrder(self.sort, isReversed: self.reverse),
             grouping: self.group,
             units: self.unit.units
         )
@@ -101,12 +108,12 @@ struct Top: ParsableCommand {
         }
     }
 
-    /// Two, an interval apart: a rate takes two samples.
+    /// Takes two snapshots, one interval apart, because a rate needs two samples.
     private func twoSnapshots(_ demand: SocketDemand) throws -> [Snapshot] {
         let pipe: WakePipe
         do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
         let client = self.connection.client
-        let feed = SnapshotFeed(client: client, interval: self.interval, wakeDescriptor: pipe.writeEnd)
+        let feed = SnapshotFeed(client: client, interval: self.interval.interval, wakeDescriptor: pipe.writeEnd)
         feed.start(demand)
         defer { feed.stop() }
         var snapshots: [Snapshot] = []
@@ -128,6 +135,6 @@ struct Top: ParsableCommand {
         try self.setFilter(&state)
         for snapshot in try self.twoSnapshots(state.socketDemand) { state.receive(snapshot) }
         let frame = self.height == nil ? state.wholeFrame(limit: self.limit) : state.frame()
-        try output.write(frame, inColor: self.color.isWanted)
+        try output.write(frame, color: self.color)
     }
 }

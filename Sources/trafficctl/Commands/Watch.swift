@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOptions
 import NIOCore
 
 struct Watch: AsyncParsableCommand {
@@ -9,7 +10,7 @@ struct Watch: AsyncParsableCommand {
             are theirs: the bytes of the processes that pass, each with all its sockets.
 
             EXAMPLES
-              trafficctl watch --interval 10 | jq -c '.totals.rates'
+              trafficctl watch --interval 10s | jq -c '.totals.rates'
               trafficctl watch --filter unit:nginx.service --count 3 | jq .totals
             """
     )
@@ -17,10 +18,9 @@ struct Watch: AsyncParsableCommand {
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var filtering: FilterOptions
 
-    @Option(help: ArgumentHelp("Time between two snapshots: seconds, or with ms.", valueName: "time"))
-    var interval = Interval(seconds: 1)
+    @OptionGroup var interval: IntervalOption
 
-    @Option(help: ArgumentHelp("Stop after so many.", valueName: "n"))
+    @Option(name: [.customShort("n"), .long], help: ArgumentHelp("Stop after so many.", valueName: "n"))
     var count: Int?
 
     func validate() throws {
@@ -29,7 +29,7 @@ struct Watch: AsyncParsableCommand {
 
     func run() async throws {
         let query = [
-            ("interval", self.interval.description), ("view", "snapshot"), ("filter", self.filtering.filter),
+            ("interval", "\(self.interval.interval.seconds)"), ("view", "snapshot"), ("filter", self.filtering.filter),
         ]
         var lines = LineSplitter()
         var left = self.count ?? .max
@@ -45,7 +45,7 @@ struct Watch: AsyncParsableCommand {
         } catch is EnoughLines {
             return
         }
-        // The stream has no end of its own.
+        // The daemon never ends the stream itself.
         throw Failure.disconnected(reason: "trafficd closed it")
     }
 

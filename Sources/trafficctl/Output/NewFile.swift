@@ -1,16 +1,18 @@
 import Glibc
 import NIOCore
 
-/// A file that appears under its name when it is complete, and not at all otherwise: written beside it, synced, renamed.
+/// A file that gets its name only when it is complete: the data goes to a temporary file beside it, which is synced and
+/// renamed.
 ///
-/// What exists and is no plain file, such as a pipe or `/dev/stdout`, can't be replaced so and is written to as it is.
+/// A path that exists and is not a plain file, such as a pipe or `/dev/stdout`, can't be replaced. The data is written
+/// into it directly.
 struct NewFile: ~Copyable {
     private let path: String
-    /// `nil` for what is written to in place.
+    /// `nil` where the data is written directly into what exists.
     private let temporaryPath: String?
     private let descriptor: Int32
 
-    /// - Throws: `Failure.notWritten` where the directory, or the thing in its place, can't be written to.
+    /// - Throws: `Failure.notWritten` where the directory, or what exists at `path`, can't be written to.
     init(path: String) throws(Failure) {
         var status = stat()
         if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
@@ -18,7 +20,7 @@ struct NewFile: ~Copyable {
             self.path = path
             self.temporaryPath = nil
         } else {
-            // Behind a symbolic link, the file and not the link is replaced.
+            // Where the path is a symbolic link, the file behind the link is replaced and the link stays.
             let target = Self.resolved(path)
             var template = Array((target + ".XXXXXX").utf8CString)
             self.descriptor = unsafe mkstemp(&template)
@@ -27,7 +29,7 @@ struct NewFile: ~Copyable {
         }
         guard self.descriptor >= 0 else { throw .notWritten(path: path, error: errno) }
         if self.temporaryPath != nil {
-            // mkstemp makes it 0600; what others may read is up to the umask, as for any other file.
+            // mkstemp makes the file with mode 0600. The umask decides what others may read, as for any other file.
             let mask = umask(0)
             umask(mask)
             fchmod(self.descriptor, 0o666 & ~mask)
@@ -51,7 +53,8 @@ struct NewFile: ~Copyable {
 
     /// Gives the file its name.
     ///
-    /// - Throws: `Failure.notWritten` where the disk is full or broken; the file that had the name before is still there then.
+    /// - Throws: `Failure.notWritten` where the disk is full or broken. The earlier file of that name is then still
+    ///   there.
     consuming func commit() throws(Failure) {
         guard let temporaryPath = self.temporaryPath else { return }
         guard fsync(self.descriptor) == 0, unsafe rename(temporaryPath, self.path) == 0 else {
@@ -61,7 +64,7 @@ struct NewFile: ~Copyable {
 
     deinit {
         if self.descriptor >= 0 { close(self.descriptor) }
-        // After a commit the name is gone already.
+        // After a commit the temporary name is already gone.
         if let temporaryPath { unlink(temporaryPath) }
     }
 }

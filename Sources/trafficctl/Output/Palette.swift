@@ -1,9 +1,9 @@
 import TrafficView
 
-/// How a meaning looks, by what the terminal can do. The 256-colour numbers are xterm's; each reads on a dark and on a
-/// light background, which nobody can ask the terminal about.
+/// How a meaning looks with the colours that the terminal has. The 256-colour numbers are xterm's. Each colour is
+/// readable on a dark and on a light background, because no program can ask the terminal for its background.
 struct Look {
-    /// `nil` is the terminal's own.
+    /// `nil` is the terminal's own colour.
     var foreground: Int16?
     var background: Int16?
     var isBold = false
@@ -21,7 +21,7 @@ enum Palette: Sendable {
     func look(_ style: Style) -> Look {
         var look = self.look(style.role)
         guard style.isSelected else { return look }
-        // One bar across the row: colours of its own on top of it would be unreadable on some terminal.
+        // The selected row is one bar. Other colours on the bar would be unreadable on some terminals.
         switch self {
         case .monochrome: look.isReversed = true
         case .eightColors: look = Look(foreground: 0, background: 6, isBold: look.isBold)

@@ -1,10 +1,10 @@
 import Glibc
 import NIOCore
 
-/// Standard output has no reader any more (EPIPE): nothing is left to do, and nothing is wrong.
+/// Standard output has no reader any more (EPIPE). The command has nothing left to do, and this is no error.
 struct OutputClosed: Error {}
 
-/// A standard stream of the process, written to without a buffer in between.
+/// A standard stream of the process, written to without a buffer.
 struct StandardStream {
     static let output = StandardStream(descriptor: STDOUT_FILENO, name: "standard output")
     static let error = StandardStream(descriptor: STDERR_FILENO, name: "standard error")
@@ -14,7 +14,7 @@ struct StandardStream {
 
     var isTerminal: Bool { isatty(self.descriptor) == 1 }
 
-    /// Width of the terminal in cells; `nil` where it is none, or does not say.
+    /// Width of the terminal in cells; `nil` where the stream is no terminal, or the terminal does not say its width.
     var columns: Int? {
         var size = winsize()
         guard unsafe ioctl(self.descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
@@ -42,7 +42,7 @@ struct StandardStream {
     }
 }
 
-/// Writes all of `bytes`, however many calls that takes (`write(2)`).
+/// Writes all of `bytes`, with as many calls of `write(2)` as that takes.
 ///
 /// - Throws: `Failure.notWritten` with errno and `path`.
 func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, path: String) throws(Failure) {

@@ -1,14 +1,15 @@
 import TrafficView
 
 extension Table {
-    /// On a terminal aligned to its width, elsewhere with tabs and exact numbers.
+    /// Writes the table with aligned columns, to the width of the terminal. Elsewhere the width is `COLUMNS`, or
+    /// unlimited.
     ///
-    /// - Parameter hint: What a person is told instead of a table without rows.
-    func write(units: Units, inColor: Bool, ifEmpty hint: String? = nil) throws {
+    /// - Parameter hint: What the terminal shows instead of a table without rows.
+    func write(units: Units, color: ColorOptions, ifEmpty hint: String? = nil) throws {
         let output = StandardStream.output
+        if let hint, self.rows.isEmpty, output.isTerminal { return try output.write(hint + "\n") }
+        let width = output.columns ?? environment("COLUMNS").flatMap { Int($0) }
         let typeface = TerminalLocale.typeface(ascii: false)
-        guard output.isTerminal else { return try output.write(self.tabSeparated(typeface: typeface)) }
-        if let hint, self.rows.isEmpty { return try output.write(hint + "\n") }
-        try output.write(self.frame(width: output.columns ?? 80, typeface: typeface, units: units), inColor: inColor)
+        try output.write(self.frame(width: width, typeface: typeface, units: units), color: color)
     }
 }

@@ -3,12 +3,12 @@ import Glibc
 import TrafficView
 
 extension StandardStream {
-    /// Writes a frame as text: with colours where this is a terminal that has them and `inColor` allows, plain elsewhere.
+    /// Writes a frame as text. Uses colours where the options ask for them and the terminal that `TERM` names has them.
     ///
     /// - Throws: `OutputClosed` or `Failure.notWritten`.
-    func write(_ frame: Frame, inColor: Bool) throws {
+    func write(_ frame: Frame, color: ColorOptions) throws {
         var status: Int32 = 0
-        guard inColor, self.isTerminal, unsafe setupterm(nil, self.descriptor, &status) == 0 else {
+        guard color.isWanted(self), unsafe setupterm(nil, self.descriptor, &status) == 0 else {
             return try self.write(frame.plainText)
         }
         let palette = Palette(colors: Int(unsafe tigetnum("colors")))
@@ -36,7 +36,7 @@ extension StandardStream {
     }
 }
 
-/// A control sequence out of terminfo.
+/// A control sequence from terminfo.
 private func sequence(_ make: (UnsafeMutablePointer<CChar>, Int) -> Int) -> String {
     unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
         guard let start = buffer.baseAddress else { return "" }

@@ -1,9 +1,9 @@
 import TrafficView
 
-/// Says on a terminal for how long there is nothing to see yet, and takes the line away again.
+/// Shows on a terminal how much of the waiting time has passed, and removes that line at the end.
 ///
 /// - Parameters:
-///   - what: What is going on, such as `measuring`.
+///   - what: What the program does meanwhile, such as `measuring`.
 ///   - seconds: How long it will take.
 /// - Throws: What `body` throws.
 func waiting<Result>(_ what: String, seconds: Double, while body: () async throws -> Result) async throws -> Result {

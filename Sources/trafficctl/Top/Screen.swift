@@ -3,10 +3,10 @@ import CTerminal
 import Glibc
 import TrafficView
 
-/// The terminal in full-screen mode, for as long as this value lives. Belongs to one thread: ncurses has none of its own
-/// locks.
+/// The terminal in full-screen mode, for as long as this value lives. Only one thread may use it, because ncurses has
+/// no locks.
 ///
-/// The terminal is put back when the value goes, and, by CTerminal's handlers, when the process crashes.
+/// The terminal is put back when this value is destroyed and, by CTerminal's handlers, when the process crashes.
 struct Screen: ~Copyable {
     private let palette: Palette
     private var pairs: [Pair: Int16] = [:]
@@ -16,10 +16,10 @@ struct Screen: ~Copyable {
         var background: Int16
     }
 
-    /// - Throws: ``TerminalError`` where standard input and output are no terminal that can be drawn on.
+    /// - Throws: ``TerminalError`` where standard input and output are no terminal for a full screen.
     init(inColor: Bool) throws(TerminalError) {
         guard isatty(STDIN_FILENO) == 1, isatty(STDOUT_FILENO) == 1 else { throw .notATerminal }
-        // newterm(3) says only that it failed.
+        // newterm(3) says that it failed, but not why.
         var status: Int32 = 0
         guard unsafe setupterm(nil, STDOUT_FILENO, &status) == 0 else {
             let type = environment("TERM")
@@ -35,7 +35,7 @@ struct Screen: ~Copyable {
         cbreak()
         noecho()
         nonl()
-        // 25 ms tell the key Esc from the first byte of another key's sequence, also over a slow line.
+        // 25 ms are enough to tell the key Esc from the first byte of another key's sequence, also over a slow line.
         set_escdelay(25)
         let window = unsafe screen_window()
         unsafe keypad(window, true)
@@ -55,7 +55,7 @@ struct Screen: ~Copyable {
         terminal_guard_disarm()
     }
 
-    /// Before newterm(3), which changes the settings that have to be put back.
+    /// Must run before newterm(3), which changes the settings that have to be put back.
     private static func armGuard() -> Int32 {
         unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
             guard let start = buffer.baseAddress else { return ENOMEM }
@@ -81,19 +81,19 @@ struct Screen: ~Copyable {
         self.redrawFromScratch()
     }
 
-    /// The next ``draw(_:)`` assumes nothing of what is on the terminal.
+    /// Makes the next ``draw(_:)`` send the whole picture.
     mutating func redrawFromScratch() {
         unsafe clearok(screen_window(), true)
     }
 
-    /// Gives the terminal back, stops the process, and takes the terminal again when it is continued.
+    /// Gives the terminal back and stops the process. Takes the terminal again when the process continues.
     mutating func suspend() {
         endwin()
         terminal_suspend()
         self.resume()
     }
 
-    /// After the process was continued: a shell may have used the terminal meanwhile.
+    /// Takes the terminal after the process was continued, because a shell may have used the terminal meanwhile.
     mutating func resume() {
         reset_prog_mode()
         self.adoptSize()
@@ -101,7 +101,7 @@ struct Screen: ~Copyable {
 
     // MARK: Drawing
 
-    /// Puts `frame` on the terminal. Only what differs from the picture before is sent.
+    /// Puts `frame` on the terminal. ncurses sends only what differs from the picture before.
     mutating func draw(_ frame: Frame) {
         let window = unsafe screen_window()
         screen_set_style(0, 0)
@@ -145,7 +145,7 @@ struct Screen: ~Copyable {
 
     // MARK: Keys
 
-    /// The next key that was typed; `nil` where there is none.
+    /// The next key that was typed; `nil` where no key is waiting.
     mutating func nextKey() -> Key? {
         while true {
             var code: wint_t = 0

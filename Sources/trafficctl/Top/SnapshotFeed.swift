@@ -1,10 +1,11 @@
+import CommandOptions
 import NIOCore
 import Synchronization
 import TrafficModel
 import TrafficView
 
-/// Snapshots as they come from the daemon, read in the background; only the newest is kept. Connects again, with growing
-/// pauses, for as long as it takes.
+/// Reads the daemon's snapshots in the background and keeps only the newest. After a failure the feed connects again,
+/// with growing pauses, until it is stopped.
 final class SnapshotFeed: Sendable {
     enum News: Sendable {
         case snapshot(Snapshot)
@@ -16,22 +17,22 @@ final class SnapshotFeed: Sendable {
         var demand = SocketDemand.none
         /// `nil` before start and after stop.
         var reader: Task<Void, Never>?
-        /// Written to when there are news; -1 after stop.
+        /// The feed writes a byte here when there is news; -1 after stop.
         var wakeDescriptor: Int32
     }
 
     private let client: ControlClient
-    private let interval: Interval
+    private let interval: TimeSpan
     private let state: Mutex<State>
 
-    /// - Parameter wakeDescriptor: Gets a byte when there are news. Must not block.
-    init(client: ControlClient, interval: Interval, wakeDescriptor: Int32) {
+    /// - Parameter wakeDescriptor: Gets a byte when there is news. Must not block.
+    init(client: ControlClient, interval: TimeSpan, wakeDescriptor: Int32) {
         self.client = client
         self.interval = interval
         self.state = Mutex(State(wakeDescriptor: wakeDescriptor))
     }
 
-    /// What came since the last call.
+    /// The newest news since the last call.
     func takeNews() -> News? {
         self.state.withLock { state in
             defer { state.news = nil }
@@ -39,7 +40,7 @@ final class SnapshotFeed: Sendable {
         }
     }
 
-    /// Starts to read, or to read other parts of the snapshot than before.
+    /// Starts to read. Reads anew where `demand` has changed.
     func start(_ demand: SocketDemand) {
         self.state.withLock { state in
             if state.reader != nil, state.demand == demand { return }
@@ -61,7 +62,7 @@ final class SnapshotFeed: Sendable {
     private static let longestPause = Duration.seconds(5)
 
     private func read(_ demand: SocketDemand) async {
-        var query = [("interval", self.interval.description), ("view", demand == .none ? "processes" : "snapshot")]
+        var query = [("interval", "\(self.interval.seconds)"), ("view", demand == .none ? "processes" : "snapshot")]
         if case .of(let pids) = demand {
             query.append(("sockets_of", pids.sorted().map(String.init).joined(separator: ",")))
         }
@@ -72,7 +73,7 @@ final class SnapshotFeed: Sendable {
                 var lines = LineSplitter()
                 try await self.client.stream("/v1/stream", query) { part in
                     lines.append(part)
-                    // Of several that came at once, the last is the news.
+                    // Of several snapshots that came at once, only the last is used.
                     var newest: ByteBuffer?
                     while let line = lines.next() { newest = line }
                     guard let newest else { return }
@@ -92,7 +93,7 @@ final class SnapshotFeed: Sendable {
 
     private func publish(_ news: News, for demand: SocketDemand) {
         self.state.withLock { state in
-            // A reader that was replaced may have one more on its way.
+            // A reader that was replaced may still publish once.
             guard !Task.isCancelled, state.demand == demand, state.wakeDescriptor >= 0 else { return }
             state.news = news
             wake(state.wakeDescriptor)

@@ -1,9 +1,9 @@
 import Glibc
 
-/// Why there can be no full screen here.
+/// Why a full screen is not possible here.
 enum TerminalError: Error, Equatable {
     case notATerminal
-    /// - Parameter type: `TERM`; `nil` where it is not set.
+    /// - Parameter type: The value of `TERM`; `nil` where `TERM` is not set.
     case unknownType(String?)
     /// A terminal that can't move its cursor.
     case hardcopy(String)

@@ -1,15 +1,16 @@
 import CTerminal
+import CommandOptions
 import Glibc
 import TrafficModel
 import TrafficView
 
-/// Writes a byte to a ``WakePipe``; a full pipe is a wake already.
+/// Writes a byte to a ``WakePipe``. A full pipe wakes the reader anyway.
 func wake(_ descriptor: Int32) {
     var byte: UInt8 = 0
     _ = unsafe write(descriptor, &byte, 1)
 }
 
-/// Joins the screen, the keys, the signals and the daemon's snapshots: one thread that waits for any of them, changes the
+/// Joins the screen, the keys, the signals and the daemon's snapshots. One thread waits for any of them, changes the
 /// state and draws it.
 struct TopLoop: ~Copyable {
     private var state: TopState
@@ -17,8 +18,8 @@ struct TopLoop: ~Copyable {
     private let wakePipe: WakePipe
     private let feed: SnapshotFeed
 
-    /// - Throws: ``TerminalError``; the terminal is as it was then.
-    init(state: TopState, client: ControlClient, interval: Interval, inColor: Bool) throws(TerminalError) {
+    /// - Throws: ``TerminalError``. The terminal is then as it was before.
+    init(state: TopState, client: ControlClient, interval: TimeSpan, inColor: Bool) throws(TerminalError) {
         let wakePipe = try WakePipe()
         let screen = try Screen(inColor: inColor)
         self.feed = SnapshotFeed(client: client, interval: interval, wakeDescriptor: wakePipe.writeEnd)
@@ -28,10 +29,10 @@ struct TopLoop: ~Copyable {
         self.state.silenceAfterSeconds = max(15, 3 * interval.seconds)
     }
 
-    /// Until the person quits or a signal ends the program. Signals stay caught: the terminal is put back when this value
-    /// goes, which a signal must not forestall.
+    /// Runs until the person quits or a signal ends the program. Signals stay caught, because the terminal is put back
+    /// when this value is destroyed, and a signal must not end the process before that.
     ///
-    /// - Returns: The signal, which is then still to be obeyed.
+    /// - Returns: The signal, which the caller must raise; `nil` where there was none.
     /// - Throws: `TerminalError.failed` where signals can't be caught.
     consuming func run() throws(TerminalError) -> Int32? {
         let error = terminal_signals_install(self.wakePipe.writeEnd)
@@ -53,7 +54,7 @@ struct TopLoop: ~Copyable {
         return signal == 0 ? nil : signal
     }
 
-    /// For a key, a wake, or a second, after which ages on the screen have changed.
+    /// Waits for a key, for a wake, or for one second, after which the ages on the screen have changed.
     ///
     /// - Returns: `false` where the terminal is gone.
     private func wait() -> Bool {
@@ -74,7 +75,7 @@ struct TopLoop: ~Copyable {
         }
     }
 
-    /// - Returns: `false` where the program is to end.
+    /// - Returns: `false` where the program must end.
     private mutating func takeSignals() -> Bool {
         let signals = terminal_signals_take()
         if signals & Int32(TERMINAL_STOP) != 0 { return false }

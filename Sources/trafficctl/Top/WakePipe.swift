@@ -1,6 +1,6 @@
 import Glibc
 
-/// Ends the wait of a thread in poll(2) from anywhere, a signal handler included.
+/// Ends the wait of a thread in poll(2). Any thread may use it, and a signal handler too.
 struct WakePipe: ~Copyable {
     let readEnd: Int32
     let writeEnd: Int32
@@ -29,7 +29,7 @@ struct WakePipe: ~Copyable {
         self.drain()
     }
 
-    /// Forgets all wakes so far.
+    /// Discards all wakes so far.
     func drain() {
         var buffer: InlineArray<64, UInt8> = InlineArray(repeating: 0)
         while unsafe withUnsafeMutableBytes(of: &buffer, { unsafe read(self.readEnd, $0.baseAddress, $0.count) }) > 0 {}

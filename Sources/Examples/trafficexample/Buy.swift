@@ -1,0 +1,101 @@
+import ArgumentParser
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import TrafficKit
+import TrafficKitAsyncHTTPClient
+
+struct Buy: AsyncParsableCommand {
+    private struct ClosedShop: Error, CustomStringConvertible {
+        let port: Int
+        var description: String { "no visit came to its end; open the shop: trafficexample serve --port \(self.port)" }
+    }
+
+    static let configuration = CommandConfiguration(abstract: "Visits the shop, over and over.")
+
+    @Option(help: "TCP port of the shop on the loopback interface.")
+    var port = 8080
+
+    @Option(help: ArgumentHelp("How long.", valueName: "n"))
+    var seconds = 60
+
+    @Option(help: ArgumentHelp("Visitors at once.", valueName: "n"))
+    var visitors = 1
+
+    @Option(help: ArgumentHelp("Visits a second of each; a visit is a dozen requests.", valueName: "n"))
+    var rate = 5.0
+
+    @OptionGroup var reports: ReportOptions
+
+    func validate() throws {
+        guard self.seconds >= 0 else { throw ValidationError("--seconds must not be negative.") }
+        guard (1...1_000).contains(self.visitors) else {
+            throw ValidationError("--visitors must be between 1 and 1000.")
+        }
+        guard (0.1...1_000).contains(self.rate) else { throw ValidationError("--rate must be between 0.1 and 1000.") }
+    }
+
+    func run() async throws {
+        try self.reports.start()
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = self.visitors
+        // The only line that a client needs.
+        if !self.reports.silent { configuration.reportTraffic() }
+        let client = HTTPClient(configuration: configuration)
+        let end = ContinuousClock.now + .seconds(self.seconds)
+        let visits = try await withThrowingTaskGroup(of: Int.self) { group in
+            for visitor in 1...self.visitors {
+                group.addTask { try await self.visit(as: visitor, until: end, client) }
+            }
+            return try await group.reduce(0, +)
+        }
+        try await client.shutdown()
+        TrafficMonitor.shared.stop()
+        if visits == 0 && self.seconds > 0 { throw ClosedShop(port: self.port) }
+        print("visits: \(visits)")
+    }
+
+    /// - Returns: The number of completed visits.
+    private func visit(as visitor: Int, until end: ContinuousClock.Instant, _ client: HTTPClient) async throws -> Int {
+        var (number, visits) = (visitor, 0)
+        while ContinuousClock.now < end {
+            do {
+                try await self.visit(number, client)
+                (number, visits) = (number + self.visitors, visits + 1)
+            } catch {
+                // The shop may not be open yet.
+                try await Task.sleep(for: .milliseconds(200))
+            }
+            try await Task.sleep(for: .seconds(1 / self.rate))
+        }
+        return visits
+    }
+
+    private func visit(_ number: Int, _ client: HTTPClient) async throws {
+        try await self.get("search?q=secret-wish-\(number)", client)
+        for image in 0..<3 { try await self.get("images/thing-\(1_000 + number * 3 + image).png", client) }
+        for order in 0..<5 { try await self.get("orders/\(number * 5 + order)", client) }
+        var request = self.request("orders")
+        request.method = .POST
+        request.headers.add(name: "Content-Type", value: "application/json")
+        request.body = .bytes(ByteBuffer(string: "{\"things\":[\(number)]}"))
+        try await self.execute(request, client)
+        for path in ["cart", "recommendations", "checkout"] { try await self.get(path, client) }
+    }
+
+    private func request(_ path: String) -> HTTPClientRequest {
+        HTTPClientRequest(url: "http://127.0.0.1:\(self.port)/\(path)")
+    }
+
+    private func get(_ path: String, _ client: HTTPClient) async throws {
+        try await self.execute(self.request(path), client)
+    }
+
+    private func execute(_ request: HTTPClientRequest, _ client: HTTPClient) async throws {
+        let response =
+            self.reports.silent
+            ? try await client.execute(request, timeout: .seconds(10))
+            : try await client.execute(request, timeout: .seconds(10), reportingTo: .shared)
+        _ = try await response.body.collect(upTo: 1 << 24)
+    }
+}

@@ -1,0 +1,195 @@
+import HTTPTypes
+package import Hummingbird
+import Logging
+import NIOCore
+import TrafficAudit
+import TrafficExport
+import TrafficModel
+import TrafficQuery
+
+/// A request that the server is answering, and its viewer.
+package struct ControlContext: RequestContext {
+    package var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+    /// The middleware sets this when it knows the viewer. Until then the viewer has the fewest rights.
+    var viewer = Viewer.network
+
+    package init(source: ApplicationRequestContextSource) {
+        self.coreContext = CoreRequestContextStorage(source: source)
+        self.channel = source.channel
+    }
+}
+
+/// The control API: only GET and HEAD, and answers only from snapshots.
+package enum ControlAPI {
+    /// How a listener finds the viewer of a request.
+    package enum Access: Sendable {
+        /// By the credentials that the kernel has for the connection.
+        case credentials(AccessRule)
+        /// Not at all: every client is ``Viewer/network``.
+        ///
+        /// - Parameter names: Names that clients may use for this host, besides its addresses and `localhost`.
+        case network(names: Set<String>)
+        /// Every client is this viewer; for tests.
+        case fixed(Viewer)
+    }
+
+    package static func router(
+        source: any SnapshotSource,
+        cost: any CostSource,
+        access: Access
+    ) -> Router<ControlContext> {
+        let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
+        router.middlewares.add(ProblemMiddleware())
+        if case .network(let names) = access { router.middlewares.add(HostMiddleware(names: names)) }
+        router.middlewares.add(ViewerMiddleware(access: access))
+
+        router.get("/healthz") { request, _ in
+            _ = try QueryParameters(request, known: [])
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            return Response.document(Array("{\"status\":\"ok\"}\n".utf8), mediaType: ExportFormat.json.mediaType)
+        }
+        for view in SnapshotView.allCases {
+            router.get("/v1/\(view.rawValue)") { request, context in
+                let known = ["filter", "format", "sockets_of"] + (view == .endpoints ? ["by"] : [])
+                let parameters = try QueryParameters(request, known: known)
+                let query = try SnapshotQuery(
+                    view: view,
+                    filter: parameters.filter(),
+                    socketsOf: parameters.pids("sockets_of"),
+                    grouping: parameters.word("by", fallback: .route),
+                    viewer: context.viewer
+                )
+                let format = try parameters.word("format", fallback: ExportFormat.json)
+                guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+                return Response.document(
+                    query.apply(to: snapshot).encoded(as: format, table: view.table),
+                    mediaType: format.mediaType
+                )
+            }
+        }
+        router.get("/v1/stream") { request, context in
+            let parameters = try QueryParameters(request, known: ["filter", "interval", "sockets_of", "view"])
+            let query = try SnapshotQuery(
+                view: parameters.word("view", fallback: .snapshot),
+                filter: parameters.filter(),
+                socketsOf: parameters.pids("sockets_of"),
+                viewer: context.viewer
+            )
+            let interval = try parameters.seconds("interval", atMost: 3600)
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            return Response(
+                status: .ok,
+                headers: [.contentType: ExportFormat.ndjson.mediaType],
+                body: ResponseBody(lines: query, interval: interval, of: source, to: request)
+            )
+        }
+        router.get("/v1/exchanges") { request, context in
+            let parameters = try QueryParameters(request, known: ["filter", "format"])
+            let filter = try parameters.filter()
+            let format = try parameters.word("format", fallback: ExportFormat.json)
+            guard context.viewer != .network else { throw Problem.socketsWithheld }
+            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+            let report = ExchangeReport(snapshot.visible(to: context.viewer).filtered(by: filter))
+            return Response.document(report.encoded(as: format), mediaType: format.mediaType)
+        }
+        router.get("/v1/audit") { request, context in
+            let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
+            let subject = try parameters.auditSubject()
+            guard context.viewer != .network else { throw Problem.socketsWithheld }
+            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+            do throws(AuditError) {
+                let report = try AuditReport(of: subject, in: snapshot, for: context.viewer)
+                return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+            } catch {
+                throw Problem(error)
+            }
+        }
+        router.get("/v1/doctor") { request, context in
+            let time = try QueryParameters(request, known: ["cost"]).seconds("cost", atMost: 10)
+            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
+            let measured = try await cost.measure(nanoseconds: time, for: request)
+            // Read after the wait, so that the snapshot has the losses of that time.
+            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            let report = DoctorReport(
+                capture: snapshot.capture,
+                daemon: snapshot.daemon,
+                host: snapshot.host,
+                checks: source.checks(),
+                cost: measured
+            )
+            var response = Response.document(
+                report.json() + [UInt8(ascii: "\n")],
+                mediaType: ExportFormat.json.mediaType
+            )
+            // To notice the end of the connection, `measure` reads the stream from which a next request would come. So
+            // this connection can't serve a next request.
+            if measured != nil { response.headers[.connection] = "close" }
+            return response
+        }
+        return router
+    }
+}
+
+extension Response {
+    fileprivate static func document(_ bytes: [UInt8], mediaType: String) -> Response {
+        Response(status: .ok, headers: [.contentType: mediaType], body: ResponseBody(bytes))
+    }
+}
+
+/// Answers requests that no route answers, and turns errors into a ``Problem``.
+private struct ProblemMiddleware: RouterMiddleware {
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        var response: Response
+        do {
+            guard request.method == .get || request.method == .head else {
+                throw Problem(
+                    status: .methodNotAllowed,
+                    detail: "\(request.method.rawValue) is not possible: this API only reads.",
+                    headers: [.allow: "GET, HEAD"]
+                )
+            }
+            response = try await next(request, context)
+        } catch let problem as Problem {
+            response = try problem.response(from: request, context: context)
+        } catch let error as HTTPError where error.status == .notFound {
+            response = try Problem.notFound(request.uri.path).response(from: request, context: context)
+        } catch {
+            context.logger.error("request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            let problem = Problem(status: .internalServerError, detail: "The daemon's log says what happened.")
+            response = try problem.response(from: request, context: context)
+        }
+        response.headers[.cacheControl] = "no-store"
+        response.headers[.xContentTypeOptions] = "nosniff"
+        return request.method == .head ? response.createHeadResponse() : response
+    }
+}
+
+/// Finds the viewer of a request.
+private struct ViewerMiddleware: RouterMiddleware {
+    let access: ControlAPI.Access
+
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        var context = context
+        switch self.access {
+        case .fixed(let viewer): context.viewer = viewer
+        case .network: context.viewer = .network
+        case .credentials(let rule):
+            // Also if the client is gone already: a client without credentials gets nothing.
+            guard let peer = try? await PeerCredentials(of: context.channel) else {
+                throw Problem(status: .forbidden, detail: "The connection does not say whose it is.")
+            }
+            context.viewer = rule.viewer(for: peer)
+        }
+        return try await next(request, context)
+    }
+}

@@ -1,0 +1,35 @@
+import Hummingbird
+import TrafficModel
+
+/// Refuses requests that were sent to a name that is not this host's.
+///
+/// A web page can let its own name resolve to an address that the browser can reach and the page's author can't (DNS
+/// rebinding). The browser would then let the page read the answers. A client that uses an address or `localhost` asked
+/// no name server.
+struct HostMiddleware: RouterMiddleware {
+    private let names: Set<String>
+
+    /// - Parameter names: In upper or lower case, without a port.
+    init(names: Set<String>) {
+        self.names = Set(names.map { $0.lowercased() })
+    }
+
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        let authority = request.head.authority ?? ""
+        guard self.isThisHost(authority) else { throw Problem.otherHost(authority) }
+        return try await next(request, context)
+    }
+
+    /// - Parameter authority: `host:port`, `[address]:port` or either without a port (RFC 3986 section 3.2).
+    func isThisHost(_ authority: String) -> Bool {
+        if authority.first == "[" {
+            return InternetAddress(String(authority.dropFirst().prefix { $0 != "]" })) != nil
+        }
+        let host = authority.prefix { $0 != ":" }.lowercased()
+        return host == "localhost" || InternetAddress(host) != nil || self.names.contains(host)
+    }
+}

@@ -1,0 +1,73 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// An error as `application/problem+json` (RFC 9457). `title` is the status in words, and `detail` says what is wrong
+/// with this request.
+struct Problem: Error, HTTPResponseError {
+    var status: HTTPResponse.Status
+    var detail: String
+    /// The query parameter that caused the error.
+    var parameter: String?
+    var headers: HTTPFields = [:]
+
+    private struct Body: Encodable {
+        var title: String
+        var status: Int
+        var detail: String
+        var parameter: String?
+    }
+
+    func response(from request: Request, context: some RequestContext) throws -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let body = Body(
+            title: self.status.reasonPhrase,
+            status: self.status.code,
+            detail: self.detail,
+            parameter: self.parameter
+        )
+        var headers = self.headers
+        headers[.contentType] = "application/problem+json"
+        return Response(
+            status: self.status,
+            headers: headers,
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try encoder.encode(body)))
+        )
+    }
+
+    static func badParameter(_ name: String, _ detail: String) -> Problem {
+        Problem(status: .badRequest, detail: "\(name): \(detail)", parameter: name)
+    }
+
+    static let noSnapshotYet = Problem(
+        status: .serviceUnavailable,
+        detail: "Nothing is counted yet: the daemon has just started. Try again in a second.",
+        headers: [.retryAfter: "1"]
+    )
+
+    static let socketsWithheld = Problem(
+        status: .forbidden,
+        detail: "Sockets and exchanges are shown on control.sock alone, to callers that the kernel names."
+    )
+
+    static let costWithheld = Problem(
+        status: .forbidden,
+        detail:
+            "What counting costs is measured for root and the socket's group, on control.sock alone: it slows the machine a little."
+    )
+
+    static func otherHost(_ authority: String) -> Problem {
+        let name = authority.isEmpty ? "no host" : "'\(authority.prefix(100))'"
+        return Problem(
+            status: .misdirectedRequest,
+            detail:
+                "The request names \(name): call this host by its address or localhost, or start trafficd with --allow-host NAME."
+        )
+    }
+
+    static func notFound(_ path: String) -> Problem {
+        Problem(status: .notFound, detail: "There is nothing at \(path).")
+    }
+}

@@ -1,0 +1,67 @@
+package import TrafficModel
+
+/// The kind of client that sent a request. It decides what the client may see.
+package enum Viewer: Sendable, Hashable {
+    /// root, the daemon's own user, or a member of the group that owns `control.sock`. Sees everything.
+    case administrator
+    /// Any other local user, by the credentials of its connection. Sees what belongs to its own processes.
+    case user(UInt32)
+    /// A client on the TCP listener, which has no credentials. Sees all processes without their command lines, and
+    /// their endpoints, but no sockets and no exchanges.
+    ///
+    /// This listener is for metrics, which show the same. Of the processes, any user of the host can read as much in
+    /// `/proc`. Command lines can contain passwords. A client that knows only the port number must not learn which
+    /// process talks to which host.
+    case network
+}
+
+extension Snapshot {
+    /// The part that `viewer` may see. Filters are applied after this, so that a filter can't reveal hidden rows.
+    package func visible(to viewer: Viewer) -> Snapshot {
+        switch viewer {
+        case .administrator: return self
+        case .user(let uid): return self.owned(by: uid)
+        case .network:
+            var result = self
+            result.sockets = nil
+            result.exchanges = nil
+            result.evidence = nil
+            result.processes = self.processes?.map { process in
+                var process = process
+                process.details.commandLine = nil
+                return process
+            }
+            return result
+        }
+    }
+
+    /// A user's own processes, their sockets, endpoints and exchanges, and sums over these processes only.
+    ///
+    /// - `exited` rows are left out: they do not say whose processes they are of, except for rows named `_other`.
+    /// - `totals.by_scope` is left empty and `by_class` is left out: for processes that are gone, these bytes can't be
+    ///   divided by user.
+    /// - A socket that is shared with other users' processes keeps its own counters, because any process that has the
+    ///   socket can ask the kernel for them (`TCP_INFO`). The other owners are left out.
+    /// - Interfaces, capture, daemon and host are not secret on a host (`/proc/net/dev`).
+    private func owned(by uid: UInt32) -> Snapshot {
+        var result = self
+        let processes = (self.processes ?? []).filter { $0.details.uid == uid }
+        let identities = Set(processes.map(\.identity))
+        result.processes = self.processes.map { _ in processes }
+        result.exited = nil
+        result.evidence = self.evidence.map { evidence in
+            var own = AuditEvidence()
+            own.goneSocketsOf = evidence.goneSocketsOf.filter { identities.contains($0.key) }
+            return own
+        }
+        result.sockets = self.sockets?.compactMap { socket in
+            var socket = socket
+            socket.owners.removeAll { !identities.contains($0.identity) }
+            return socket.owners.isEmpty ? nil : socket
+        }
+        result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
+        result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
+        result.totals = Totals(of: processes)
+        return result
+    }
+}

@@ -1,0 +1,411 @@
+import CLibbpf
+import CTrafficABI
+import Glibc
+public import TrafficModel
+
+/// The methods with BPF programs. The counters are in the kernel's socket storage, or in a hash on `kprobe`, and are
+/// swept once per tick. A ring buffer has the final totals of closed sockets.
+public final class BPFCapture: CaptureSource {
+    public private(set) var status: CaptureStatus
+
+    private let loaded: LoadedPrograms
+    private let sweepLink: BPFLink
+    private let adoptLink: BPFLink
+    private let ring: RingReader
+    private let ringDescriptor: Int32
+    /// Capacity of the ring, in records.
+    private let ringLimit: Int
+    private var rows: RowReader
+    private var owners: OwnerReader
+    private let deferred: BPFMap
+    private let executed: BPFMap
+    private var interfaces: InterfaceReader
+    private let loss: BPFMap
+    private let told: BPFMap
+    /// The values that the programs were told last.
+    private var telling: traffic_told
+    /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a
+    /// census is due at least once per this many sweeps.
+    private static let sweepsBetweenCensuses = 300
+    /// For a test: the capture acts as if the kernel missed calls all the time.
+    private let leavesProgramsOut: Bool
+    private var missedAtLastCensus: UInt64 = 0
+    private var censusesDue = 0
+    private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
+    private var malformed: UInt64 = 0
+    private var lastLoss = CaptureLoss()
+    private var goneLost: UInt64 = 0
+    /// Sockets that programs were just closing when the daemon read the kernel's counters.
+    private var closing: UInt64 = 0
+    private var namesUntold: UInt64 = 0
+    private var sawUnowned = false
+    private var frameSockets = FrameSockets()
+    private let reads = ReadFailures()
+    /// A walk through all open files takes longer the more files users have open. After a walk the daemon rests, so
+    /// that a user with many files cannot keep the daemon busy.
+    private var adoptRestsUntil: UInt64 = 0
+    private static let adoptRestFactor: UInt64 = 19
+
+    /// Loads and attaches the programs, and gives every existing socket its baseline.
+    ///
+    /// - Parameters:
+    ///   - reason: Why no better method is in use.
+    ///   - wire: Whether to see every packet or to estimate.
+    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if this kernel refuses a program that the method needs.
+    public convenience init(
+        method: CaptureMethod,
+        reason: String? = nil,
+        wire: Quality = .exact
+    ) throws(CaptureError) {
+        try self.init(method: method, reason: reason, wire: wire, faults: LoadedPrograms.Faults())
+    }
+
+    package convenience init(
+        method: CaptureMethod,
+        ringBytes: UInt32? = nil,
+        mapElements: UInt32? = nil,
+        interfaceElements: UInt32? = nil,
+        rowElements: UInt32? = nil,
+        leavingOut leftOut: Set<String> = [],
+        refusing refused: Set<String> = [],
+        sweepingHeldSockets sweepsHeldSockets: Bool = false
+    ) throws(CaptureError) {
+        let faults = LoadedPrograms.Faults(
+            leftOut: leftOut,
+            refused: refused,
+            sweepsHeldSockets: sweepsHeldSockets,
+            ringBytes: ringBytes,
+            mapElements: mapElements,
+            interfaceElements: interfaceElements,
+            rowElements: rowElements
+        )
+        try self.init(method: method, reason: nil, wire: .exact, faults: faults)
+    }
+
+    private init(
+        method wanted: CaptureMethod,
+        reason: String?,
+        wire: Quality,
+        faults: LoadedPrograms.Faults
+    ) throws(CaptureError) {
+        LibbpfLog.install()
+        guard HostProbe.btf().isGood else {
+            throw .unsupported(feature: "method \(wanted.rawValue)", reason: HostProbe.btf().finding)
+        }
+        let loaded = try LoadedPrograms(wanted, wire: wire, faults: faults)
+        let told = try loaded.object.map(".data.told")
+        var telling = traffic_told()
+        telling.estimates_wire = loaded.seesPackets ? 0 : 1
+        try told.setGlobals(telling)
+        let sweep = try loaded.object.program(loaded.sweep.rawValue)
+        let sweepLink = try sweep.attachIterator(over: loaded.sweep == .all ? try loaded.object.map("sockets") : nil)
+        let adoptLink = try loaded.object.program("adopt_held_sockets").attachIterator()
+        try adoptLink.iterate("adopt_held_sockets") { _ in }
+        let adoptTCP = try loaded.object.program("adopt_tcp_sockets").attachIterator()
+        try NetworkNamespaces.forEach { () throws(CaptureError) in
+            try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
+        }
+        let closed = try loaded.object.map("closed")
+        self.ring = try RingReader(map: closed)
+        self.ringDescriptor = closed.descriptor
+        self.ringLimit = Int(closed.capacity) / TrafficRecord.size
+        self.rows = try RowReader(object: loaded.object)
+        self.owners = try OwnerReader(object: loaded.object)
+        self.deferred = try loaded.object.map("deferred")
+        self.executed = try loaded.object.map("executed")
+        self.interfaces = try InterfaceReader(
+            packets: loaded.seesPackets ? loaded.object.map("interfaces") : nil,
+            strangers: loaded.seesPackets ? loaded.object.map("stranger_interfaces") : nil
+        )
+        self.loss = try loaded.object.map("loss")
+        self.told = told
+        self.telling = telling
+        self.leavesProgramsOut = !faults.leftOut.isEmpty
+        self.status = CaptureStatus(
+            method: wanted,
+            reason: reason,
+            hooks: loaded.links.hooks,
+            blindSpots: loaded.blindSpots
+        )
+        self.sweepLink = sweepLink
+        self.adoptLink = adoptLink
+        self.loaded = loaded
+        self.telling.baseline_done = 1
+        try self.tell()
+    }
+
+    public var wakeDescriptor: Int32? { self.ringDescriptor }
+
+    public var readFailures: [ReadFailure] { self.reads.current }
+
+    public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        self.reads.attempt("closed") { () throws(CaptureError) in
+            try self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
+            // From now on every user may fill its part of the ring again.
+            self.telling.drains &+= 1
+            try self.tell()
+        }
+    }
+
+    public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        self.reads.beginSweep()
+        self.adoptHeldSockets()
+        self.telling.sweeps &+= 1
+        self.frameSockets.beginSweep()
+        var census: Census?
+        let isSwept = self.reads.attempt(self.loaded.sweep.rawValue) { () throws(CaptureError) in
+            census = try self.sweepSockets(emit)
+        }
+        // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring.
+        try self.drain(emit)
+        self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
+        if let census { emit(.census(census.serials)) }
+        // On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
+        let absent = self.status.method == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
+        for socket in absent where socket.isShared { self.owners.close(socket.serial) }
+        if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
+        self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
+        self.takeNames(emit)
+        let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
+        self.reads.attempt("interfaces") { () throws(CaptureError) in
+            if try self.interfaces.read(by: deadline, emit) { try self.tell() }
+        }
+        self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
+        self.status.awaitsRows = self.rows.isUnread
+        self.status.blindSpots = self.loaded.blindSpots + self.reads.blindSpots
+        if self.rows.isUnread {
+            self.status.blindSpots.append(
+                "late at present: some bytes of sockets that closed in a flood (the machine is too busy)"
+            )
+        }
+        try self.reads.endSweep()
+    }
+
+    /// Finds the process of an accepted, idle connection: the process that holds the socket.
+    private func adoptHeldSockets() {
+        guard self.sawUnowned, MonotonicClock.nanoseconds() >= self.adoptRestsUntil else { return }
+        let begin = MonotonicClock.threadNanoseconds()
+        let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
+            try self.adoptLink.iterate("adopt_held_sockets") { _ in }
+        }
+        let cost = MonotonicClock.threadNanoseconds() - begin
+        self.adoptRestsUntil = MonotonicClock.nanoseconds() + cost * Self.adoptRestFactor
+        self.sawUnowned = !isDone
+    }
+
+    private func takeRows(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        let isClosing = self.closing > 0
+        try self.rows.take(
+            by: deadline,
+            folded: self.lastLoss.socketsFolded +| self.lastLoss.callsFolded,
+            isClosing: isClosing,
+            raise: { generation throws(CaptureError) in
+                self.telling.generation = generation
+                try self.tell()
+            },
+            drain: { () throws(CaptureError) in try self.drain(emit) }
+        ) { event in
+            // The next reading removes the further owners of these sockets.
+            if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
+            emit(event)
+        }
+        guard isClosing else { return }
+        // The sweep skipped the sockets that were just closing. By now they have left their records, unless the wait
+        // for programs is still in progress.
+        try self.drain(emit)
+        try self.takeDeferred(emit)
+    }
+
+    private struct Census {
+        var serials: Set<UInt64> = []
+        /// The last walk was not disturbed: no living socket is missing.
+        var isWhole = false
+    }
+
+    /// - Returns: The serials of all sockets if a census is due, otherwise `nil`. A census is due at regular intervals,
+    ///   and if the kernel has missed calls since the last census: a missed call may have been the end of a socket.
+    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
+        let missed = self.lastLoss.missedRuns
+        // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
+        self.sweepsUntilCensus -= 1
+        if missed > self.missedAtLastCensus || self.sweepsUntilCensus <= 0 {
+            self.censusesDue = CaptureEvent.censusesUntilGone
+            self.sweepsUntilCensus = Self.sweepsBetweenCensuses
+        }
+        // No census of held sockets either: a socket that no process holds, such as a socket of io_uring, may live on.
+        let sweepsAll = self.status.method != .kprobe && self.loaded.sweep == .all
+        let isCensus = sweepsAll && (self.leavesProgramsOut || self.censusesDue > 0)
+        self.telling.report_all = isCensus ? 1 : 0
+        try self.tell()
+        var census = Census()
+        let sweep = Result { () throws(CaptureError) in
+            for _ in 1...Self.mostWalks {
+                let ended = try self.endedSockets()
+                let bytes = try self.walkSockets { event in
+                    if case .socket(let socket) = event {
+                        if isCensus { census.serials.insert(socket.serial) }
+                        self.frameSockets.sweep(socket)
+                    }
+                    emit(event)
+                }
+                let isQuiet = try self.endedSockets() == ended
+                census.isWhole = isQuiet || bytes < Self.wholeWalk
+                if census.isWhole { return }
+            }
+        }
+        if isCensus {
+            self.telling.report_all = 0
+            try self.tell()
+        }
+        // If a walk broke off, a socket that is missing in its output may still be alive.
+        try sweep.get()
+        guard isCensus else { return nil }
+        self.censusesDue -= 1
+        self.missedAtLastCensus = missed
+        return census
+    }
+
+    /// After each piece of output the kernel resumes the walk by position. If a socket ends meanwhile, the walk misses
+    /// another socket. So a walk of more than one piece is repeated if sockets ended during the walk. After this many
+    /// walks the daemon stops, and the next sweep finds the missing sockets.
+    private static let mostWalks = 4
+    /// Bytes. A piece is 32 KiB in the kernel (`BPF_ITER`'s seq_file), minus the size of the record that did not fit
+    /// any more.
+    private static let wholeWalk = 16 << 10
+
+    /// - Returns: Bytes of output.
+    private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
+        var bytes = 0
+        var records = RecordSplitter()
+        try self.sweepLink.iterate(self.loaded.sweep.rawValue) { piece throws(CaptureError) in
+            bytes += piece.byteCount
+            records.split(piece) { record in self.decode(record, emit) }
+        }
+        return bytes
+    }
+
+    private func kernelLoss() throws(CaptureError) -> [traffic_loss] {
+        try self.loss.perCPUValues(as: traffic_loss.self)
+    }
+
+    private func endedSockets() throws(CaptureError) -> UInt64 {
+        try self.kernelLoss().reduce(0) { $0 &+ $1.closed_sockets }
+    }
+
+    private func tell() throws(CaptureError) {
+        // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
+        // be added.
+        let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.method == .kprobe
+        self.telling.calls_missed = callsMissed ? 1 : 0
+        self.interfaces.tell(&self.telling)
+        // Half of the capacity: an LRU map may drop elements a little early, because of the free lists of the
+        // processors.
+        self.telling.early_trust = try self.loaded.object.map("early").capacity / 2
+        try self.told.setGlobals(self.telling)
+    }
+
+    private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
+        do {
+            let observation = try TrafficRecord.decode(record, seesPackets: self.loaded.seesPackets)
+            if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
+            self.frameSockets.observe(observation)
+            if observation.closedBoottimeNanoseconds != nil && observation.isShared {
+                self.owners.close(observation.serial)
+            }
+            emit(.socket(observation))
+        } catch {
+            self.malformed += 1
+        }
+    }
+
+    /// Takes closed sockets that found no room in the ring. No program updates their records any more, so nothing is
+    /// lost between reading and removing.
+    private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var serials: [UInt64] = []
+        var events: [CaptureEvent] = []
+        self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
+            serials.append(key.unsafeLoadUnaligned(as: UInt64.self))
+            self.decode(value) { events.append($0) }
+        }
+        // Records from the time when these sockets were open must come before their final totals. Otherwise such a
+        // record would look like a new socket.
+        if !events.isEmpty { try self.drain(emit) }
+        for event in events { emit(event) }
+        for serial in serials { self.deferred.remove(serial) }
+    }
+
+    private func takeNames(_ emit: (CaptureEvent) -> Void) {
+        var taken: [traffic_owner_key] = []
+        self.executed.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
+        ) { key, value in
+            let process = key.unsafeLoadUnaligned(as: traffic_owner_key.self)
+            taken.append(process)
+            emit(
+                .executed(
+                    ProcessIdentity(
+                        pid: Int32(bitPattern: process.tgid),
+                        startBoottimeNanoseconds: process.start_boottime_ns
+                    ),
+                    name: value.withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+                )
+            )
+        }
+        for process in taken { self.executed.remove(process) }
+    }
+
+    public func programMeter() throws(CaptureError) -> ProgramMeter? {
+        // Without the program that only the start runs.
+        let iterated = [
+            try self.loaded.object.program(self.loaded.sweep.rawValue),
+            try self.loaded.object.program("adopt_held_sockets"),
+        ]
+        return try ProgramMeter(programs: self.loaded.links.programs + iterated)
+    }
+
+    private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var loss = CaptureLoss(
+            recordsMalformed: self.malformed,
+            missedRuns: try self.loaded.links.missedRuns(),
+            readsFailed: self.reads.count
+        )
+        var goneLost: UInt64 = 0
+        var (begun, ended): (UInt64, UInt64) = (0, 0)
+        var namesUntold: UInt64 = 0
+        for cpu in try self.kernelLoss() {
+            namesUntold +|= cpu.names_untold
+            loss.missedRuns +|= cpu.returns_missed
+            loss.ringFull +|= cpu.closed_deferred
+            loss.socketsFolded +|= cpu.closed_folded
+            loss.callsFolded +|= cpu.calls_folded
+            loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
+            goneLost &+= cpu.gone_lost
+            begun &+= cpu.closed_sockets
+            ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded &+ cpu.closed_empty
+        }
+        self.closing = begun &- ended
+        // No record says that these sockets closed. A census shows that they are missing.
+        if goneLost > self.goneLost { self.censusesDue = CaptureEvent.censusesUntilGone }
+        self.goneLost = goneLost
+        if namesUntold != self.namesUntold {
+            self.namesUntold = namesUntold
+            emit(.executedUntold)
+        }
+        if loss != self.lastLoss {
+            self.lastLoss = loss
+            try self.tell()
+            self.status.loss = loss
+            emit(.loss(loss))
+        }
+    }
+}
+
+extension SocketObservation {
+    /// Whether a process may hold the socket without having moved a byte: an accepted, idle connection, or a socket
+    /// that received packets.
+    fileprivate var isUsed: Bool {
+        self.state == .established || self.state == .unconnected && self.wire?.total.isZero == false
+    }
+}

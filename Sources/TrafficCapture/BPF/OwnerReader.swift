@@ -1,0 +1,58 @@
+import CTrafficABI
+import TrafficModel
+
+/// Reads the processes of a socket beyond those in the socket's own record. They leave the map when the socket has
+/// closed, or when it is missing in several censuses. Until then the kernel may add to their counters.
+struct OwnerReader {
+    private let owners: BPFMap
+    /// Sockets whose final totals came since the last reading.
+    private var closed: Set<UInt64> = []
+    /// By socket with owners in the map: in how many censuses in a row the socket was missing. After
+    /// ``CaptureEvent/censusesUntilGone`` censuses no final totals are expected any more.
+    private var absences: [UInt64: Int] = [:]
+
+    init(object: borrowing BPFObject) throws(CaptureError) {
+        self.owners = try object.map("owners")
+    }
+
+    mutating func close(_ serial: UInt64) {
+        self.closed.insert(serial)
+    }
+
+    /// - Parameter census: The serials of all sockets, if they were just taken and none can be missing; otherwise
+    ///   `nil`. If the owners of a living socket left the map, their counters would start again at 0.
+    /// - Returns: How many entries could not be decoded.
+    mutating func read(census: Set<UInt64>?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
+        var sockets: Set<UInt64> = []
+        var entries: [(key: traffic_owner_key, socket: UInt64)] = []
+        var malformed: UInt64 = 0
+        self.owners.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: MemoryLayout<traffic_owner>.size
+        ) { key, value in
+            do {
+                let (serial, owner) = try TrafficRecord.decodeOwner(key: key, value: value)
+                emit(.owner(socket: serial, owner))
+                sockets.insert(serial)
+                entries.append((key.unsafeLoadUnaligned(as: traffic_owner_key.self), serial))
+            } catch {
+                malformed += 1
+            }
+        }
+        if let census { self.count(absentees: sockets.subtracting(census)) }
+        for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
+        self.closed.removeAll()
+        return malformed
+    }
+
+    private mutating func count(absentees: Set<UInt64>) {
+        self.absences = self.absences.filter { absentees.contains($0.key) }
+        for socket in absentees {
+            self.absences[socket, default: 0] += 1
+            if self.absences[socket] == CaptureEvent.censusesUntilGone {
+                self.absences[socket] = nil
+                self.closed.insert(socket)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+import CTrafficABI
+import TrafficModel
+
+/// Reads and then removes the rows in which the kernel counts bytes that no record of a socket reports (`rows.bpf.h`).
+///
+/// Programs add to the rows of one generation. To read these rows, the daemon raises the generation. ``GracePeriod``
+/// then waits until no program can still be adding to the previous one. If that takes long, a later sweep reads the
+/// rows, so a user who floods the machine cannot block the daemon. No row is removed before it is read.
+struct RowReader {
+    private let rows: BPFMap
+    private let userRows: BPFMap
+    private let rest: BPFMap
+    private let gone: BPFMap
+    private(set) var generation: UInt32 = 0
+    private let gracePeriod: GracePeriod
+    /// Whether the rows of the previous generation have not been read yet.
+    private(set) var isUnread = false
+    /// Closed sockets whose bytes are in those rows.
+    private var goneSockets: [UInt64] = []
+    /// Closed sockets whose bytes may be in rows of the present generation. Every sweep takes them from the queue,
+    /// because all users share the room of the queue.
+    private var newlyGone: [UInt64] = []
+    /// The value of `folded` when the generation was last raised.
+    private var foldedBefore: UInt64 = 0
+    /// Number of readings so far. The generation wraps around; this number does not.
+    private var readings: UInt64 = 0
+
+    init(object: borrowing BPFObject) throws(CaptureError) {
+        self.gracePeriod = try GracePeriod()
+        self.rows = try object.map("rows")
+        self.userRows = try object.map("user_rows")
+        self.rest = try object.map("rest")
+        self.gone = try object.map("gone")
+    }
+
+    /// - Parameters:
+    ///   - deadline: How long to wait for programs, in nanoseconds of ``MonotonicClock``. A later call reads rows that
+    ///     are not complete by then.
+    ///   - folded: How many sockets and calls have been added to rows so far.
+    ///   - isClosing: A program may be about to add to a row.
+    ///   - raise: Tells the programs the new generation.
+    ///   - drain: Empties the ring. Records made while a socket was open must reach the ledger before
+    ///     ``CaptureEvent/gone(_:)`` says that the socket closed.
+    mutating func take(
+        by deadline: UInt64,
+        folded: UInt64,
+        isClosing: Bool,
+        raise: (UInt32) throws(CaptureError) -> Void,
+        drain: () throws(CaptureError) -> Void,
+        _ emit: (CaptureEvent) -> Void
+    ) throws(CaptureError) {
+        self.newlyGone += self.gone.popAll(as: UInt64.self)
+        if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
+        // A socket may have closed after `folded` was read. Then only `gone` contains the socket.
+        guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.newlyGone.isEmpty else { return }
+        if !self.newlyGone.isEmpty { try drain() }
+        try raise(self.generation &+ 1)
+        self.generation &+= 1
+        self.foldedBefore = folded
+        self.isUnread = true
+        swap(&self.goneSockets, &self.newlyGone)
+        try self.readWhenComplete(by: deadline, emit)
+    }
+
+    private mutating func readWhenComplete(
+        by deadline: UInt64,
+        _ emit: (CaptureEvent) -> Void
+    ) throws(CaptureError) {
+        guard try self.gracePeriod.hasPassed(by: deadline) else { return }
+        try self.read(emit)
+        guard !self.goneSockets.isEmpty else { return }
+        // This event comes after the rows: so a reader of the events never sees a closed socket whose bytes are
+        // missing.
+        emit(.gone(self.goneSockets))
+        self.goneSockets.removeAll()
+    }
+
+    private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        let past = self.generation &- 1
+        let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
+        try self.rest.set(past & 1, to: traffic_row())
+        // Nothing below can fail, so every removed row is reported.
+        self.isUnread = false
+        self.readings += 1
+        var folded = FoldedRows(generation: self.readings)
+        folded.processes = Self.take(from: self.rows, of: past)
+        folded.users = Self.take(from: self.userRows, of: past).filter { !$0.isEmpty }
+        folded.rest = rest.isEmpty ? nil : rest
+        emit(.rows(folded))
+    }
+
+    private static func take(from map: BPFMap, of generation: UInt32) -> [FoldedRows.Row] {
+        var taken: [(key: traffic_row_key, row: FoldedRows.Row)] = []
+        map.forEach(
+            keySize: MemoryLayout<traffic_row_key>.size,
+            valueSize: MemoryLayout<traffic_row>.size
+        ) { key, value in
+            let key = key.unsafeLoadUnaligned(as: traffic_row_key.self)
+            guard key.generation == generation else { return }
+            taken.append((key, FoldedRows.Row(value.unsafeLoadUnaligned(as: traffic_row.self))))
+        }
+        for (key, _) in taken { map.remove(key) }
+        return taken.map(\.row)
+    }
+}
+
+extension FoldedRows.Row {
+    fileprivate init(_ row: traffic_row) {
+        self.init(
+            owner: OwnerObservation(row.owner),
+            wire: WireTotals(sent: row.wire.sent_bytes, received: row.wire.received_bytes),
+            retransmitted: row.retransmitted_bytes,
+            sockets: row.sockets
+        )
+    }
+
+    /// Whether the row has no amounts: a program makes a user's row before any byte is added to the row.
+    fileprivate var isEmpty: Bool {
+        self.owner.payload == PayloadBytes() && self.wire.isZero && self.retransmitted == 0 && self.sockets == 0
+    }
+}

@@ -1,0 +1,263 @@
+import CTrafficABI
+package import TrafficModel
+
+/// Decodes `struct traffic_socket` and `struct traffic_owner` of `bpf/include/traffic_abi.h`.
+package enum TrafficRecord {
+    package static let size = MemoryLayout<traffic_socket>.size
+
+    /// - Parameters:
+    ///   - bytes: Exactly one record.
+    ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are estimated.
+    /// - Throws: ``CaptureError/malformed(_:)`` for any other size, or for values that no kernel writes.
+    package static func decode(_ bytes: RawSpan, seesPackets: Bool) throws(CaptureError) -> SocketObservation {
+        guard bytes.byteCount == self.size else {
+            throw .malformed("socket record of \(bytes.byteCount) bytes instead of \(self.size)")
+        }
+        // Any bit pattern is a valid struct of integers, and the size was checked.
+        let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
+        let transport =
+            record.family == 17 ? .packet : TransportProtocol(number: record.protocol, type: record.type)  // AF_PACKET
+        let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp && transport != .dccp
+        guard record.serial != 0, let family = AddressFamily(record.family),
+            // DCCP has additional states (DCCP_PARTOPEN …), in which a socket is open.
+            let state = SocketState(number: record.state, connectionless: connectionless)
+                ?? (transport == .dccp ? .established : nil)
+        else {
+            throw .malformed(
+                "socket record \(record.serial) with cookie \(record.cookie), family \(record.family), state \(record.state)"
+            )
+        }
+        let owners = [record.owners.0, record.owners.1].compactMap(OwnerObservation.init(slot:))
+        return SocketObservation(
+            serial: record.serial,
+            cookie: SocketCookie(rawValue: record.cookie),
+            transport: transport,
+            family: family,
+            local: SocketAddress(address: address(record.local_address), port: record.local_port),
+            remote: SocketAddress(address: address(record.remote_address), port: record.remote_port),
+            role: role(record.role),
+            state: state,
+            openedBoottimeNanoseconds: record.opened_boottime_ns == 0 ? nil : record.opened_boottime_ns,
+            closedBoottimeNanoseconds: record.closed_boottime_ns == 0 ? nil : record.closed_boottime_ns,
+            connect: ConnectTimes(record),
+            preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
+            networkNamespace: record.network_namespace,
+            tcp: transport == .tcp ? TCPCounters(record) : nil,
+            pendingSent: pendingSent(record),
+            // At interfaces, the frames of AF_PACKET sockets count as packets without a socket.
+            wire: transport == .packet
+                ? nil : seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
+            stream: transport == .tcp ? TCPStream(record) : nil,
+            owners: owners,
+            unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
+            inRows: record.in_rows.sent_bytes == 0 && record.in_rows.received_bytes == 0
+                ? nil : PayloadBytes(sent: record.in_rows.sent_bytes, received: record.in_rows.received_bytes),
+            uid: record.uid,
+            isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
+        )
+    }
+
+    /// - Parameters:
+    ///   - key: A `struct traffic_owner_key`.
+    ///   - value: A `struct traffic_owner`.
+    package static func decodeOwner(
+        key: RawSpan,
+        value: RawSpan
+    ) throws(CaptureError) -> (serial: UInt64, owner: OwnerObservation) {
+        guard key.byteCount == MemoryLayout<traffic_owner_key>.size,
+            value.byteCount == MemoryLayout<traffic_owner>.size
+        else {
+            throw .malformed("owner record of \(key.byteCount) + \(value.byteCount) bytes")
+        }
+        let serial = key.unsafeLoadUnaligned(as: traffic_owner_key.self).serial
+        guard let owner = OwnerObservation(slot: value.unsafeLoadUnaligned(as: traffic_owner.self)), serial != 0 else {
+            throw .malformed("owner record without a process")
+        }
+        return (serial, owner)
+    }
+
+    /// Bytes that TCP has accepted and that no counter has yet. The kernel read the length of the stream before the
+    /// counters, so the length may be too small.
+    private static func pendingSent(_ record: traffic_socket) -> UInt64 {
+        let isKnown = record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
+        guard isKnown, record.closed_boottime_ns == 0 else { return 0 }
+        let counted =
+            record.owners.0.sent_bytes &+ record.owners.1.sent_bytes &+ record.overflow_sent_bytes
+            &+ record.unowned_sent_bytes &+ record.in_rows.sent_bytes
+        let pending = UInt32(truncatingIfNeeded: record.stream_sent) &- UInt32(truncatingIfNeeded: counted)
+        return UInt64(max(0, Int32(bitPattern: pending)))
+    }
+
+    private static func role(_ number: UInt8) -> SocketRole {
+        switch UInt32(number) {
+        case TRAFFIC_ROLE_CLIENT.rawValue: .client
+        case TRAFFIC_ROLE_SERVER.rawValue: .server
+        case TRAFFIC_ROLE_LISTENER.rawValue: .listener
+        default: .peer
+        }
+    }
+
+    private typealias Bytes16 = (
+        UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
+    )
+
+    private static func address(_ bytes: Bytes16) -> InternetAddress {
+        withUnsafeBytes(of: bytes) { InternetAddress(bytes: $0.loadUnaligned(as: InlineArray<16, UInt8>.self)) }
+    }
+}
+
+extension AddressFamily {
+    fileprivate init?(_ number: UInt16) {
+        switch number {
+        case 2: self = .ipv4
+        case 10: self = .ipv6
+        case 17: self = .packet
+        default: return nil
+        }
+    }
+}
+
+extension OwnerObservation {
+    /// - Returns: `nil` for a free slot.
+    fileprivate init?(slot: traffic_owner) {
+        guard slot.start_boottime_ns != 0 else { return nil }
+        self.init(slot)
+    }
+
+    init(_ slot: traffic_owner) {
+        let isKernelThread = slot.flags & TRAFFIC_OWNER_KERNEL_THREAD.rawValue != 0
+        let comm = withUnsafeBytes(of: slot.name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        self.init(
+            identity: ProcessIdentity(
+                pid: Int32(bitPattern: slot.tgid),
+                startBoottimeNanoseconds: slot.start_boottime_ns
+            ),
+            name: comm,
+            uid: slot.uid,
+            cgroupID: slot.cgroup_id,
+            isKernelThread: isKernelThread,
+            payload: PayloadBytes(sent: slot.sent_bytes, received: slot.received_bytes)
+        )
+    }
+}
+
+extension ConnectTimes {
+    /// - Returns: `nil` if one of the two times is not known, or if the kernel was just writing the times.
+    fileprivate init?(_ record: traffic_socket) {
+        guard record.connecting_boottime_ns != 0 else { return nil }
+        self.init(beganAt: record.connecting_boottime_ns, endedAt: record.established_boottime_ns)
+    }
+}
+
+extension TCPCounters {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(
+            retransmittedBytes: record.retransmitted_bytes,
+            retransmittedSegments: UInt64(record.retransmitted_segments),
+            segmentsSent: UInt64(record.segments_sent),
+            segmentsReceived: UInt64(record.segments_received),
+            smoothedRoundTripMicroseconds: UInt64(record.smoothed_rtt_us)
+        )
+    }
+}
+
+extension SocketWire {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(sent: WireBytes(record.wire_sent), received: WireBytes(record.wire_received))
+    }
+
+    fileprivate init(estimating record: traffic_socket) {
+        let isIPv4 = record.remote_address.10 == 0xff && record.remote_address.11 == 0xff
+        self.init(
+            estimatingSent: record.tcp_sent_bytes,
+            in: UInt64(record.segments_sent),
+            received: record.tcp_received_bytes,
+            in: UInt64(record.segments_received),
+            headers: SocketWire.usualHeaders(isIPv4: isIPv4, timestamps: true)
+        )
+    }
+
+    /// - Parameters:
+    ///   - sent: Payload handed to IP, retransmissions too.
+    ///   - segmentsSent: Segments with and without payload.
+    ///   - received: Payload received, counted once.
+    ///   - headers: Bytes of the IP and TCP headers of a segment.
+    init(
+        estimatingSent sent: UInt64,
+        in segmentsSent: UInt64,
+        received: UInt64,
+        in segmentsReceived: UInt64,
+        headers: UInt64
+    ) {
+        self.init(
+            sent: WireBytes(payload: sent, headers: segmentsSent *| headers),
+            received: WireBytes(payload: received, headers: segmentsReceived *| headers),
+            quality: .estimated
+        )
+    }
+
+    /// Bytes of the IP header (RFC 791, RFC 8200), of the TCP header (RFC 9293), and of the timestamps option with its
+    /// padding (RFC 7323).
+    static func usualHeaders(isIPv4: Bool, timestamps: Bool) -> UInt64 {
+        let address = isIPv4 ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER
+        let options = timestamps ? TRAFFIC_TIMESTAMPS_OPTION.rawValue : 0
+        return UInt64(address.rawValue + TRAFFIC_TCP_HEADER.rawValue + options)
+    }
+}
+
+extension WireBytes {
+    fileprivate init(_ wire: traffic_wire) {
+        self.init(
+            payload: wire.payload_bytes,
+            headers: wire.header_bytes,
+            bare: wire.bare_bytes,
+            control: wire.control_bytes
+        )
+    }
+}
+
+extension TCPStream {
+    fileprivate init(_ record: traffic_socket) {
+        self.init(
+            sent: record.tcp_sent_bytes,
+            received: record.tcp_received_bytes,
+            unsent: UInt64(record.unsent_bytes),
+            unread: UInt64(record.unread_bytes),
+            sentLength: record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
+                ? UInt32(truncatingIfNeeded: record.stream_sent) : nil,
+            urgent: Int64(record.urgent_bytes),
+            early: record.early_bytes,
+            isInUse: record.flags & TRAFFIC_SOCKET_BUSY.rawValue != 0,
+            isPartial: record.flags & TRAFFIC_SOCKET_PARTIAL.rawValue != 0,
+            isFramed: record.flags & TRAFFIC_SOCKET_FRAMED.rawValue != 0,
+            isEarlyUnknown: record.flags & TRAFFIC_SOCKET_EARLY_UNKNOWN.rawValue != 0 ? true : nil
+        )
+    }
+}
+
+extension InterfacePackets {
+    /// - Parameter processors: The counters of each processor.
+    init(_ key: traffic_interface_key, _ processors: [traffic_interface]) {
+        self.init(networkNamespace: key.network_namespace, index: key.index)
+        for processor in processors {
+            self.sent += Bytes(processor.sent)
+            self.received += Bytes(processor.received)
+        }
+    }
+}
+
+extension InterfacePackets.Bytes {
+    fileprivate init(_ bytes: traffic_interface_bytes) {
+        self.init(
+            packets: bytes.packets,
+            ip: bytes.ip_bytes,
+            other: bytes.other_bytes,
+            offloadedPackets: bytes.offloaded_packets,
+            offloaded: bytes.offloaded_bytes,
+            fragments: bytes.fragment_bytes,
+            socket: bytes.socket_bytes,
+            noSocket: bytes.no_socket_bytes,
+            answers: bytes.answer_bytes
+        )
+    }
+}

@@ -1,0 +1,36 @@
+import Glibc
+public import TrafficModel
+
+/// Facts about the machine and the present time.
+public enum HostFacts {
+    public static func description() -> HostDescription {
+        var name = utsname()
+        uname(&name)
+        let text = { (path: String) in TrafficCapture.text(ofFile: path)?.trimmed ?? "" }
+        return HostDescription(
+            name: withUnsafeBytes(of: name.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) },
+            bootID: text("/proc/sys/kernel/random/boot_id"),
+            kernel: withUnsafeBytes(of: name.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        )
+    }
+
+    /// Version of the running kernel: 6.18 of `6.18.44`.
+    static var kernelVersion: (major: Int, minor: Int) {
+        let numbers = self.description().kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+        return (numbers.first ?? 0, numbers.dropFirst().first ?? 0)
+    }
+
+    public static func daemon(version: String) -> DaemonDescription {
+        DaemonDescription(version: version, pid: getpid(), startedAt: .now)
+    }
+
+    /// The end of a round of observations.
+    public static func tick() -> CaptureEvent {
+        .tick(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
+    }
+
+    /// The end of a round between two ticks.
+    public static func look() -> CaptureEvent {
+        .look(at: .now, boottimeNanoseconds: MonotonicClock.boottimeNanoseconds())
+    }
+}

@@ -1,0 +1,124 @@
+import Glibc
+package import TrafficModel
+
+/// Reads `/proc/PID` of a process (proc(5)).
+package enum ProcessDirectory {
+    /// The pids of all processes.
+    package static func pids() -> [Int32] {
+        entries("/proc").compactMap { Int32($0) }
+    }
+
+    /// The start time in clock ticks since boot, field 22 of `stat`; `nil` if there is no such process.
+    package static func startTicks(pid: Int32) -> UInt64? {
+        contents(ofFile: "/proc/\(pid)/stat").flatMap { startTicks(stat: $0) }
+    }
+
+    /// The second field is the name in parentheses. The name may contain blanks and parentheses, so fields are counted
+    /// from the last parenthesis.
+    static func startTicks(stat: [UInt8]) -> UInt64? {
+        guard let end = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
+        let fields = stat[(end + 1)...].split(separator: UInt8(ascii: " "))
+        // Field 3 is the first field after the parenthesis.
+        return fields.count > 19 ? UInt64(String(decoding: fields[19], as: UTF8.self)) : nil
+    }
+
+    /// Whether the process has ended; its pid may then belong to another process. `stat` shows the start time rounded
+    /// down to a tick.
+    ///
+    /// If `/proc` can't be read (no descriptor left), the process counts as still there.
+    package static func isGone(_ process: ProcessIdentity) -> Bool {
+        if kill(process.pid, 0) != 0 && errno == ESRCH { return true }
+        guard let ticks = startTicks(pid: process.pid) else { return false }
+        return ticks != process.startTicks
+    }
+
+    package static func name(pid: Int32) -> String? {
+        text(ofFile: "/proc/\(pid)/comm")?.trimmedNewline
+    }
+
+    package static func executable(pid: Int32) -> String? {
+        guard let target = linkTarget("/proc/\(pid)/exe") else { return nil }
+        let deleted = " (deleted)"
+        return target.hasSuffix(deleted) ? String(target.dropLast(deleted.count)) : target
+    }
+
+    /// The command line; `nil` for kernel threads. A command line longer than `limit` bytes is cut.
+    package static func commandLine(pid: Int32, limit: Int = 4096) -> [String]? {
+        guard let bytes = contents(ofFile: "/proc/\(pid)/cmdline", atMost: limit), !bytes.isEmpty else { return nil }
+        return bytes.split(separator: 0, omittingEmptySubsequences: false)
+            .map { String(decoding: $0, as: UTF8.self) }.droppingLastEmpty
+    }
+
+    /// Inode number of the network namespace.
+    ///
+    /// - Parameter task: A pid, or `thread-self`.
+    package static func networkNamespace(task: String) -> UInt32? {
+        // net:[4026531840]
+        linkTarget("/proc/\(task)/ns/net").flatMap { UInt32($0.dropFirst(5).dropLast()) }
+    }
+
+    /// The inode numbers of the sockets that the process holds; empty if its descriptors can't be read.
+    package static func socketInodes(pid: Int32) -> [UInt32] {
+        entries("/proc/\(pid)/fd").compactMap { name in
+            // socket:[12345]
+            guard let target = linkTarget("/proc/\(pid)/fd/\(name)"), target.hasPrefix("socket:[") else { return nil }
+            return UInt32(target.dropFirst(8).dropLast())
+        }
+    }
+
+    package static func entries(_ path: String) -> [String] {
+        guard let directory = opendir(path) else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            names.append(
+                withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            )
+        }
+        return names
+    }
+
+    /// The path in the v2 hierarchy and, if systemd still uses a v1 hierarchy of its own, the path there.
+    package static func cgroups(pid: Int32) -> (unified: String?, systemd: String?) {
+        cgroups(text(ofFile: "/proc/\(pid)/cgroup") ?? "")
+    }
+
+    static func cgroups(_ text: String) -> (unified: String?, systemd: String?) {
+        var paths: (unified: String?, systemd: String?)
+        for line in text.split(separator: "\n") {
+            let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+            guard fields.count == 3 else { continue }
+            if fields[0] == "0" && fields[1].isEmpty { paths.unified = String(fields[2]) }
+            if fields[1] == "name=systemd" { paths.systemd = String(fields[2]) }
+        }
+        return paths
+    }
+}
+
+/// Finds the service and the container in the path of a cgroup.
+package enum CgroupNaming {
+    /// The innermost unit: `…/nginx.service`, `…/session-3.scope`. A slice groups units and is not a unit here.
+    package static func systemdUnit(_ path: String) -> String? {
+        path.split(separator: "/").last { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(String.init)
+    }
+
+    /// The container ID: 64 hexadecimal digits that Docker, containerd, CRI-O and Podman put in a path component. The
+    /// last such component counts: `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope` or the bare ID.
+    package static func containerID(_ path: String) -> String? {
+        for component in path.split(separator: "/").reversed() {
+            let stem = component.hasSuffix(".scope") ? component.dropLast(6) : component
+            let id = stem.split(separator: "-").last ?? stem
+            if id.utf8.count == 64 && id.allSatisfy(\.isHexDigit) { return String(id) }
+        }
+        return nil
+    }
+}
+
+extension String {
+    fileprivate var trimmedNewline: String { self.hasSuffix("\n") ? String(self.dropLast()) : self }
+}
+
+extension [String] {
+    /// `cmdline` ends each argument with a zero byte, so the last piece is empty.
+    fileprivate var droppingLastEmpty: [String] { self.last == "" ? self.dropLast() : self }
+}

@@ -1,0 +1,195 @@
+import TrafficModel
+
+extension Filter {
+    /// A text that another text has to contain, without regard to case. Compared as lower-case UTF-8.
+    struct Needle: Sendable, Hashable {
+        private let utf8: [UInt8]
+
+        init(_ text: String) {
+            self.utf8 = Array(text.lowercased().utf8)
+        }
+
+        func isPart(of text: String?) -> Bool {
+            guard let text else { return false }
+            let hay = Array(text.lowercased().utf8)
+            guard hay.count >= self.utf8.count else { return false }
+            return (0...hay.count - self.utf8.count).contains { start in
+                self.utf8.indices.allSatisfy { hay[start + $0] == self.utf8[$0] }
+            }
+        }
+
+        func isBeginning(of text: String) -> Bool {
+            text.lowercased().utf8.starts(with: self.utf8)
+        }
+    }
+
+    enum ProcessCondition: Sendable, Hashable {
+        case process(Needle)
+        case pid(Int32)
+        case user(name: String, uid: UInt32?)
+        case unit(Needle)
+        case container(Needle)
+        case cgroup(Needle)
+
+        func matches(_ process: ProcessUsage) -> Bool {
+            let details = process.details
+            switch self {
+            case .process(let needle): return needle.isPart(of: details.name) || needle.isPart(of: details.executable)
+            case .pid(let pid): return process.identity.pid == pid
+            case .user(let name, let uid): return details.user == name || details.uid == uid
+            case .unit(let needle): return needle.isPart(of: details.systemdUnit)
+            case .container(let needle): return needle.isPart(of: details.containerID)
+            case .cgroup(let needle): return needle.isPart(of: details.cgroup)
+            }
+        }
+
+        func matches(_ exited: ExitedUsage) -> Bool {
+            guard case .process(let needle) = self else { return false }
+            return needle.isPart(of: exited.name) || needle.isPart(of: exited.executable)
+        }
+    }
+
+    enum SocketCondition: Sendable, Hashable {
+        case port(ClosedRange<UInt16>)
+        case localPort(ClosedRange<UInt16>)
+        case remotePort(ClosedRange<UInt16>)
+        case remote(AddressPattern)
+        case local(AddressPattern)
+        case transport(TransportProtocol)
+        case state(SocketState)
+        case scope(SocketScope)
+        case addressClass(String)
+        case role(SocketRole)
+
+        func matches(_ socket: SocketUsage) -> Bool {
+            switch self {
+            case .port(let range): range.contains(socket.local.port) || range.contains(socket.remote.port)
+            case .localPort(let range): range.contains(socket.local.port)
+            case .remotePort(let range): range.contains(socket.remote.port)
+            case .remote(let pattern): pattern.matches(socket.remote.address)
+            case .local(let pattern): pattern.matches(socket.local.address)
+            case .transport(let transport): socket.transport == transport
+            case .state(let state): socket.state == state
+            case .scope(let scope): socket.scope == scope
+            case .addressClass(let name): socket.addressClass == name
+            case .role(let role): socket.role == role
+            }
+        }
+    }
+
+    /// About an exchange, or about the exchanges that a row of an endpoint adds up.
+    enum ExchangeCondition: Sendable, Hashable {
+        case host(Needle)
+        case route(Needle)
+        case method(String)
+        case status(ClosedRange<UInt16>)
+        case outcome(ExchangeOutcome)
+
+        func matches(_ exchange: ExchangeUsage) -> Bool {
+            switch self {
+            case .host(let needle): needle.isPart(of: exchange.host)
+            case .route(let needle): needle.isPart(of: exchange.route)
+            case .method(let method): exchange.method.uppercased() == method
+            case .status(let range): exchange.status.map(range.contains) ?? false
+            case .outcome(let outcome): exchange.outcome == outcome
+            }
+        }
+
+        /// A row of an endpoint does not say which methods and statuses it adds up: these terms pass no row.
+        func matches(_ endpoint: EndpointUsage) -> Bool {
+            switch self {
+            case .host(let needle): needle.isPart(of: endpoint.host)
+            case .route(let needle): needle.isPart(of: endpoint.route)
+            case .outcome(let outcome): (endpoint.outcomes[outcome] ?? 0) > 0
+            case .method, .status: false
+            }
+        }
+
+        func matches(_ endpoint: ProcessEndpoint) -> Bool {
+            switch self {
+            case .host(let needle): needle.isPart(of: endpoint.host)
+            case .route(let needle): needle.isPart(of: endpoint.route)
+            case .method, .status, .outcome: false
+            }
+        }
+    }
+
+    enum AddressPattern: Sendable, Hashable {
+        case exactly(InternetAddress)
+        case network(AddressBlock)
+        case beginning(Needle)
+
+        /// An unspecified address (`::`, no other end) matches only if the filter asks for exactly that address.
+        func matches(_ address: InternetAddress) -> Bool {
+            switch self {
+            case .exactly(let wanted): address == wanted
+            case .network(let block): block.contains(address)
+            case .beginning(let needle): !address.isUnspecified && needle.isBeginning(of: address.description)
+            }
+        }
+    }
+
+    struct AmountCondition: Sendable, Hashable {
+        enum Quantity: Sendable, Hashable {
+            case received, sent, total, receivedRate, sentRate, rate
+        }
+
+        enum Comparison: String, Sendable, Hashable {
+            case greaterOrEqual = ">="
+            case lessOrEqual = "<="
+            case greater = ">"
+            case less = "<"
+            case equal = "="
+        }
+
+        var quantity: Quantity
+        var comparison: Comparison
+        var threshold: Double
+
+        /// - Parameter rates: `nil` for exited processes, which move nothing.
+        func matches(_ bytes: ByteCounts, _ rates: PayloadRates?) -> Bool {
+            let value =
+                switch self.quantity {
+                case .received: Double(bytes.payloadSoFar.received)
+                case .sent: Double(bytes.payloadSoFar.sent)
+                case .total: Double(bytes.payloadSoFar.total)
+                case .receivedRate: rates?.received ?? 0
+                case .sentRate: rates?.sent ?? 0
+                case .rate: rates?.total ?? 0
+                }
+            return switch self.comparison {
+            case .greaterOrEqual: value >= self.threshold
+            case .lessOrEqual: value <= self.threshold
+            case .greater: value > self.threshold
+            case .less: value < self.threshold
+            case .equal: value == self.threshold
+            }
+        }
+    }
+
+    /// A word without a key.
+    struct WordCondition: Sendable, Hashable {
+        private var needle: Needle
+        /// `nil` if no address begins with the word, so that no address is printed for the comparison.
+        private var address: AddressPattern?
+
+        init(_ text: String) {
+            self.needle = Needle(text)
+            if FilterParser.isBeginningOfAddress(text) { self.address = .beginning(self.needle) }
+        }
+
+        func matches(_ process: ProcessUsage) -> Bool {
+            let details = process.details
+            return self.needle.isPart(of: details.name) || self.needle.isPart(of: details.executable)
+                || self.needle.isPart(of: details.user) || self.needle.isPart(of: details.systemdUnit)
+        }
+
+        func matches(_ exited: ExitedUsage) -> Bool {
+            self.needle.isPart(of: exited.name) || self.needle.isPart(of: exited.executable)
+        }
+
+        func matchesRemote(of socket: SocketUsage) -> Bool {
+            self.address?.matches(socket.remote.address) ?? false
+        }
+    }
+}

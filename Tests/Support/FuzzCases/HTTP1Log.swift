@@ -1,0 +1,98 @@
+import TrafficKit
+
+/// What the scanner says of a stream, with positions.
+struct HTTP1Log: HTTP1Sink, Hashable {
+    struct Message: Hashable {
+        let start: UInt64
+        var end: UInt64 = 0
+        var lengths = HTTP1Scanner.Lengths()
+        /// The heads of interim responses, then the head of the message.
+        var heads: [HTTP1Head] = []
+        var request = HTTP1Head.Request.none
+        var isComplete = false
+    }
+
+    private var methods: [String]
+    private(set) var messages: [Message] = []
+    /// Bytes of line ends between messages.
+    private(set) var passed: UInt64 = 0
+    private(set) var opaqueFrom: UInt64?
+
+    var complete: ArraySlice<Message> { self.messages.prefix { $0.isComplete } }
+
+    /// Whether the last message says that no message comes after it.
+    var isOver: Bool {
+        guard let message = self.messages.last, let head = message.heads.last else { return false }
+        return head.isLast || head.status == 0 && (head.asksForUpgrade || message.request.method == "CONNECT")
+    }
+
+    /// - Parameter methods: The methods that the responses answer.
+    init(_ methods: [String]) { self.methods = methods.reversed() }
+
+    mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64) { self.passed += count }
+
+    mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) {
+        self.messages.append(Message(start: position))
+    }
+
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+        self.messages[self.messages.count - 1].heads.append(head)
+        self.messages[self.messages.count - 1].request = request
+    }
+
+    mutating func ended(
+        _ kind: HTTP1Scanner.Kind,
+        _ lengths: HTTP1Scanner.Lengths,
+        at position: UInt64,
+        isComplete: Bool
+    ) {
+        // An end without a message is the end of another protocol.
+        guard var message = self.messages.popLast() else { return }
+        (message.lengths, message.end, message.isComplete) = (lengths, position, isComplete)
+        self.messages.append(message)
+    }
+
+    mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) { self.opaqueFrom = position }
+
+    mutating func takeMethod() -> String? { self.methods.popLast() }
+}
+
+extension HTTP1Log {
+    /// - Parameter pieces: Pieces of the whole stream.
+    static func read(_ pieces: [ArraySlice<UInt8>], _ kind: HTTP1Scanner.Kind, _ methods: [String]) -> Self {
+        var (scanner, log) = (HTTP1Scanner(kind, isReadHere: true), HTTP1Log(methods))
+        for piece in pieces { scanner.scan(Array(piece).span, &log) }
+        scanner.close(&log)
+        return log
+    }
+
+    /// Checks that messages follow one another with only line ends between them, and that the lengths of each add up.
+    ///
+    /// - Returns: Where that is wrong; `nil` where all is right.
+    func gap(in bytes: [UInt8]) -> String? {
+        var (position, passed) = (UInt64(0), UInt64(0))
+        for message in self.messages {
+            guard message.start >= position, message.end > message.start, message.end <= bytes.count else {
+                return "\(message.start)..<\(message.end) behind \(position)"
+            }
+            let between = bytes[Int(position)..<Int(message.start)]
+            guard between.allSatisfy(\.isLineEnd), !bytes[Int(message.start)].isLineEnd else {
+                return "a message begins at \(message.start)"
+            }
+            guard message.lengths.total == message.end - message.start,
+                message.lengths.cookie <= message.lengths.header
+            else { return "\(message.start)..<\(message.end) has \(message.lengths)" }
+            passed += UInt64(between.count)
+            position = message.end
+        }
+        let rest = bytes[Int(position)..<Int(self.opaqueFrom ?? UInt64(bytes.count))]
+        guard rest.allSatisfy(\.isLineEnd), self.passed == passed + UInt64(rest.count) else {
+            return "\(self.passed) bytes between messages"
+        }
+        return nil
+    }
+}
+
+extension UInt8 {
+    var isLineEnd: Bool { self == UInt8(ascii: "\r") || self == UInt8(ascii: "\n") }
+}

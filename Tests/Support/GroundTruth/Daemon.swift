@@ -1,0 +1,133 @@
+public import Foundation
+public import TestSupport
+public import TrafficModel
+
+/// The programs of one build, side by side in a directory.
+public struct Programs: Sendable {
+    public var directory: URL
+
+    public init(directory: URL) {
+        self.directory = directory
+    }
+
+    public var daemon: URL { self.directory.appending(path: "trafficd") }
+    public var client: URL { self.directory.appending(path: "trafficctl") }
+    public var generator: URL { self.directory.appending(path: "trafficgen") }
+}
+
+/// A `trafficd` with private directories and no TCP listener, so that any number of daemons can run side by side.
+public final class Daemon {
+    /// The daemon did not start. ``code`` and ``message`` are what a person would see.
+    public struct Refusal: Error, CustomStringConvertible {
+        public var code: Int32
+        public var message: String
+
+        public var description: String { "trafficd exited with \(self.code): \(self.message)" }
+    }
+
+    public let program: Program
+    public let directories: DaemonDirectories
+    private let programs: Programs
+
+    /// Returns once the daemon answers on the control socket.
+    ///
+    /// - Parameters:
+    ///   - interval: Seconds between two snapshots.
+    ///   - launcher: A program and its arguments that start the daemon, such as `ip netns exec NAME`.
+    /// - Throws: ``Refusal``, or ``Program/Failure`` where the daemon neither gets ready nor exits.
+    public init(
+        _ programs: Programs,
+        method: String = "auto",
+        interval: Double = 0.2,
+        directories: DaemonDirectories? = nil,
+        arguments: [String] = [],
+        launcher: (program: URL, arguments: [String])? = nil
+    ) async throws {
+        self.programs = programs
+        self.directories = try directories ?? DaemonDirectories()
+        self.program = try Program(
+            launcher?.program ?? programs.daemon,
+            (launcher.map { $0.arguments + [programs.daemon.path] } ?? [])
+                + ["run", "--method", method, "--listen", "off", "--interval", "\(interval)", "--log-level", "warning"]
+                + self.directories.arguments
+                + arguments
+        )
+        try await self.waitUntilReady()
+    }
+
+    private func waitUntilReady() async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while true {
+            guard self.program.isRunning else {
+                let code = try await self.program.exit()
+                throw Refusal(
+                    code: code,
+                    message: self.program.errorText.trimmingCharacters(in: .whitespacesAndNewlines)
+                )
+            }
+            // Check which daemon answers: another daemon may have this runtime directory.
+            if let answer = try? await self.latestSnapshot(), answer.daemon.pid == self.program.pid { return }
+            guard ContinuousClock.now < deadline else {
+                self.program.signal(SIGKILL)
+                throw Program.Failure(description: "trafficd is not ready: \(self.program.errorText)")
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    /// GET by the generator's own few lines of C, so that our client does not check our server.
+    public func get(_ path: String) async throws -> (code: Int32, output: Data, error: String) {
+        try await Program.run(self.programs.generator, ["fetch", self.directories.controlSocket.path, path])
+    }
+
+    public func latestSnapshot() async throws -> Snapshot {
+        let answer = try await self.get("/v1/snapshot")
+        guard answer.code == 0 else { throw Program.Failure(description: "no snapshot: \(answer.error)") }
+        return try JSONDecoder().decode(Snapshot.self, from: answer.output)
+    }
+
+    /// The first snapshot that was taken entirely after this call. What was moved before the call must be in the
+    /// snapshot.
+    public func snapshot() async throws -> Snapshot {
+        var now = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &now)
+        let called = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+        let deadline = ContinuousClock.now + .seconds(120)  // enough for an emulated machine
+        while true {
+            let snapshot = try await self.latestSnapshot()
+            if snapshot.takenBoottimeNanoseconds > called { return snapshot }
+            guard ContinuousClock.now < deadline else {
+                throw Program.Failure(description: "no new snapshot in 120 s")
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    /// - Returns: The exit code.
+    public func stop(_ signal: Int32 = SIGTERM) async throws -> Int32 {
+        self.program.signal(signal)
+        return try await self.program.exit()
+    }
+}
+
+/// Temporary directories of a daemon, removed with all their files when this object goes away.
+public final class DaemonDirectories {
+    public let root: URL
+
+    public init() throws {
+        self.root = FileManager.default.temporaryDirectory.appending(path: "trafficd-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: self.root, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: self.root)
+    }
+
+    public var runtime: URL { self.root.appending(path: "run") }
+    public var controlSocket: URL { self.runtime.appending(path: "control.sock") }
+    public var reportSocket: URL { self.runtime.appending(path: "report.sock") }
+
+    public var arguments: [String] {
+        ["--runtime-directory", self.runtime.path]
+    }
+}

@@ -1,0 +1,349 @@
+"""Figures of trafficd, measured in one run beside its peers. Called by scripts/bench, which installs and builds first.
+
+Every figure is a median where it was taken more than once, and stands beside the bound that the project set itself. A
+figure says what it was measured against; a peer that does not run here says why.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import library
+import packets
+from ports import free_port, wait_for_port
+from statistics_of_bpf import bpf_statistics, program_costs, program_times
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    def __init__(self, programs: pathlib.Path, quick: bool):
+        self.programs = programs
+        self.quick = quick
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="trafficd-bench-"))
+        self.rows: list[tuple[str, str, str]] = []
+        self.runs = 3 if quick else 5
+
+    def row(self, figure: str, value: str, against: str = "") -> None:
+        self.rows.append((figure, value, against))
+        print(f"  {figure}: {value}  {against}", file=sys.stderr, flush=True)
+
+    def seconds(self, full: int) -> int:
+        return max(3, full // 5) if self.quick else full
+
+    def program(self, name: str) -> str:
+        return str(self.programs / name)
+
+    @contextlib.contextmanager
+    def child(self, *command: str, output=subprocess.DEVNULL, environment: dict[str, str] | None = None):
+        """A program that runs as long as the block; ended by SIGTERM, with its process group."""
+        errors = tempfile.TemporaryFile(dir=self.work)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+            env=os.environ | (environment or {}),
+        )
+        process.errors = errors
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    @contextlib.contextmanager
+    def daemon(self, *options: str):
+        directory = tempfile.mkdtemp(dir=self.work)
+        with self.child(self.program("trafficd"), "run", "--runtime-directory", directory, *options) as process:
+            control = pathlib.Path(directory, "control.sock")
+            for _ in range(200):
+                if control.exists():
+                    break
+                if process.poll() is not None:
+                    sys.exit("trafficd did not start")
+                time.sleep(0.05)
+            yield process, directory
+
+    @contextlib.contextmanager
+    def held_sockets(self, count: int):
+        """So many open sockets, idle."""
+        command = [self.program("trafficgen"), "--hold", "600", "--count", str(count), "idle"]
+        with self.child(*command, output=subprocess.PIPE) as process:
+            json.loads(process.stdout.readline())
+            yield
+
+    @contextlib.contextmanager
+    def web_server(self):
+        port = free_port()
+        folder = tempfile.mkdtemp(dir=self.work)
+        pathlib.Path(folder, "page").write_bytes(b"x" * 612)
+        pathlib.Path(folder, "nginx.conf").write_text(
+            "daemon off; user root; worker_processes 2; pid nginx.pid; error_log error.log;\n"
+            "events { worker_connections 1024; }\n"
+            "http { access_log off; keepalive_requests 1000000; sendfile on;\n"
+            f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
+        )
+        with self.child("nginx", "-p", folder, "-e", "error.log", "-c", f"{folder}/nginx.conf"):
+            wait_for_port(port)
+            yield f"http://127.0.0.1:{port}/page"
+
+    def capture(self) -> str:
+        """How it counts here."""
+        with self.daemon() as (_process, directory):
+            export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
+            capture = json.loads(subprocess.check_output(export))["capture"]
+        if capture["method"] == "poll":
+            sys.exit(f"nothing to measure: {capture['reason']}")
+        return f"method `{capture['method']}`"
+
+    def packets(self) -> None:
+        packets.measure(self)
+
+    # Figures ---------------------------------------------------------------------------------------------------------
+
+    def cost_of_a_call(self) -> None:
+        """Run time of each BPF program by the kernel's own statistics, beside a program that only bumps a counter."""
+        samples: dict[str, list[float]] = {}
+        with bpf_statistics(), self.reference("bump_") as reason:
+            if reason:
+                self.row("in-kernel cost of a call", "not measured", reason)
+                return
+            for _ in range(self.runs):
+                # Separate runs, because the first program of a call warms the caches for the next program.
+                for measured in (self.daemon(), self.reference("find_")):
+                    with measured:
+                        before = program_times()
+                        run(self.program("trafficgen"), "--address", "127.0.0.1", "--count", "100000", "tcp-requests")
+                        for name, cost in program_costs(before).items():
+                            samples.setdefault(name, []).append(cost)
+        costs = {name: statistics.median(values) for name, values in samples.items()}
+        for program, counter, finder in (
+            ("sock_send_length", "bump_send", "find_send"),
+            ("tcp_receive", "bump_tcp", "find_tcp"),
+            ("sock_recv_length", "bump_recv", None),
+        ):
+            cost, base = costs.get(program), costs.get(counter)
+            if not cost or not base:
+                continue
+            against = f"counter only {base:.1f} ns: {cost - base:+.1f} ns (bound +15 ns)"
+            if finder:
+                against += f"; finding socket and process alone {costs[finder]:.1f} ns: {cost - costs[finder]:+.1f} ns"
+            self.row(f"cost of a call, {program}", f"{cost:.1f} ns", against)
+
+    @contextlib.contextmanager
+    def reference(self, prefix: str):
+        """Loads and attaches programs of counter.bpf.c; yields why not where that fails."""
+        here = pathlib.Path(__file__).parent
+        loader, program = str(self.work / "attach"), str(self.work / "counter.o")
+        if not os.path.exists(loader):
+            machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+            run("clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(here / "counter.bpf.c"), "-o", program)
+            run("cc", "-O2", str(here / "attach.c"), "-o", loader, "-lbpf")
+        with self.child(loader, program, prefix, output=subprocess.PIPE) as process:
+            yield None if process.stdout.readline() else "the counter-only program could not be attached"
+
+    def under_load(self) -> None:
+        """The daemon beside nginx and wrk with 64 connections, and what it costs them."""
+        seconds = self.seconds(15)
+        with self.web_server() as url:
+            without, with_daemon, usages, sizes = [], [], [], []
+            for _ in range(self.runs):
+                without.append(requests_per_second(url, seconds))
+                with self.daemon() as (process, _directory):
+                    start = cpu_seconds(process.pid)
+                    with_daemon.append(requests_per_second(url, seconds))
+                    usages.append((cpu_seconds(process.pid) - start) / seconds * 100)
+                    sizes.append(resident_mib(process.pid))
+            base, loaded = statistics.median(without), statistics.median(with_daemon)
+            self.row("requests/s, 64 connections", f"{loaded:,.0f}", f"without trafficd {base:,.0f}: x{loaded / base:.3f}")
+            self.row("  daemon, processor", f"{statistics.median(usages):.2f} % of one core", "(bound 5 %)")
+            self.row("  daemon, resident", f"{statistics.median(sizes):.1f} MiB", "(bound 40 MB)")
+            self.peer_under_load("nethogs", ["nethogs", "-a", "-t", "-d", "1", "lo"], url, seconds, base)
+            script = "kretprobe:tcp_sendmsg /retval > 0/ { @[pid] = sum(retval); }"
+            self.peer_under_load("bpftrace, sums sends by pid", ["bpftrace", "-e", script], url, seconds, base)
+
+    def peer_under_load(self, name: str, command: list[str], url: str, seconds: int, base: float) -> None:
+        if not shutil.which(command[0]):
+            self.row(f"peer: {name}", "not installed")
+            return
+        with self.child(*command) as process:
+            time.sleep(3)
+            if process.poll() is not None:
+                process.errors.seek(0)
+                lines = process.errors.read().decode(errors="replace").strip().splitlines()
+                self.row(f"peer: {name}", "does not run here", lines[-1] if lines else f"exit code {process.returncode}")
+                return
+            start = cpu_seconds(process.pid)
+            rate = requests_per_second(url, seconds)
+            usage = (cpu_seconds(process.pid) - start) / seconds * 100
+            self.row(
+                f"peer: {name}",
+                f"{usage:.2f} % of one core, {resident_mib(process.pid):.1f} MiB",
+                f"requests/s x{rate / base:.3f}",
+            )
+
+    def idle(self) -> None:
+        with self.daemon() as (process, _directory), self.held_sockets(1000):
+            time.sleep(2)
+            seconds = self.seconds(30)
+            start = cpu_seconds(process.pid)
+            time.sleep(seconds)
+            usage = (cpu_seconds(process.pid) - start) / seconds * 100
+            self.row("idle with 1,000 sockets", f"{usage:.2f} % of one core", "(bound 0.5 %)")
+
+    def many_sockets(self) -> None:
+        with self.daemon() as (process, directory):
+            time.sleep(2)
+            before = resident_mib(process.pid)
+            with self.held_sockets(10_000):
+                time.sleep(3)
+                fetch = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", "/v1/snapshot"]
+                export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
+                self.row("10,000 sockets: GET /v1/snapshot", f"{self.median_ms(fetch):.0f} ms", "(bound 100 ms)")
+                self.row("10,000 sockets: trafficctl export", f"{self.median_ms(export):.0f} ms", "(bound 100 ms)")
+                grown = (resident_mib(process.pid) - before) * 1024 * 1024 / 10_000
+                self.row("  memory for each socket", f"{grown:,.0f} bytes", "resident, of the daemon")
+
+    def median_ms(self, command: list[str]) -> float:
+        """Of a request that comes alone: right after another one it would wait for its sweep, of which there are ten a second."""
+        times = []
+        for _ in range(self.runs):
+            time.sleep(0.5)
+            start = time.monotonic()
+            run(*command)
+            times.append((time.monotonic() - start) * 1000)
+        return statistics.median(times)
+
+    def churn(self) -> None:
+        seconds = self.seconds(30)
+        result = subprocess.run(
+            [
+                self.program("trafficcheck"), "--method", "auto", "--scenario", "churn",
+                "--generator-options", f"--rate 5000 --seconds {seconds}",
+            ],
+            capture_output=True, text=True,
+        )
+        columns = result.stdout.strip().split("\t") + [""] * 5
+        verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
+        self.row(f"5,000 connections/s for {seconds} s", verdict, f"(bound 0) {columns[4]}".strip())
+
+    def snapshot(self, directory: str, view: str = "snapshot") -> dict:
+        command = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", f"/v1/{view}"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    def reports(self) -> None:
+        """Exchanges that a library reports, 100,000 a second."""
+        seconds = self.seconds(10)
+        for paths, what in ((500, "500 paths"), (1_000_000, "every path another")):
+            count = 100_000 * seconds
+            with self.daemon() as (process, directory):
+                before = resident_mib(process.pid)
+                sender = [sys.executable, str(pathlib.Path(__file__).with_name("reports.py"))]
+                command = [*sender, f"{directory}/report.sock", str(count), "100000", str(paths)]
+                with self.child(*command, output=subprocess.PIPE) as child:
+                    while not self.snapshot(directory)["totals"]["payload_sent_bytes"] >= 300 * count:
+                        time.sleep(0.5)
+                    # The sender makes the datagrams only after that, which takes a while.
+                    start = cpu_seconds(process.pid)
+                    elapsed, full = child.stdout.readline().split()
+                    for _ in range(20):
+                        time.sleep(0.5)
+                        counters = self.snapshot(directory)["capture"]["reports"]
+                        if counters["records"] >= 3 * (count - int(full)):
+                            break
+                    processor = (cpu_seconds(process.pid) - start) / float(elapsed)
+                    lost = 2 * count - counters["joined"]
+                    rows = len(self.snapshot(directory, "endpoints")["endpoints"])
+                rate = count / float(elapsed)
+                self.row(
+                    f"reports, {what}",
+                    f"{rate:,.0f} exchanges/s for {seconds} s, {lost} of {2 * count:,} messages lost, {processor:.0%} of a core",
+                    f"(bound 100,000/s, 0, 100 %) {rows} rows, {before:.0f} to {resident_mib(process.pid):.0f} MiB",
+                )
+
+    def library(self) -> None:
+        library.measure(self)
+
+    def report(self, capture: str, commit: str) -> None:
+        """As Markdown, with all that the figures depend on in the head: for a README, which has no figures of two runs."""
+        quick = ", quick" if self.quick else ""
+        print(
+            f"One run of `scripts/bench` on {time.strftime('%Y-%m-%d')} at commit {commit}: Linux {os.uname().release}, {capture}, "
+            f"{processor()}, medians of {self.runs}{quick}."
+        )
+        print("\n| | trafficd | beside it |\n|---|---|---|")
+        for row in self.rows:
+            print("| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |")
+
+
+def processor() -> str:
+    """How many, and which."""
+    names = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return f"{os.cpu_count()} processors ({names[0]})" if names else f"{os.cpu_count()} processors"
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def resident_mib(pid: int) -> float:
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+
+def requests_per_second(url: str, seconds: int) -> float:
+    result = subprocess.run(
+        ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s", url],
+        capture_output=True, text=True, check=True,
+    )
+    for line in result.stdout.splitlines():
+        if line.startswith("Requests/sec:"):
+            return float(line.split()[1])
+    sys.exit(f"wrk: {result.stdout}{result.stderr}")
+
+
+def main() -> None:
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
+    parser.add_argument("--only", choices=figures, action="append", help="only this figure; may be repeated")
+    arguments = parser.parse_args()
+    bench = Bench(arguments.programs, arguments.quick)
+    try:
+        capture = bench.capture()
+        for figure in arguments.only or figures:
+            print(f"measuring {figure.replace('_', ' ')}", file=sys.stderr, flush=True)
+            getattr(bench, figure)()
+        bench.report(capture, arguments.commit)
+    finally:
+        shutil.rmtree(bench.work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Programs that trafficd's programs are compared with in the same run (scripts/bench), on the hooks of method
+ * `tracepoint`:
+ *
+ * bump_*  the cheapest program that counts anything: shows what the kernel charges for any call of a program;
+ * find_*  the least program that can count per {socket, process}: the kernel's two helpers that find the socket's
+ *         storage and the process, and one addition.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+struct sock;
+struct task_struct {
+	int tgid;
+} __attribute__((preserve_access_index));
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} calls SEC(".maps");
+
+struct found {
+	__u64 bytes;
+	int tgid;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct found);
+} sockets SEC(".maps");
+
+static __always_inline int count(void)
+{
+	__u32 zero = 0;
+	__u64 *value = bpf_map_lookup_elem(&calls, &zero);
+
+	if (value)
+		*value += 1;
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int bump_send(void *context)
+{
+	return count();
+}
+
+SEC("tp_btf/sock_recv_length")
+int bump_recv(void *context)
+{
+	return count();
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int bump_tcp(void *context)
+{
+	return count();
+}
+
+static __always_inline int find(struct sock *sk)
+{
+	struct found *found = bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!found)
+		return 0;
+	if (found->tgid != task->tgid)
+		found->tgid = task->tgid;
+	__sync_fetch_and_add(&found->bytes, 1);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(find_send, struct sock *sk)
+{
+	return find(sk);
+}
+
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(find_tcp, struct sock *sk)
+{
+	return find(sk);
+}

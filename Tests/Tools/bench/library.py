@@ -1,0 +1,144 @@
+"""What reporting costs the programs that report: the same ones with it and without, in turns.
+
+Both servers are there all the time and one of them works, for a few seconds each: what else the machine does is then the same for both.
+"""
+
+import contextlib
+import functools
+import os
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+from ports import free_port, wait_for_port
+
+CONNECTIONS = 64
+VISITORS = 64
+# Seconds that a program waits for a daemon. Connections that begin later are not counted.
+PATIENCE = 10
+# By chance, glibc hands a picture's pages back to the kernel after each answer, or does not. That stays the same within
+# a process and takes up to 30 us of a request, so here neither side hands pages back.
+ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
+
+
+def thread_seconds(pid: int) -> float:
+    """Processor time of all threads that live, by the scheduler, which counts finer than ticks."""
+    nanoseconds = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has ended
+            nanoseconds += int(task.read_text().split()[0])
+    return nanoseconds / 1e9
+
+
+def number(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    return float(found[1]) if found else sys.exit(f"no {pattern} in: {text}")
+
+
+class Turn:
+    """One load on one server: requests, how long it took, and what of the processors each program took."""
+
+    def __init__(self, programs: dict[str, int], load):
+        before = {name: thread_seconds(pid) for name, pid in programs.items()}
+        self.requests, self.seconds, took = load()
+        self.costs = {name: thread_seconds(pid) - before[name] for name, pid in programs.items()} | took
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+    def cost(self, program: str) -> float:
+        """Microseconds of a request."""
+        return self.costs[program] / self.requests * 1e6
+
+
+# Loads. A load gets the server's port, the number of seconds, and the options of the program that reports. A load
+# returns the number of requests, the time that these took, and the processor time of programs that have ended.
+
+
+def wrk(port: int, seconds: int, _options: list[str]):
+    """The smallest answers, as fast as they come."""
+    url = f"http://127.0.0.1:{port}/orders/1"
+    command = ["wrk", "--threads", "1", "--connections", str(CONNECTIONS), "--duration", f"{seconds}s", url]
+    text = subprocess.check_output(command, text=True)
+    return number(r"(\d+) requests in", text), number(r"requests in ([\d.]+)s", text), {}
+
+
+def h2load(port: int, seconds: int, _options: list[str]):
+    """The same with HTTP/2: 8 streams at a time on each of 8 connections."""
+    url = f"http://127.0.0.1:{port}/orders/1"
+    command = ["h2load", "--clients=8", "--max-concurrent-streams=8", f"--duration={seconds}", "--warm-up-time=0", url]
+    return number(r"(\d+) succeeded", subprocess.check_output(command, text=True)), seconds, {}
+
+
+def shopping(program: str, port: int, seconds: int, options: list[str]):
+    """A client that reports as well, or does not: pages, pictures, redirects."""
+    visit = 14  # requests of Buy.visit, with the one that a redirect leads to
+    command = [program, "buy", "--port", str(port), "--seconds", str(seconds), "--rate", "1000"]
+    start, before = time.monotonic(), children_seconds()
+    command += ["--visitors", str(VISITORS), *options]
+    text = subprocess.check_output(command, text=True, env=os.environ | ENVIRONMENT)
+    return number(r"visits: (\d+)", text) * visit, time.monotonic() - start, {"client": children_seconds() - before}
+
+
+def children_seconds() -> float:
+    """Processor time of the children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure(bench) -> None:
+    program = bench.program("trafficexample")
+    with bench.daemon() as (daemon, directory):
+        programs, reporting = {"daemon": daemon.pid}, ["--report-socket", f"{directory}/report.sock"]
+        compare = functools.partial(in_turns, bench, programs, reporting)
+        compare("server, smallest answers", [], wrk)
+        compare("server, HTTP/2", ["--http2"], h2load)
+        compare("client and server", [], functools.partial(shopping, program))
+        counters = bench.snapshot(directory)["capture"]["reports"]
+    bench.row(
+        "reports of these",
+        f"{counters['joined']:,} messages joined, {counters['inferred']:,} inferred",
+        f"{counters['dropped_by_senders']:,} records dropped by senders",
+    )
+    in_turns(bench, {}, ["--report-socket", "/nowhere/report.sock"], "server, no daemon", [], wrk, PATIENCE + 1)
+
+
+def in_turns(
+    bench, others: dict[str, int], reporting: list[str], name: str, server_options: list[str], load, wait: int = 0
+) -> None:
+    """The server and other programs; what load there is comes so many seconds after the server that reports."""
+    turns: dict[bool, list[Turn]] = {False: [], True: []}
+    for _ in range(bench.runs):
+        # New processes in each round: the speed of a process depends on where its memory happens to be, and stays the
+        # same.
+        with contextlib.ExitStack() as servers:
+            sides = {}
+            for reports in (False, True):
+                port, options = free_port(), reporting if reports else ["--silent"]
+                command = [bench.program("trafficexample"), "serve", "--port", str(port), *server_options, *options]
+                server = servers.enter_context(bench.child(*command, environment=ENVIRONMENT))
+                wait_for_port(port)
+                time.sleep(wait if reports else 0)
+                programs = {"server": server.pid} | others
+                sides[reports] = (programs, functools.partial(load, port, 1 if bench.quick else 2, options))
+                Turn(*sides[reports])  # warm
+            for index in range(4):
+                # Each side goes first equally often.
+                for reports in (False, True) if index % 2 else (True, False):
+                    turns[reports].append(Turn(*sides[reports]))
+    pairs = list(zip(turns[True], turns[False]))
+    ratio = statistics.median(one.rate / other.rate for one, other in pairs)
+    costs = []
+    for side in turns[True][0].costs:
+        low, middle, high = statistics.quantiles((one.cost(side) - other.cost(side) for one, other in pairs), n=4)
+        beside = statistics.median(turn.cost(side) for turn in turns[False])
+        costs.append(f"{side} {middle:+.1f} us ({low:+.1f} to {high:+.1f}) beside {beside:.1f}")
+    rate = statistics.median(turn.rate for turn in turns[False])
+    bench.row(
+        f"library, {name}", f"x{ratio:.3f} of {rate:,.0f} requests/s; {', '.join(costs)}", "(bounds x0.97, 3 us; half of all turns)"
+    )

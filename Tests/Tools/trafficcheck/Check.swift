@@ -1,0 +1,28 @@
+import ArgumentParser
+import Foundation
+import GroundTruth
+
+/// The tests, scripts/accuracy and scripts/kernel-matrix share this comparison.
+@main
+struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trafficcheck",
+        abstract: "Compare what trafficd counts with what trafficgen's calls returned and what the kernel saw pass.",
+        subcommands: [Run.self, Table.self],
+        defaultSubcommand: Run.self
+    )
+}
+
+/// Reads rows and prints Markdown.
+struct Table: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Read lines that runs have printed and print them as a table in Markdown."
+    )
+
+    func run() async throws {
+        let input = String(decoding: FileHandle.standardInput.readDataToEndOfFile(), as: UTF8.self)
+        let rows = input.split(separator: "\n").compactMap { AccuracyRow(line: String($0)) }
+        guard !rows.isEmpty else { throw ValidationError("No line of a run in the input.") }
+        FileHandle.standardOutput.write(Data(AccuracyTable(rows).markdown.utf8))
+    }
+}

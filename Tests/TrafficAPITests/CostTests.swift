@@ -1,0 +1,84 @@
+import Foundation
+import HTTPTypes
+import HummingbirdTesting
+import NIOCore
+import ServiceLifecycle
+import TestSupport
+import Testing
+import TrafficModel
+
+@testable import TrafficAPI
+
+extension RouteTests {
+    @Test("Doctor measures for as long as it is told to, and a wrong time names the right ones")
+    func cost() async throws {
+        let response = try await self.get("/v1/doctor?cost=0.1")
+        let report = try JSONDecoder().decode(DoctorReport.self, from: Data(response.body.readableBytesView))
+        #expect(report.cost == FakeMeter.cost(seconds: 0.1))
+        #expect(report.checks == self.box.checks())
+        let wrong = try await self.get("/v1/doctor?cost=11")
+        #expect(String(buffer: wrong.body).contains("'11' is not a number of seconds from 0.1 to 10"))
+        #expect(self.meter.measurements == 1)
+    }
+
+    @Test("Nobody but administrators may have the machine slowed down", arguments: [Viewer.user(1), .network])
+    func costWithheld(viewer: Viewer) async throws {
+        try self.expectProblem(try await self.get("/v1/doctor?cost=0.1", as: viewer), .forbidden)
+        // Also where the time is wrong: what is wrong with the request comes first.
+        try self.expectProblem(try await self.get("/v1/doctor?cost=0", as: viewer), .badRequest, parameter: "cost")
+        #expect(self.meter.measurements == 0)
+    }
+
+    @Test("A kernel that does not tell is quoted")
+    func costFails() async throws {
+        self.meter.failure = CostError(reason: "bpf_enable_stats(): Operation not permitted")
+        let response = try await self.get("/v1/doctor?cost=0.1")
+        try self.expectProblem(response, .internalServerError)
+        #expect(String(buffer: response.body).contains("bpf_enable_stats(): Operation not permitted"))
+    }
+}
+
+extension ControlServerTests {
+    @Test("Two clients measure at once, each for its own time")
+    func costs() async throws {
+        try await TestServer.with { server in
+            async let long = server.curl("/v1/doctor?cost=0.5")
+            async let short = server.curl("/v1/doctor?cost=0.1")
+            for (result, seconds) in [(try await long, 0.5), (try await short, 0.1)] {
+                let report = try JSONDecoder().decode(DoctorReport.self, from: result.outputData)
+                #expect(report.cost == FakeMeter.cost(seconds: seconds))
+            }
+            #expect(server.meter.most == 2 && server.meter.underWay == 0)
+            // The connection ends, and the answer says so: none is lost to a client that would use it again.
+            let again = ["http://trafficd/v1/doctor?cost=0.1", "-v", "--stderr", "-"]
+            let twice = try await server.curl("/v1/doctor?cost=0.1", options: again)
+            #expect(twice.output.lowercased().components(separatedBy: "< connection: close").count == 3)
+            #expect(!twice.output.contains("died") && server.meter.measurements == 4)
+        }
+    }
+
+    @Test("A client that leaves ends its measurement and nobody else's")
+    func leftCost() async throws {
+        try await TestServer.with { server in
+            async let other = server.curl("/v1/doctor?cost=1")
+            let client = try await server.connectAndStall("/v1/doctor?cost=10")
+            #expect(try await TestServer.eventually { server.meter.underWay == 2 })
+            try await client.close()
+            #expect(try await TestServer.eventually { server.meter.cancelled == 1 })
+            let report = try JSONDecoder().decode(DoctorReport.self, from: try await other.outputData)
+            #expect(report.cost == FakeMeter.cost(seconds: 1))
+        }
+    }
+
+    @Test("The daemon's end is not delayed by a measurement")
+    func stoppedCost() async throws {
+        try await TestServer.with { server in
+            async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])
+            #expect(try await TestServer.eventually { server.meter.underWay == 1 })
+            await server.group.triggerGracefulShutdown()
+            let result = try await answer
+            #expect(result.output.hasSuffix("503"))
+            #expect(server.meter.cancelled == 1)
+        }
+    }
+}

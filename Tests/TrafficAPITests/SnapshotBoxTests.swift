@@ -1,0 +1,111 @@
+import Testing
+import TrafficAPI
+import TrafficModel
+
+@Suite("The published snapshot")
+struct SnapshotBoxTests {
+    @Test("There is none at first, then the newest")
+    func latest() {
+        let box = SnapshotBox()
+        #expect(box.latest == nil)
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2))
+        #expect(box.latest?.takenBoottimeNanoseconds == 2)
+    }
+
+    @Test("A slow reader gets the newest and misses those before")
+    func dropping() async {
+        let box = SnapshotBox()
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 0))
+        var reader = box.updates().makeAsyncIterator()
+        #expect(await reader.next()?.takenBoottimeNanoseconds == 0)
+        for number in 1...1000 { box.publish(Fixture.snapshot(takenBoottimeNanoseconds: UInt64(number))) }
+        #expect(await reader.next()?.takenBoottimeNanoseconds == 1000)
+    }
+
+    @Test("A reader that stops is forgotten")
+    func forgotten() async {
+        let box = SnapshotBox()
+        box.publish(Fixture.snapshot())
+        for await _ in box.updates() { break }
+        #expect(box.readers == 0)
+        let task = Task {
+            for await _ in box.updates() {}
+        }
+        while box.readers == 0 { await Task.yield() }
+        task.cancel()
+        await task.value
+        #expect(box.readers == 0)
+    }
+
+    @Test("Streams end when the publisher has finished, and later ones have the last snapshot alone")
+    func finish() async {
+        let box = SnapshotBox()
+        let stream = box.updates()
+        box.publish(Fixture.snapshot())
+        box.finish()
+        var seen = 0
+        for await _ in stream { seen += 1 }
+        for await _ in box.updates() { seen += 1 }
+        #expect(seen == 2)
+        #expect(box.readers == 0)
+    }
+
+    @Test("A request waits for a sweep that began after it, and not for one that was under way")
+    func fresh() async {
+        let (asked, ask) = AsyncStream.makeStream(of: Void.self)
+        // Longer than any test: only a sweep ends the wait.
+        let box = SnapshotBox(patience: .seconds(3600)) { ask.yield() }
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        let underWay = box.beginSweep()
+        async let answer = box.fresh()
+        for await _ in asked { break }
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2), answering: underWay)
+        #expect(box.waiting == 1)
+        let next = box.beginSweep()
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: next, isTick: false)
+        #expect(await answer?.takenBoottimeNanoseconds == 3)
+        #expect(box.waiting == 0)
+    }
+
+    @Test("Requests that wait share one sweep, and streams do not see it")
+    func shared() async {
+        let box = SnapshotBox(patience: .seconds(3600)) {}
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        var stream = box.updates().makeAsyncIterator()
+        #expect(await stream.next()?.takenBoottimeNanoseconds == 1)
+        let answers = await withTaskGroup(of: UInt64?.self) { group in
+            for _ in 0..<100 { group.addTask { await box.fresh()?.takenBoottimeNanoseconds } }
+            while box.waiting < 100 { await Task.yield() }
+            box.publish(
+                Fixture.snapshot(takenBoottimeNanoseconds: 2),
+                answering: box.beginSweep(),
+                isTick: false
+            )
+            return await group.reduce(into: [UInt64?]()) { $0.append($1) }
+        }
+        #expect(answers == [UInt64?](repeating: 2, count: 100))
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: box.beginSweep())
+        #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
+    }
+
+    @Test("Where no sweep comes the newest snapshot is the answer, and nothing goes on waiting")
+    func impatient() async {
+        let box = SnapshotBox(patience: .milliseconds(1)) {}
+        #expect(await box.fresh() == nil, "before the first there is nothing to wait with")
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        #expect(await box.fresh()?.takenBoottimeNanoseconds == 1)
+        #expect(box.waiting == 0)
+        let patient = SnapshotBox(patience: .seconds(3600)) {}
+        patient.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        let cancelled = Task { await patient.fresh() }
+        while patient.waiting == 0 { await Task.yield() }
+        cancelled.cancel()
+        #expect(await cancelled.value?.takenBoottimeNanoseconds == 1)
+        async let last = patient.fresh()
+        while patient.waiting == 0 { await Task.yield() }
+        patient.finish()
+        #expect(await last != nil)
+        #expect(await patient.fresh() != nil, "nothing more will come")
+    }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import TestSupport
+import Testing
+import TrafficAPI
+import TrafficModel
+
+/// A control server on real sockets in a directory of its own.
+struct TestServer: Sendable {
+    let box: SnapshotBox
+    let meter: FakeMeter
+    let path: String
+    let endpoints: ControlServer.Endpoints
+    let group: ServiceGroup
+
+    static func with<Value: Sendable>(
+        listen: TrafficModel.SocketAddress? = nil,
+        group: String = "trafficd",
+        limits: ControlServer.Limits = ControlServer.Limits(),
+        _ body: @Sendable @escaping (TestServer) async throws -> Value
+    ) async throws -> Value {
+        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let box = SnapshotBox()
+        box.publish(Fixture.snapshot())
+        let meter = FakeMeter()
+        let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
+        var logger = Logger(label: "test")
+        logger.logLevel = .error
+        let server = ControlServer(
+            source: box,
+            cost: meter,
+            runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
+            listen: listen,
+            limits: limits,
+            logger: logger
+        ) {
+            readiness.yield($0)
+        }
+        let services = ServiceGroup(services: [server], logger: logger)
+        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { readiness.finish() }
+                try await services.run()
+            }
+            guard let endpoints = await ready.first(where: { _ in true }) else {
+                try await tasks.waitForAll()
+                throw CancellationError()
+            }
+            let result: Swift.Result<Value, any Error>
+            do {
+                result = .success(
+                    try await body(
+                        TestServer(box: box, meter: meter, path: path, endpoints: endpoints, group: services)
+                    )
+                )
+            } catch {
+                result = .failure(error)
+            }
+            await services.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            #expect(!FileManager.default.fileExists(atPath: endpoints.socketPath), "the socket is removed")
+            #expect(try Self.sockets(below: path) == 0, "no descriptor of a socket is left")
+            return try result.get()
+        }
+    }
+
+    func curl(_ path: String, options: [String] = [], as privileges: [String] = []) async throws -> Tool {
+        try await Tool.run(
+            "env",
+            privileges + ["curl", "-s", "--max-time", "600", "--unix-socket", self.endpoints.socketPath] + options
+                + ["http://trafficd" + path],
+            mayFail: true
+        )
+    }
+
+    /// Of an answer that goes on, which curl is not let wait for.
+    func lines(of path: String, count: Int = 1, as privileges: [String] = []) async throws -> Tool {
+        // SIGTERM is blocked here, as in the test process.
+        let script = #"""
+            exec 3< <(exec curl -sN --max-time 600 --unix-socket "$0" "http://trafficd$1")
+            for ((left = $2; left > 0; left--)); do IFS= read -r line <&3 && printf '%s\n' "$line"; done
+            kill -KILL $!
+            """#
+        return try await Tool.run(
+            "env",
+            privileges + ["bash", "-c", script, self.endpoints.socketPath, path, "\(count)"],
+            mayFail: true
+        )
+    }
+
+    /// A client that sends a request and reads nothing.
+    func connectAndStall(_ path: String) async throws -> any Channel {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .connect(unixDomainSocketPath: self.endpoints.socketPath).get()
+        try await channel.writeAndFlush(ByteBuffer(string: "GET \(path) HTTP/1.1\r\nHost: trafficd\r\n\r\n"))
+        return channel
+    }
+
+    /// The server's descriptors, as the kernel lists them: the listener and each accepted connection bear the path it was bound to.
+    var openSockets: Int {
+        get throws { try Self.sockets(below: self.path) }
+    }
+
+    private static func sockets(below path: String) throws -> Int {
+        // String(contentsOfFile:) takes the first short read of a /proc file for its end.
+        let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/net/unix"))
+        defer { try? file.close() }
+        let text = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
+        // Num RefCount Protocol Flags Type St Inode Path
+        let inodes = text.split(separator: "\n").filter { $0.contains(path) }.map { $0.split(separator: " ")[6] }
+        // Only those of this process: children of other tests, started meanwhile, may hold copies for a moment.
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        let held = Set(
+            descriptors.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)") }
+        )
+        return inodes.count { held.contains("socket:[\($0)]") }
+    }
+
+    /// Waits for at most ten minutes: how long is not what is tested.
+    static func eventually(_ condition: () throws -> Bool) async throws -> Bool {
+        for _ in 0..<30_000 {
+            if try condition() { return true }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        return false
+    }
+}

@@ -1,0 +1,49 @@
+import Testing
+import TrafficAPI
+import TrafficModel
+
+@Suite("What a viewer may see")
+struct ViewerTests {
+    @Test("root, the daemon's user and members of the socket's group are administrators, others are not")
+    func rule() {
+        let rule = AccessRule(daemonUID: 500, group: 77)
+        #expect(rule.viewer(for: PeerCredentials(uid: 0, gid: 9)) == .administrator)
+        #expect(rule.viewer(for: PeerCredentials(uid: 500, gid: 9)) == .administrator)
+        #expect(rule.viewer(for: PeerCredentials(uid: 3, gid: 77)) == .administrator)
+        #expect(rule.viewer(for: PeerCredentials(uid: 3, gid: 9, supplementaryGroups: [1, 77])) == .administrator)
+        #expect(rule.viewer(for: PeerCredentials(uid: 3, gid: 9, supplementaryGroups: [1])) == .user(3))
+        let noGroup = AccessRule(daemonUID: 500, group: nil)
+        #expect(noGroup.viewer(for: PeerCredentials(uid: 3, gid: 0, supplementaryGroups: [0])) == .user(3))
+    }
+
+    @Test("A user sees its own processes and their sockets, and sums over just these")
+    func user() throws {
+        let seen = Fixture.snapshot().visible(to: .user(65_534))
+        #expect(seen.processes == [Fixture.nobody])
+        #expect(seen.sockets?.map(\.cookie.rawValue) == [2, 3])
+        #expect(seen.sockets?.flatMap { $0.owners.map(\.identity.pid) } == [20, 20])
+        #expect(seen.exited == nil)
+        #expect(seen.totals == Totals(bytes: Fixture.nobody.bytes, rates: Fixture.nobody.rates))
+    }
+
+    @Test("A user without processes sees none")
+    func stranger() {
+        let seen = Fixture.snapshot().visible(to: .user(4242))
+        #expect(seen.processes == [])
+        #expect(seen.sockets == [])
+        #expect(seen.totals == Totals())
+    }
+
+    @Test("The network sees processes without command lines, and no sockets")
+    func network() {
+        let seen = Fixture.snapshot().visible(to: .network)
+        #expect(seen.processes?.map(\.details.name) == ["sshd", "web"])
+        #expect(seen.processes?.allSatisfy { $0.details.commandLine == nil } == true)
+        #expect(seen.sockets == nil)
+    }
+
+    @Test("An administrator sees everything")
+    func administrator() {
+        #expect(Fixture.snapshot().visible(to: .administrator) == Fixture.snapshot())
+    }
+}

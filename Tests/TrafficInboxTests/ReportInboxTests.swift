@@ -1,0 +1,224 @@
+import CUnixSocket
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+import TrafficCapture
+import TrafficModel
+
+@testable import TrafficInbox
+
+/// The daemon's end of `report.sock`, on real sockets.
+@Suite("The inbox of reports")
+struct ReportInboxTests {
+    /// An inbox at work, and a socket that sends to it.
+    private final class Fixture {
+        let path = FileManager.default.temporaryDirectory.appending(path: "inbox-\(UUID().uuidString.prefix(8))").path
+        let inbox: ReportInbox
+        private let sender: CInt
+        private let thread: Thread
+        private let done = DispatchSemaphore(value: 0)
+
+        init() throws {
+            let inbox = try ReportInbox(bindingAt: self.path)
+            let done = self.done
+            self.inbox = inbox
+            // Whoever likes may send.
+            chmod(self.path, 0o666)
+            self.sender = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            self.thread = Thread {
+                inbox.run()
+                done.signal()
+            }
+            self.thread.start()
+        }
+
+        deinit {
+            self.inbox.stop()
+            self.done.wait()
+            close(self.sender)
+            unlink(self.path)
+        }
+
+        /// Blocks where the queue is full.
+        func send(_ bytes: [UInt8]) -> Bool {
+            unix_socket_send(self.sender, bytes, bytes.count, 0, self.path) == bytes.count
+        }
+
+        /// Waits until the inbox has read all that was sent from here.
+        func awaitReading() {
+            var unread: CInt = 1
+            for _ in 0..<3_000 where unread > 0 {
+                _ = ioctl(self.sender, UInt(TIOCOUTQ), &unread)
+                usleep(10_000)
+            }
+            usleep(300_000)  // read is not kept yet
+        }
+
+        /// All that comes until `isEnough`, for ten seconds at most.
+        func take(until isEnough: ([ReceivedReport], UInt64) -> Bool) -> (reports: [ReceivedReport], dropped: UInt64) {
+            var (all, dropped) = ([ReceivedReport](), UInt64(0))
+            for _ in 0..<1_000 {
+                let (reports, lost) = self.inbox.take()
+                all += reports
+                dropped = lost
+                if isEnough(all, dropped) { break }
+                usleep(10_000)
+            }
+            return (all, dropped)
+        }
+    }
+
+    @Test("every datagram comes once, in order, with who sent it and when that process began")
+    func senders() throws {
+        let fixture = try Fixture()
+        for index in 0..<500 { #expect(fixture.send(Array("report \(index)".utf8))) }
+        let own = fixture.take { reports, _ in reports.count >= 500 }.reports
+        #expect(own.map { String(decoding: $0.datagram, as: UTF8.self) } == (0..<500).map { "report \($0)" })
+        #expect(own.allSatisfy { $0.pid == getpid() && $0.startTicks == ProcessDirectory.startTicks(pid: getpid()) })
+
+        let script =
+            "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'from a child', sys.argv[1])"
+        let pid = try Tool.wait(for: "python3", ["-c", script, fixture.path]).pid
+        let others = fixture.take { reports, _ in !reports.isEmpty }.reports
+        #expect(others.map(\.pid) == [pid])
+        #expect(others.first?.datagram == Array("from a child".utf8))
+    }
+
+    @Test("a datagram that is too long is cut where that shows, an empty one is none the worse")
+    func lengths() throws {
+        let fixture = try Fixture()
+        #expect(fixture.send([UInt8](repeating: 7, count: 60_000)))
+        #expect(fixture.send([]))
+        #expect(fixture.send([UInt8](repeating: 8, count: 49_152)))
+        let reports = fixture.take { reports, _ in reports.count == 3 }.reports
+        #expect(reports.map(\.datagram.count) == [49_153, 0, 49_152])
+    }
+
+    @Test("a flood that nobody takes is bounded, counted, and asks for a round of its own")
+    func flood() throws {
+        let fixture = try Fixture()
+        let bytes = [UInt8](repeating: 1, count: 49_152)
+        for _ in 0..<400 { #expect(fixture.send(bytes)) }
+        var event = pollfd(fd: fixture.inbox.filledDescriptor, events: Int16(POLLIN), revents: 0)
+        #expect(poll(&event, 1, 10_000) == 1)
+        var (reports, dropped) = ([ReceivedReport](), UInt64(0))
+        // Nothing was taken before the last had come: what waits then is what there was room for.
+        #expect(fixture.send(Array("last".utf8)))
+        fixture.awaitReading()
+        (reports, dropped) = fixture.inbox.take()
+        // As many as a process has room for, to the last byte, and what is small after them.
+        let room = ReportLimits.waitingBytes.process / (bytes.count + ReportLimits.overheadOfDatagram)
+        #expect(reports.count { $0.datagram == bytes } == room && dropped == UInt64(400 - room))
+        #expect(reports.last?.datagram == Array("last".utf8))
+        // And there is room again.
+        #expect(fixture.send(Array("again".utf8)))
+        #expect(fixture.take { reports, _ in !reports.isEmpty }.reports.map(\.datagram) == [Array("again".utf8)])
+    }
+
+    @Test("what a flooder's processes send beyond their share is theirs alone to lose")
+    func users() throws {
+        let fixture = try Fixture()
+        // Of another user, four processes that send more than four users together may have waiting.
+        let script = """
+            import os, socket, sys
+            os.setgid(65534)
+            os.setuid(65534)
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            for _ in range(400): sender.sendto(bytes(49152), sys.argv[1])
+            """
+        let flooders = try (0..<4).map { _ in try Tool.start(["python3", "-c", script, fixture.path]) }
+        #expect(flooders.map { Tool.end(of: $0) } == [0, 0, 0, 0])
+        let bytes = [UInt8](repeating: 1, count: 49_152)
+        let size = bytes.count + ReportLimits.overheadOfDatagram
+        for _ in 0..<100 { #expect(fixture.send(bytes)) }
+        fixture.awaitReading()
+        let (reports, dropped) = fixture.inbox.take()
+        let others = Dictionary(grouping: reports.filter { $0.pid != getpid() }, by: \.pid)
+        #expect(reports.count - others.values.reduce(0) { $0 + $1.count } == 100)
+        #expect(others.values.allSatisfy { $0.count <= ReportLimits.waitingBytes.process / size })
+        #expect(others.values.reduce(0) { $0 + $1.count } == ReportLimits.waitingBytes.user / size)
+        #expect(dropped == UInt64(1_600 - ReportLimits.waitingBytes.user / size))
+    }
+
+    @Test(
+        "the kernel queues more for the daemon than for others, whatever the host's setting",
+        .enabled(if: geteuid() == 0)
+    )
+    func queue() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "inbox-\(UUID().uuidString.prefix(8))").path
+        defer { unlink(path) }
+        let home = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net")
+        let inbox = try ReportInbox(bindingAt: path)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net") == home)
+        // Nobody takes any.
+        let script = """
+            import socket, sys
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sender.setblocking(False)
+            for _ in range(250): sender.sendto(b"x", sys.argv[1])
+            """
+        try Tool.wait(for: "python3", ["-c", script, path])
+        #expect(inbox.take().reports.isEmpty)
+    }
+
+    @Test("rounds for the sake of reports are ten a second at most, and rest half as long as one took")
+    func rate() throws {
+        let fixture = try Fixture()
+        let stopper = try Stopper()
+        // Every look at it takes 5 ms.
+        var now: UInt64 = 1_000_000_000
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: stopper,
+            reportsDescriptor: fixture.inbox.filledDescriptor,
+            interval: .seconds(600)
+        ) {
+            now += 5_000_000
+            return now
+        }
+        var rounds: [UInt64] = []
+        for took in [0, 0, 30, 400, 0] as [UInt64] {
+            // More than makes a round worth while, and twice in each.
+            for _ in 0..<2 {
+                for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
+            }
+            #expect(pace.next() == .collect)
+            rounds.append(now)
+            #expect(fixture.take { reports, _ in reports.count == 120 }.reports.count == 120)
+            now += took * 1_000_000
+        }
+        let gaps = zip(rounds.dropFirst(), rounds).map { ($0 - $1) / 1_000_000 }
+        // The clock goes in steps.
+        #expect(zip(gaps, [100, 100, 100, 600]).allSatisfy { $0 >= $1 && $0 <= $1 + 25 }, "\(gaps)")
+        stopper.stop()
+        #expect(pace.next() == .stop)
+    }
+
+    @Test("an inbox that fills up gets a round of its own, and is asked to for once")
+    func pace() throws {
+        let fixture = try Fixture()
+        let stopper = try Stopper()
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: stopper,
+            reportsDescriptor: fixture.inbox.filledDescriptor,
+            interval: .seconds(600)
+        )
+        #expect(fixture.send([1]))
+        for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
+        // The next sweep is in ten minutes: the test's time limit.
+        #expect(pace.next() == .collect)
+        let (reports, _) = fixture.take { reports, _ in reports.count == 61 }
+        #expect(reports.count == 61)
+        stopper.stop()
+        #expect(pace.next() == .stop)
+    }
+
+    @Test("a path that is taken or too long is an error")
+    func paths() throws {
+        let fixture = try Fixture()
+        #expect(throws: CaptureError.self) { try ReportInbox(bindingAt: fixture.path) }
+        #expect(throws: CaptureError.self) { try ReportInbox(bindingAt: "/tmp/" + String(repeating: "x", count: 200)) }
+    }
+}

@@ -1,0 +1,130 @@
+import TestSupport
+import Testing
+import TrafficModel
+import TrafficQuery
+
+@Suite("What a filter says of a faulty text")
+struct FilterErrorTests {
+    @Test(
+        "The error has the place and the reason",
+        arguments: [
+            ("port:443 prot:tcp", 9, .unknownKey("prot", suggestion: .transport)),
+            ("proces:x", 0, .unknownKey("proces", suggestion: .process)),
+            ("xyzzy:1", 0, .unknownKey("xyzzy", suggestion: nil)),
+            ("ry>1", 0, .unknownKey("ry", suggestion: .received)),
+            ("kernel:nfsd", 0, .unknownKey("kernel", suggestion: nil)),
+            ("ü port:", 2, .missingValue(after: "port:")),
+            ("rx>=", 0, .missingValue(after: "rx>=")),
+            ("a - b", 2, .missingValue(after: "-")),
+            ("!", 0, .missingValue(after: "!")),
+            ("process:\"\"", 0, .missingValue(after: "process:")),
+            ("process:\"a b", 8, .unterminatedQuote),
+            ("port>80", 0, .wrongOperator(">", key: .port, expected: "':'")),
+            ("rx:1M", 0, .wrongOperator(":", key: .received, expected: "one of > >= < <= =")),
+        ] as [(String, Int, FilterError.Reason)]
+    )
+    func reasons(text: String, offset: Int, reason: FilterError.Reason) {
+        #expect(throws: FilterError(reason: reason, offset: offset)) { try Filter(text) }
+    }
+
+    @Test(
+        "A value that a key does not take is refused where it stands",
+        arguments: [
+            ("pid:x", "pid"), ("pid:99999999999", "pid"), ("port:0x50", "port"), ("port:65536", "port"),
+            ("port:9-8", "port"), ("port:1-2-3", "port"), ("port:80-", "port"), ("lport:http", "lport"),
+            ("rport:", nil), ("remote:10.0.0.0/33", "remote"), ("remote:::/129", "remote"), ("remote:10/8", "remote"),
+            ("local:example.com", "local"), ("proto:quic", "proto"), ("state:open", "state"), ("scope:wan", "scope"),
+            ("class:a.b", "class"), ("class:", nil),
+            ("role:owner", "role"), ("rx>", nil), ("rx>M", "rx"), ("tx>1.2.3", "tx"), ("total>1X", "total"),
+            ("rate>-1", "rate"), ("rxrate>nan", "rxrate"), ("txrate>1e3", "txrate"), ("rx>>1", "rx"),
+        ]
+    )
+    func values(text: String, key: String?) throws {
+        let error = try #require(throws: FilterError.self) { try Filter(text) }
+        if let key {
+            guard case .invalidValue(_, let refusing, _) = error.reason else {
+                Issue.record("\(error)")
+                return
+            }
+            #expect(refusing.rawValue == key)
+            #expect(error.offset > 0)
+        }
+    }
+
+    @Test("The message names the place, what was likely meant, and all keys")
+    func message() throws {
+        let error = try #require(throws: FilterError.self) { try Filter("port:443 prot:tcp") }
+        #expect(
+            error.description == """
+                unknown key 'prot' at character 10; did you mean 'proto'? Keys: process, pid, user, unit, container, \
+                cgroup, port, lport, rport, remote, local, proto, state, scope, class, role, host, route, method, status, outcome, rx, tx, total, rxrate, txrate,\
+                 rate
+                """
+        )
+        let other = try #require(throws: FilterError.self) { try Filter("proto:quic") }
+        #expect(other.description.contains("'quic' at character 7 is not what 'proto' takes: one of tcp, udp,"))
+    }
+
+    @Test(
+        "A word that elsewhere joins terms is refused, with what does so here; quoted it is a word",
+        arguments: [
+            ("user:a OR user:b", 7, "user:a,b"), ("a or b", 2, "user:a,b"), ("a || b", 2, "user:a,b"),
+            ("user:a AND user:b", 7, "leave it out"), ("a && b", 2, "leave it out"), ("not user:a", 0, "-user:a"),
+            ("-or", 1, "user:a,b"),
+        ]
+    )
+    func joiningWords(text: String, offset: Int, advice: String) throws {
+        let error = try #require(throws: FilterError.self) { try Filter(text) }
+        #expect(error.offset == offset)
+        #expect(error.description.contains(advice), "\(error)")
+        let quoted = text.split(separator: " ").map { $0.contains(":") ? "\($0)" : "\"\($0)\"" }
+        #expect(throws: Never.self) { try Filter(quoted.joined(separator: " ")) }
+    }
+
+    @Test("A list has a value at each place, and each of its faults stands where it is")
+    func lists() throws {
+        #expect(throws: FilterError(reason: .missingValue(after: "port:80,"), offset: 2)) { try Filter("a port:80,") }
+        #expect(throws: FilterError(reason: .missingValue(after: "user:"), offset: 0)) { try Filter("user:,a") }
+        let error = try #require(throws: FilterError.self) { try Filter("proto:tcp,quic") }
+        #expect(error.description.contains("'quic' at character 11 is not what 'proto' takes"))
+        #expect(throws: FilterError.self) { try Filter("rx>1,2") }
+    }
+
+    @Test("A filter has an end: so many characters, so many values, and the limit is named")
+    func limits() throws {
+        let long = String(repeating: "x", count: 4096)
+        #expect(throws: Never.self) { try Filter(long) }
+        let tooLong = try #require(throws: FilterError.self) { try Filter(long + "x") }
+        #expect(tooLong.description.contains("4096"))
+        // The limit is of memory: some characters take more of it.
+        #expect(throws: FilterError.self) { try Filter(String(repeating: "ü", count: 2049)) }
+        let many = (0..<64).map { "p\($0)" }
+        for separator in [" ", ","] {
+            #expect(throws: Never.self) { try Filter(many.joined(separator: separator)) }
+            let tooMany = try #require(throws: FilterError.self) {
+                try Filter((many + ["x"]).joined(separator: separator))
+            }
+            #expect(tooMany.description.contains("64"))
+        }
+    }
+
+    @Test("Random text is a filter or a FilterError, never a trap")
+    func random() {
+        var generator = Seeded(7)
+        let pieces = [
+            "process", "port", "rx", ":", ",", "or", ">", "=", "<", "-", "!", "\"", "\\", " ", "1M", "10.0.0.0/8", "ü",
+            "\0", "👩‍👩‍👧",
+        ]
+        for _ in 0..<20_000 {
+            let text = (0..<Int.random(in: 0...8, using: &generator)).map { _ in
+                pieces.randomElement(using: &generator) ?? ""
+            }.joined()
+            do throws(FilterError) {
+                let filter = try Filter(text)
+                _ = FilterTests.snapshot.filtered(by: filter)
+            } catch {
+                #expect((0...text.count).contains(error.offset), "\(text)")
+            }
+        }
+    }
+}
