@@ -1,0 +1,156 @@
+import CUnixSocket
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// The daemon as a service: what the packaged unit lets it do, and what it tells systemd.
+    @Suite(.needsBPF)
+    struct ServiceTests {
+        private static let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        private static let unit = Self.package.appending(path: "packaging/systemd/trafficd.service").path
+
+        /// CAP_BPF, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH (linux/capability.h).
+        private static let lasting: UInt64 = 1 << 39 | 1 << 21 | 1 << 19 | 1 << 2
+
+        /// A field of every thread's status (proc_pid_status(5)).
+        private func threads(of pid: pid_t, _ field: String) throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task").compactMap { task in
+                // One may have ended meanwhile.
+                let status = try? String(contentsOfFile: "/proc/\(pid)/task/\(task)/status", encoding: .utf8)
+                let line = status?.split(separator: "\n").first { $0.hasPrefix(field + ":") }
+                return line.map { $0.dropFirst(field.count + 1).trimmingCharacters(in: .whitespaces) }
+            }
+        }
+
+        /// The notification comes after the socket; rights are given up before it, and after the first answer perhaps.
+        private func expectFewRights(of daemon: Daemon) async throws {
+            var rights: [UInt64?] = []
+            for _ in 0..<500 {
+                rights = try self.threads(of: daemon.program.pid, "CapPrm").map { UInt64($0, radix: 16) }
+                if rights.allSatisfy({ ($0 ?? .max) & ~Self.lasting == 0 }) { break }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(rights.count > 5 && rights.allSatisfy { $0 == Self.lasting }, "\(rights)")
+            #expect(
+                try self.threads(of: daemon.program.pid, "CapEff").allSatisfy { UInt64($0, radix: 16) == Self.lasting }
+            )
+            #expect(try self.threads(of: daemon.program.pid, "NoNewPrivs").allSatisfy { $0 == "1" })
+        }
+
+        @Test(
+            "once it counts, no thread has more rights than counting takes, and it counts on",
+            arguments: ["tcp", "churn"]
+        )
+        func rights(scenario: String) async throws {
+            let check = try await withDaemon { daemon in
+                try await self.expectFewRights(of: daemon)
+                return try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs)
+            }
+            try expectExact(check)
+        }
+
+        @Test("systemd rates the unit 2.5 or better", .needs("systemd-analyze"))
+        func exposure() async throws {
+            let tool = try await Tool.run("systemd-analyze", ["security", "--offline=true", Self.unit])
+            let line = try #require(tool.output.split(separator: "\n").last { $0.contains("exposure level") })
+            let rating = line.split(separator: ":").last?.split(separator: " ").first.flatMap { Double($0) }
+            #expect(try #require(rating) <= 2.5, "\(line)")
+        }
+
+        @Test(
+            "under the unit's restrictions, as another user than root, it counts every byte",
+            .needs("systemd-analyze", "setpriv"),
+            arguments: ["tcp", "udp", "churn", "short-lived"]
+        )
+        func confined(scenario: String) async throws {
+            let directories = try DaemonDirectories()
+            let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
+            let launcher = (
+                program: URL(filePath: "/usr/bin/python3"),
+                arguments: [confine, Self.unit, "nobody", directories.root.path]
+            )
+            let check = try await withDaemon(directories: directories, launcher: launcher) { daemon in
+                try await self.expectFewRights(of: daemon)
+                #expect(try self.threads(of: daemon.program.pid, "Uid").allSatisfy { $0.hasPrefix("65534\t") })
+                #expect(try self.threads(of: daemon.program.pid, "Seccomp").allSatisfy { $0 == "2" })
+                return try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs)
+            }
+            try expectExact(check)
+        }
+
+        @Test(
+            "a service that can't set the length of report.sock's queue takes the host's",
+            .needs("setpriv", "unshare")
+        )
+        func reportQueue() async throws {
+            let directories = try DaemonDirectories()
+            let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
+            // A network namespace of its own stands for a host whose length systemd has raised.
+            let script = "echo 100 >/proc/sys/net/unix/max_dgram_qlen && exec \"$@\""
+            let launcher = (
+                program: URL(filePath: "/usr/bin/unshare"),
+                arguments: ["--net", "sh", "-c", script, "sh"]
+                    + ["/usr/bin/python3", confine, Self.unit, "nobody", directories.root.path]
+            )
+            try await withDaemon(directories: directories, launcher: launcher) { daemon in
+                let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+                defer { close(socket) }
+                daemon.program.signal(SIGSTOP)
+                defer { daemon.program.signal(SIGCONT) }
+                var queued = 0
+                while queued < 1_000, unix_socket_send(socket, "x", 1, 0, directories.reportSocket.path) == 1 {
+                    queued += 1
+                }
+                // A thread of the daemon may take some before it stops.
+                #expect((100..<150).contains(queued))
+            }
+        }
+
+        @Test("it tells systemd when it is ready, at every interval that it lives, and when it stops")
+        func notifications() async throws {
+            let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
+            let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+            defer {
+                close(socket)
+                unlink(path)
+            }
+            try #require(unix_socket_bind(socket, path) == 0)
+            let launcher = (program: URL(filePath: "/usr/bin/env"), arguments: ["NOTIFY_SOCKET=\(path)"])
+            try await withDaemon(launcher: launcher) { _ in
+                var heard: [String] = []
+                func count(_ message: String) -> Int { heard.count { $0 == message } }
+                for _ in 0..<3_000 where count("WATCHDOG=1") < 3 || count("READY=1") < 1 {
+                    heard += self.messages(socket)
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                #expect(count("READY=1") == 1 && count("WATCHDOG=1") >= 3, "\(heard)")
+            }
+            #expect(self.messages(socket).last == "STOPPING=1")
+        }
+
+        private func messages(_ socket: Int32) -> [String] {
+            var messages: [String] = []
+            var buffer = [UInt8](repeating: 0, count: 256)
+            while true {
+                let count = recv(socket, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+                guard count >= 0 else { return messages }
+                messages.append(String(decoding: buffer[..<count], as: UTF8.self).trimmingCharacters(in: .newlines))
+            }
+        }
+
+        @Test("the packaged file of options names every option of the daemon, and no other")
+        func options() async throws {
+            let help = try await Tool.run(Machine.programs.daemon.path, ["run", "--help"]).output
+            let file = Self.package.appending(path: "packaging/trafficd.default")
+            let text = try String(contentsOf: file, encoding: .utf8)
+            func options(_ text: String) -> Set<String> {
+                Set(text.matches(of: /--[a-z][a-z-]+/).map { String($0.output) })
+            }
+            #expect(options(text) == options(help).subtracting(["--help", "--version"]))
+        }
+    }
+}

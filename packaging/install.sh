@@ -1,0 +1,42 @@
+#!/bin/sh
+# Installs or removes trafficd from this directory, on systems without dpkg.
+#
+# usage: sudo ./install.sh [--remove]
+set -eu
+cd "$(dirname "$0")"
+umask 022
+
+files() { (cd root && find . -type f | sed 's/^\.//'); }
+
+if [ "${1:-}" = --remove ]; then
+	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd.service || true; fi
+	files | while read -r file; do rm -f "$file"; done
+	rm -rf /run/trafficd /usr/share/doc/trafficd
+	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+	if getent passwd trafficd >/dev/null; then userdel trafficd || true; fi
+	if getent group trafficd >/dev/null; then groupdel trafficd || true; fi
+	echo "trafficd is removed"
+	exit
+fi
+[ $# -eq 0 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2 && exit 64; }
+
+files | while read -r file; do
+	# What an administrator has changed stays.
+	if [ "$file" = /etc/default/trafficd ] && [ -e "$file" ]; then continue; fi
+	mkdir -p "$(dirname "$file")"
+	cp "root$file" "$file.new"
+	mv "$file.new" "$file"
+done
+if command -v systemd-sysusers >/dev/null; then
+	systemd-sysusers trafficd.conf
+elif ! getent passwd trafficd >/dev/null; then
+	useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin trafficd
+fi
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+	systemctl enable --now trafficd.service
+	systemctl restart trafficd.service
+	echo "trafficd runs; try: sudo trafficctl top"
+else
+	echo "trafficd is installed; start it with: sudo trafficd run"
+fi
