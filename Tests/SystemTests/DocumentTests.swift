@@ -1,0 +1,212 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficAudit
+import TrafficExport
+import TrafficModel
+
+/// README, docs and their like: whatever they name is there, and what they tell people to type works.
+enum Documents {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// By path below the root.
+    static let all: [String: String] = {
+        let folder = Documents.root.appending(path: "docs").path
+        let docs = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).map { "docs/\($0)" }
+        let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] + docs
+        return Dictionary(
+            uniqueKeysWithValues: names.filter { $0.hasSuffix(".md") }.compactMap { name in
+                (try? String(contentsOf: Documents.root.appending(path: name), encoding: .utf8)).map { (name, $0) }
+            }
+        )
+    }()
+
+    /// Blocks that begin with three backticks and this word.
+    static func blocks(_ language: String, in text: String) -> [String] {
+        var blocks: [String] = []
+        var lines: [Substring]?
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line == "```" + language, lines == nil {
+                lines = []
+            } else if line == "```", let block = lines {
+                blocks.append(block.joined(separator: "\n"))
+                lines = nil
+            } else {
+                lines?.append(line)
+            }
+        }
+        return blocks
+    }
+
+    /// Commands of a block, those that go on over lines as one.
+    static func commands(_ block: String) -> [String] {
+        block.replacing("\\\n", with: " ").split(separator: "\n").map {
+            // Comments at the end of a line are set off by two blanks.
+            String($0.prefix(upTo: $0.range(of: "  #")?.lowerBound ?? $0.endIndex)).trimmingCharacters(in: .whitespaces)
+        }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
+    }
+
+    /// A heading's anchor, as hosts of repositories make it.
+    static func anchors(of text: String) -> Set<String> {
+        Set(
+            text.split(separator: "\n").filter { $0.hasPrefix("#") }.map { line in
+                let title = line.drop { $0 == "#" }.dropFirst().lowercased()
+                return String(
+                    title.filter { $0.isLetter || $0.isNumber || " -_".contains($0) }.map { $0 == " " ? "-" : $0 }
+                )
+            }
+        )
+    }
+}
+
+@Suite("Documents")
+struct DocumentTests {
+    @Test("the customary ones are there, and the README is short")
+    func there() throws {
+        #expect(Documents.all.count >= 17)
+        let readme = try #require(Documents.all["README.md"])
+        #expect(readme.split(whereSeparator: \.isWhitespace).count < 1_000)
+    }
+
+    @Test("links lead to files and headings that are there", arguments: Documents.all.keys.sorted())
+    func links(document: String) throws {
+        let text = try #require(Documents.all[document])
+        for match in text.matches(of: /\]\(([^)\s]+)\)/) {
+            let target = String(match.1)
+            if target.hasPrefix("https://") { continue }
+            let parts = target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let folder = Documents.root.appending(path: document).deletingLastPathComponent()
+            let file = parts[0].isEmpty ? Documents.root.appending(path: document) : folder.appending(path: parts[0])
+            let content = try? String(contentsOf: file.standardizedFileURL, encoding: .utf8)
+            #expect(content != nil, "\(document): \(target)")
+            guard parts.count > 1, let content else { continue }
+            #expect(Documents.anchors(of: content).contains(parts[1].lowercased()), "\(document): \(target)")
+        }
+    }
+
+    @Test("every document of docs is reached from the README")
+    func reached() throws {
+        let readme = try #require(Documents.all["README.md"])
+        for name in Documents.all.keys where name != "README.md" && name != "CHANGELOG.md" && name != "SECURITY.md" {
+            #expect(readme.contains("(\(name))"), "\(name)")
+        }
+    }
+
+    @Test("options that they name exist")
+    func options() async throws {
+        var known: Set<String> = []
+        func learn(_ text: String) { known.formUnion(text.matches(of: /--[a-z][a-z-]*/).map { String($0.output) }) }
+        for program in [Machine.programs.client, Machine.programs.daemon] {
+            learn(
+                try await Tool.run(program.path, ["--experimental-dump-help"]).output.replacing(
+                    /"name" : "/,
+                    with: "\"name\" : \"--"
+                )
+            )
+        }
+        for script in ["try", "test", "accuracy", "kernel-matrix", "bench", "package"] {
+            learn(try String(contentsOf: Documents.root.appending(path: "scripts/\(script)"), encoding: .utf8))
+        }
+        // Others' programs, and what a release has renamed.
+        let foreign: Set = [
+            "--strict", "--unix-socket", "--privileged", "--pid", "--net", "--static-swift-stdlib", "--remove",
+            "--rung", "--no-color",
+            "--seconds",
+        ]
+        var named = 0
+        for (name, text) in Documents.all {
+            for match in text.matches(of: /(?:^|[\s`(])(--[a-z][a-z-]*)/) where !foreign.contains(String(match.1)) {
+                #expect(known.contains(String(match.1)), "\(name): \(match.1)")
+                named += 1
+            }
+        }
+        #expect(named > 50)
+    }
+
+    @Test("fields that they name exist")
+    func fields() throws {
+        let schemas = [
+            Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
+        ].map { String(decoding: $0, as: UTF8.self) }.joined()
+        let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
+            .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }
+            .map { try String(contentsOf: Documents.root.appending(path: "bpf/\($0)"), encoding: .utf8) }.joined()
+        // Of the kernel and of peers, beside what our programs hook.
+        let foreign: Set = [
+            "sock_diag", "tcp_sock", "http_route", "url_template", "skb_consume_udp", "inet_sendmsg", "inet_recvmsg",
+            "io_uring",
+            "bytes_sent", "request_length", "kprobe_events",
+        ]
+        var named = 0
+        for (name, text) in Documents.all {
+            for match in text.matches(of: /`(?:[a-z]+\.)*([a-z]+(?:_[a-z0-9]+)+)`/)
+            where !foreign.contains(String(match.1)) {
+                let field = String(match.1)
+                named += 1
+                #expect(schemas.contains("\"\(field)\"") || sources.contains(field), "\(name): \(field)")
+            }
+        }
+        #expect(named > 30)
+    }
+}
+
+extension SystemTests {
+    @Suite(.needsBPF)
+    struct DocumentedCommandTests {
+        /// The daemon that people are told to start.
+        static let directory = "/run/trafficd"
+
+        @Test(
+            "every command works as it stands there, beside a daemon with its own defaults",
+            .needs("jq", "curl", "script", "timeout")
+        )
+        func commands() async throws {
+            guard !FileManager.default.fileExists(atPath: Self.directory + "/control.sock") else {
+                try Test.cancel("another trafficd has \(Self.directory)")
+            }
+            let work = URL(filePath: "/tmp/td-\(UUID().uuidString.prefix(8))")
+            try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: work) }
+            // We are root already.
+            let sudo = work.appending(path: "sudo")
+            try Data("#!/bin/sh\nexec \"$@\"\n".utf8).write(to: sudo)
+            chmod(sudo.path, 0o755)
+            let path =
+                "\(work.path):\(Machine.programs.directory.path):\(ProcessInfo.processInfo.environment["PATH"] ?? "")"
+            let daemon = try Tool.start(
+                [Machine.programs.daemon.path, "run", "--log-level", "warning", "--class", "paid=0.0.0.0/0,::/0"]
+            )
+            defer {
+                kill(daemon, SIGTERM)
+                Tool.end(of: daemon)
+            }
+            for _ in 0..<3_000 where !FileManager.default.fileExists(atPath: Self.directory + "/control.sock") {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            var run = 0
+            for (name, text) in Documents.all.sorted(by: { $0.key < $1.key }) {
+                for command in Documents.blocks("sh", in: text).flatMap(Documents.commands) {
+                    // A screen wants a terminal, and what goes on until it is stopped is stopped.
+                    let isScreen = command.contains("top") && !command.contains("--once")
+                    let goesOn = isScreen || command.contains("watch") || command.contains("trafficd run")
+                    let wanted =
+                        command.contains("trafficd run") ? command + " --runtime-directory \(work.path)/run" : command
+                    let words =
+                        isScreen ? ["script", "-qec", wanted, "/dev/null"] : ["bash", "-o", "pipefail", "-c", wanted]
+                    let tool = try await Tool.run(
+                        "timeout",
+                        [goesOn ? "3" : "60", "env", "-C", work.path] + words,
+                        environment: ["PATH": path, "TERM": "xterm-256color"],
+                        mayFail: true
+                    )
+                    let isGood = tool.status == 0 || (goesOn && (tool.status == 124 || tool.status == 128 + SIGTERM))
+                    #expect(isGood, "\(name): \(command): \(tool.status) \(tool.error)")
+                    run += 1
+                }
+            }
+            #expect(run > 14)
+        }
+    }
+}
