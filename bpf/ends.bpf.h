@@ -186,52 +186,46 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 }
 
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
-/* Returns NULL if the ring has no room, or if another processor is writing a record of this socket. */
-static __always_inline struct traffic_socket *begin_record(struct traffic_socket *socket)
-{
-	struct traffic_socket *record;
-
-	if (!socket || !begin_telling(socket, socket->serial))
-		return NULL;
-	record = reserve_record(part_of(socket));
-	if (!record)
-		end_telling(socket);
-	return record;
-}
-
-static __always_inline void end_record(struct traffic_socket *socket, struct traffic_socket *record)
+static __always_inline void copy_record(struct traffic_socket *record, const struct traffic_socket *socket)
 {
 	__builtin_memcpy(record, socket, sizeof(*record));
 	record->stream_sent = 0; /* the value is from the last sweep, and the counters have grown since */
 	hide_unfinished_owners(record);
-	note_seen(socket, record);
-	bpf_ringbuf_submit(record, ring_flags());
-	end_telling(socket);
 }
 #endif
 
 /*
  * Writes a record of an open socket now, because possibly no program sees the end of this socket. If the ring has no
- * room, the next sweep reports the socket.
+ * room, or if another processor is writing a record of this socket, the next sweep reports the socket.
  */
 static __always_inline void report_now(struct traffic_socket *socket)
 {
 #ifndef SOCKETS_IN_HASH
-	struct traffic_socket *record = begin_record(socket);
+	struct traffic_socket *record;
 
-	if (record)
-		end_record(socket, record);
+	if (!begin_telling(socket, socket->serial))
+		return;
+	record = reserve_record(part_of(socket));
+	if (record) {
+		copy_record(record, socket);
+		note_seen(socket, record);
+		bpf_ringbuf_submit(record, ring_flags());
+	}
+	end_telling(socket);
 #endif
 }
 
 /*
  * Counts a frame of an AF_PACKET socket. No program sees the end of such a socket, so each frame is reported at once.
  * If there is no room for a record, the bytes go to the row of the process.
+ *
+ * Such a socket is never folded into rows, so nothing depends on `seen` and no program has to wait for another one's
+ * record: each call copies the socket after its own addition, and the daemon takes the largest counters of all records.
  */
 static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 {
 #ifndef SOCKETS_IN_HASH
-	struct traffic_socket *socket = find_socket(sk), *record = begin_record(socket);
+	struct traffic_socket *socket = find_socket(sk), *record = socket ? reserve_record(part_of(socket)) : NULL;
 
 	if (!record) {
 		count_in_row(socket, current_task(), 0, sent, received);
@@ -243,7 +237,8 @@ static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 	if (received)
 		count_received(sk, received);
 #ifndef SOCKETS_IN_HASH
-	end_record(socket, record);
+	copy_record(record, socket);
+	bpf_ringbuf_submit(record, ring_flags());
 #endif
 }
 

@@ -106,6 +106,41 @@ struct LiveCaptureTests {
         #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
     }
 
+    @Test("each frame counts for its AF_PACKET socket, also while a sweep copies that socket")
+    func framesDuringSweeps() throws {
+        // A quarter of the ring, one user's part, has room for all records between two drains.
+        let capture = try BPFCapture(method: self.method, ringBytes: 64 << 20)
+        let program = """
+            import os, socket, sys
+            frames = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+            print(os.getpid(), sum(frames.sendto(b"x" * 100, ("lo", 0x88b5)) for _ in range(20_000)), flush=True)
+            sys.stdin.read()
+            """
+        let sender = Foundation.Process()
+        let output = Pipe()
+        let input = Pipe()
+        sender.executableURL = URL(filePath: "/usr/bin/python3")
+        sender.arguments = ["-c", program]
+        sender.standardOutput = output
+        sender.standardInput = input
+        try sender.run()
+        defer {
+            try? input.fileHandleForWriting.close()
+            sender.waitUntilExit()
+        }
+        let pid = sender.processIdentifier
+        var sent: UInt64 = 0
+        for _ in 0..<20_000 where sent < 2_000_000 {
+            try capture.sweep { event in
+                guard case .socket(let socket) = event, socket.transport == .packet else { return }
+                sent = max(sent, socket.owners.reduce(0) { $1.identity.pid == pid ? $0 + $1.payload.sent : $0 })
+            }
+        }
+        #expect(sent == 2_000_000)
+        let words = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self).split(separator: " ")
+        #expect(words == ["\(pid)", "2000000\n"])
+    }
+
     @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
     func missedEndOfShared() throws {
         let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
