@@ -5,25 +5,29 @@ import TrafficModel
 
 @testable import TrafficCapture
 
-/// Two connected TCP sockets of this process on loopback.
+/// Two connected TCP sockets of this process on loopback. Programs that other tests start meanwhile do not inherit them:
+/// such a program would keep them open.
 struct SocketPair: ~Copyable {
     let client: OwnedDescriptor
     let server: OwnedDescriptor
 
     init() throws {
-        let listener = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+        let listener = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, type, 0) })
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let client = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) })
+        let client = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, type, 0) })
         let accepted = try withUnsafeMutablePointer(to: &address) { address in
             try address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
                 try check("bind") { bind(listener.descriptor, address, length) }
                 try check("listen") { listen(listener.descriptor, 16) }
                 try check("getsockname") { getsockname(listener.descriptor, address, &length) }
                 try check("connect") { connect(client.descriptor, address, length) }
-                return try check("accept") { accept(listener.descriptor, nil, nil) }
+                let accepted = try check("accept") { accept(listener.descriptor, nil, nil) }
+                try check("fcntl") { fcntl(accepted, F_SETFD, FD_CLOEXEC) }  // Glibc's module has no accept4()
+                return accepted
             }
         }
         self.client = client
