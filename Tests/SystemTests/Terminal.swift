@@ -23,7 +23,8 @@ final class Terminal {
         throws
     {
         self.directory = directory
-        self.socket = "\(directory)/tmux"
+        // Of its own: the server of an earlier terminal may still be ending.
+        self.socket = "\(directory)/tmux-\(UUID().uuidString.prefix(4))"
         // The shell outlives Ctrl-C, and Swift's own crash handler, which would wait for a key, stays out of it.
         // stty tells the whole state of the terminal; what top leaves changed shows as a difference.
         let script = """
@@ -39,7 +40,8 @@ final class Terminal {
             "\(width)",
             "-y",
             "\(height)",
-            "env TERM=\(type) LC_ALL=\(locale) SWIFT_BACKTRACE=enable=no sh -c \"$SCRIPT\"",
+            // Nothing that another run of top has kept.
+            "env -u XDG_CONFIG_HOME HOME='\(directory)' TERM=\(type) LC_ALL=\(locale) SWIFT_BACKTRACE=enable=no sh -c \"$SCRIPT\"",
             environment: ["SCRIPT": script]
         )
         // Every byte that the program sends to the terminal.
@@ -126,6 +128,7 @@ final class Terminal {
         #expect(try self.variable("alternate_on") == "0")
         #expect(try self.variable("cursor_flag") == "1")
         #expect(try self.variable("keypad_cursor_flag") == "0")
+        #expect(try self.variable("mouse_any_flag") == "0")
     }
 }
 

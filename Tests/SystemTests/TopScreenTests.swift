@@ -74,6 +74,99 @@ struct TopScreenTests {
         }
     }
 
+    @Test("takes the mouse: a click selects, a second click opens, a click on a title sorts, the wheel moves")
+    func mouse() async throws {
+        try await self.withTop { terminal, daemon, _ in
+            /// One report of xterm's protocol: the button, the column and the line, each from 1, as characters after 32.
+            func report(_ button: UInt8, row: Int, column: Int) throws {
+                let place = [column + 1, row + 1].map { String(UnicodeScalar(UInt8(32 + $0))) }.joined()
+                try terminal.type("\u{1b}[M" + String(UnicodeScalar(32 + button)) + place)
+            }
+            /// A press and its release.
+            func click(_ button: UInt8 = 0, row: Int, column: Int) throws {
+                try report(button, row: row, column: column)
+                try report(3, row: row, column: column)
+            }
+            func line(of text: String) async throws -> Int {
+                let screen = try await terminal.wait(for: text)
+                let lines = screen.split(separator: "\n", omittingEmptySubsequences: false)
+                return try #require(lines.firstIndex { $0.contains(text) })
+            }
+            let nginx = try await line(of: "▸ nginx")
+            #expect(try terminal.variable("mouse_standard_flag") == "1")
+            try click(row: try await line(of: "idler"), column: 20)
+            try click(row: nginx, column: 20)
+            try click(row: nginx, column: 20)
+            try await terminal.wait(for: "tcp :443 ← 192.168.0.1:30000")
+            let titles = try await line(of: "PID")
+            let lines = try terminal.screen.split(separator: "\n", omittingEmptySubsequences: false)
+            let pid = try #require(lines[titles].range(of: "PID"))
+            try click(row: titles, column: lines[titles].distance(from: lines[titles].startIndex, to: pid.lowerBound))
+            try await terminal.wait(for: "PID▲")
+            try terminal.press("?")
+            try await terminal.wait(for: "Keys of trafficctl top")
+            try report(65, row: 5, column: 5)
+            try await terminal.wait("the page three lines further") { $0.contains("Keys of") && !$0.contains("Up k") }
+            try terminal.press("q")
+            try await terminal.wait("the list") { !$0.contains("Keys of") }
+            // Buttons that mean nothing here: the screen goes on.
+            for button: UInt8 in [1, 2, 66, 67] { try click(button, row: 20, column: 5) }
+            daemon.stop()
+            try await terminal.wait(for: "waiting for trafficd")
+            try terminal.press("q")
+            try await terminal.wait(for: "exit status 0")
+            try await terminal.expectRestored()
+        }
+        try await self.withTop(options: "--no-mouse") { terminal, _, _ in
+            try await terminal.wait(for: "nginx")
+            #expect(try terminal.variable("mouse_any_flag") == "0")
+        }
+    }
+
+    @Test("keeps what the person chose for the next start; options win, and a file of nonsense does no harm")
+    func settings() async throws {
+        try await Lab.withDirectory { directory in
+            let daemon = try FakeDaemon(directory: directory) { .sample() }
+            defer { daemon.stop() }
+            func start(_ options: String = "") throws -> Terminal {
+                let top = "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1 \(options)"
+                return try Terminal(width: 80, height: 24, directory: directory, command: top)
+            }
+            let path = directory + "/.config/trafficctl/top.json"
+            do {
+                let terminal = try start()
+                try await terminal.wait(for: "nginx")
+                try terminal.press("P", "g", "b")
+                try await terminal.wait("bits by executable") { $0.contains("by executable") && $0.contains("kbit") }
+                try terminal.press("q")
+                try await terminal.wait(for: "exit status 0")
+            }
+            let kept = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(kept.contains(#""group" : "executable""#) && kept.contains(#""sort" : "pid""#))
+            do {
+                let terminal = try start()
+                try await terminal.wait("as it was") { $0.contains("by executable") && $0.contains("kbit") }
+                try terminal.press("C-c")
+                try await terminal.wait(for: "over")
+            }
+            do {
+                let terminal = try start("--group process --sort name")
+                try await terminal.wait("what the options say") { $0.contains("PROCESS▲") && $0.contains("kbit") }
+                try terminal.press("C-c")
+                try await terminal.wait(for: "over")
+            }
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == kept, "only quitting keeps")
+            try "{ nonsense".write(toFile: path, atomically: false, encoding: .utf8)
+            do {
+                let terminal = try start()
+                try await terminal.wait("the defaults") { $0.contains("nginx") && $0.contains("PROCESS") }
+                try terminal.press("q")
+                try await terminal.wait(for: "exit status 0")
+            }
+            #expect(try String(contentsOfFile: path, encoding: .utf8).contains(#""group" : "process""#))
+        }
+    }
+
     @Test("takes every size the terminal gets, 20x5 included")
     func resize() async throws {
         try await self.withTop(sockets: 200) { terminal, _, _ in

@@ -159,8 +159,7 @@ struct HostileNumberTests {
                 size: TopState.Size(width: 160, height: 50),
                 typeface: .ascii,
                 socketPath: "/",
-                grouping: grouping,
-                units: .bits
+                settings: TopSettings(group: grouping, units: .bits)
             )
             top.receive(snapshot)
             top.tick(now: Timestamp(nanosecondsSinceEpoch: .max))

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 import TrafficModel
@@ -68,6 +69,73 @@ struct TopStateTests {
         snapshot.processes?[49].rates = PayloadRates(sent: 5000, received: 0)
         state.receive(snapshot)
         #expect(state.cursor == 0 && state.selectedText.contains("p50"))
+    }
+
+    @Test("a click selects a row, a second click opens it, and a click on a title sorts by that column")
+    func clicks() throws {
+        var state = try Fixture.top()
+        let titles = try #require(state.frame().rows.firstIndex { $0.text.contains("PID") })
+        let text = state.frame().rows[titles].text
+        state.press(.click(row: titles + 3, column: 12))
+        #expect(state.cursor == 2 && state.expanded.isEmpty)
+        state.press(.click(row: titles + 3, column: 0))
+        #expect(state.cursor == 2 && state.expanded.count == 1)
+        for (title, key) in [("PID", SortKey.pid), ("SENT/s", .sentRate), ("PROCESS", .name)] {
+            let start = try #require(text.range(of: title)).lowerBound
+            state.press(.click(row: titles, column: text.distance(from: text.startIndex, to: start)))
+            #expect(state.order.key == key)
+        }
+        let before = state.order
+        // Beside all rows and titles.
+        for (row, column) in [(0, 0), (titles - 1, 3), (23, 3), (22, 3), (1_000, 3), (-1, -1), (titles, 1_000)] {
+            state.press(.click(row: row, column: column))
+            #expect(state.order == before && state.expanded.count == 1 && state.mode == .list)
+        }
+        state.press("?", .click(row: titles, column: 0), .wheelDown)
+        #expect(state.mode == .page(.help, scroll: 3))
+        state.press(.wheelUp, "q", .wheelDown)
+        #expect(state.mode == .list && state.cursor > 2)
+    }
+
+    @Test("every choice that is kept comes back")
+    func settings() throws {
+        var state = try Fixture.top()
+        state.press("t", "N", "r", "g", "b", "d", "e")
+        let settings = state.settings
+        let standard = TopSettings()
+        #expect(settings.sort == .name && settings.reverse && settings.group == .executable)
+        #expect(settings.measure == .totals && settings.units == .bits)
+        #expect(settings.showsDetails && settings.showsEndpoints)
+        let text = try JSONEncoder().encode(settings)
+        let kept = try JSONDecoder().decode(TopSettings.self, from: text)
+        #expect(kept == settings)
+        let again = TopState(size: state.size, typeface: state.typeface, socketPath: "/", settings: kept)
+        #expect(again.settings == settings)
+        let strange = Data(#"{"sort": "colour", "units": "bits", "reverse": 7, "new": []}"#.utf8)
+        #expect(try JSONDecoder().decode(TopSettings.self, from: strange) == TopSettings(units: .bits))
+        #expect(TopState(size: state.size, typeface: state.typeface, socketPath: "/").settings == standard)
+    }
+
+    @Test("habits from other programs: F keys, u, I, s, m")
+    func habits() throws {
+        var state = try Fixture.top()
+        state.press(.function(1))
+        #expect(state.mode == .page(.help, scroll: 0))
+        state.press(.function(1), .function(4))
+        #expect(state.mode == .filter(LineEditor("")))
+        state.press(.escape, "u")
+        state.type("www")
+        #expect(state.filterText == "user:www")
+        state.press(.enter, "u")
+        #expect(state.mode == .filter(LineEditor("user:www user:")))
+        state.press(.escape, "I", "s")
+        #expect(state.filterText == "user:www" && state.order == RowOrder(.sentRate))
+        state.press("m")
+        #expect(state.order == RowOrder(.sent))
+        state.press(.control("l"))
+        #expect(state.wantsRedraw)
+        state.press(.function(10))
+        #expect(state.wantsQuit)
     }
 
     @Test("of rows with equal values the running ones come first")

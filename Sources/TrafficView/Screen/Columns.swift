@@ -122,6 +122,16 @@ struct ColumnLayout {
         self.cells = order.compactMap { column in widths[column].map { Cell(column: column, width: $0) } }
     }
 
+    /// - Parameter x: The cell of the line. The space before a column belongs to that column.
+    /// - Returns: `nil` right of the last column.
+    func column(at x: Int) -> Column? {
+        var end = -1
+        return self.cells.first { cell in
+            end += cell.width + 1
+            return x < end
+        }?.column
+    }
+
     /// The width of the columns that describe a row, with the spaces between them.
     var descriptionWidth: Int {
         let cells = self.cells.prefix { $0.column.isDescription }

@@ -18,9 +18,19 @@ public enum Action: Sendable, Hashable {
     case show(Page)
     /// Closes the page, the prompt or the details, whichever is on top.
     case close
-    case startFilter, clearFilter
+    /// - Parameter term: The beginning of a term, which the prompt adds to the filter in force.
+    case startFilter(term: String)
+    case clearFilter
     case edit(LineEditor.Edit)
     case acceptFilter
+    /// On a row: puts the cursor there; opens or closes the row that has the cursor already. On a title: sorts.
+    ///
+    /// - Parameters:
+    ///   - row: The line of the screen; the highest is 0.
+    ///   - column: The cell of that line; the leftmost is 0.
+    case click(row: Int, column: Int)
+    /// Sends the whole picture again, for example after another program wrote on the terminal.
+    case redraw
 }
 
 /// Text over the whole screen.
@@ -32,10 +42,15 @@ public enum Page: Sendable, Hashable {
     case capture
 }
 
-/// A key as the terminal reports it.
+/// A key or a movement of the mouse, as the terminal reports it.
 public enum Key: Sendable, Hashable {
     case character(Character)
     case up, down, left, right, pageUp, pageDown, home, end
     case enter, escape, backspace, delete, tab
     case control(Character)
+    /// F1 and so on.
+    case function(Int)
+    /// The mouse's first button was pressed. The highest row and the leftmost column are 0.
+    case click(row: Int, column: Int)
+    case wheelUp, wheelDown
 }

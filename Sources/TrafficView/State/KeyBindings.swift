@@ -20,24 +20,26 @@ public enum KeyBindings {
             "Move",
             [
                 KeyBinding([.up, "k"], "Up k", "up; the cursor follows its row", .move(-1)),
+                KeyBinding([.wheelUp], nil, "", .move(-3)),
                 KeyBinding([.down, "j"], "Down j", "down", .move(1)),
+                KeyBinding([.wheelDown], nil, "", .move(3)),
                 KeyBinding([.pageUp, .control("b")], "PgUp", "a screen up", .page(-1)),
                 KeyBinding([.pageDown, .control("f")], "PgDn", "a screen down", .page(1)),
                 KeyBinding([.home], "Home", "to the top and stay there", .moveToTop),
                 KeyBinding([.end, "G"], "End", "to the bottom", .moveToBottom),
                 KeyBinding([.enter], "Enter", "open or close a row", .toggleExpansion),
-                KeyBinding([.right, "l"], "Right", "open", .expand),
-                KeyBinding([.left], "Left", "close", .collapse),
+                KeyBinding([.right, "+", "="], "Right +", "open", .expand),
+                KeyBinding([.left, "-"], "Left -", "close", .collapse),
             ]
         ),
         (
             "Order",
             [
                 KeyBinding(["<", ","], "< >", "sort by the next column", .sortByNeighbour(-1)),
-                KeyBinding([">", "."], nil, "", .sortByNeighbour(1)),
-                KeyBinding(["r", "R"], "r", "reverse", .reverse),
+                KeyBinding([">", ".", .function(6)], nil, "", .sortByNeighbour(1)),
+                KeyBinding(["r", "R", "I"], "r I", "reverse", .reverse),
                 KeyBinding(["A"], "A", "sort by traffic both ways", .sort(.rate)),
-                KeyBinding(["S"], "S", "sort by sent", .sort(.sentRate)),
+                KeyBinding(["S", "s"], "S s", "sort by sent", .sort(.sentRate)),
                 KeyBinding(["D"], "D", "sort by received (down)", .sort(.receivedRate)),
                 KeyBinding(["C"], "C", "sort by count of sockets", .sort(.sockets)),
                 KeyBinding(["P"], "P", "sort by pid", .sort(.pid)),
@@ -48,20 +50,22 @@ public enum KeyBindings {
         (
             "Show",
             [
-                KeyBinding(["/"], "/", "filter", .startFilter),
+                KeyBinding(["/", .function(3), .function(4)], "/ F4", "filter", .startFilter(term: "")),
+                KeyBinding(["u"], "u", "filter by user", .startFilter(term: "user:")),
                 KeyBinding(["\\"], "\\", "no filter", .clearFilter),
                 KeyBinding(["g"], "g", "group: unit, user, remote", .group(1)),
                 KeyBinding(["e", "a"], "e a", "open rows: sockets or endpoints", .toggleEndpoints),
-                KeyBinding(["t"], "t", "rates or totals", .toggleMeasure),
+                KeyBinding(["t", "m"], "t m", "rates or totals", .toggleMeasure),
                 KeyBinding(["b"], "b", "bytes or bits", .toggleUnits),
                 KeyBinding([" "], "Space", "pause; counting goes on", .togglePause),
                 KeyBinding(["f"], "f", "freeze: keep the row first", .togglePin),
                 KeyBinding(["d"], "d", "details below the list", .toggleDetails),
                 KeyBinding(["i"], "i", "all details of the row", .show(.details)),
                 KeyBinding(["c"], "c", "capture: blind spots, losses", .show(.capture)),
-                KeyBinding(["?", "h"], "? h", "this help", .show(.help)),
+                KeyBinding(["?", "h", .function(1)], "? h F1", "this help", .show(.help)),
+                KeyBinding([.control("l")], "^L", "draw the screen again", .redraw),
                 KeyBinding([.escape], "Esc", "close", .close),
-                KeyBinding(["q", "Q"], "q", "quit", .quit),
+                KeyBinding(["q", "Q", .function(10)], "q F10", "quit", .quit),
             ]
         ),
     ]
@@ -74,7 +78,11 @@ public enum KeyBindings {
 
     /// - Returns: `nil` for a key that does nothing in `mode`.
     public static func action(for key: Key, in mode: TopState.Mode) -> Action? {
-        switch mode {
+        if case .click(let row, let column) = key {
+            if case .page = mode { return nil }
+            return .click(row: row, column: column)
+        }
+        return switch mode {
         case .list: self.listActions[key]
         case .filter: self.filterAction(for: key)
         case .page(let page, _): self.pageAction(for: key, on: page)
@@ -96,6 +104,7 @@ public enum KeyBindings {
         case .end, .control("e"): .edit(.end)
         case .up: .move(-1)
         case .down: .move(1)
+        case .wheelUp, .wheelDown, .control("l"): self.listActions[key]
         case .pageUp: .page(-1)
         case .pageDown: .page(1)
         default: nil
@@ -112,6 +121,7 @@ public enum KeyBindings {
         case .show(let other): return other == page ? .close : .show(other)
         case .toggleUnits: return .toggleUnits
         case .togglePause: return key == " " ? .page(1) : .togglePause
+        case .redraw: return .redraw
         case .quit, .close, .toggleExpansion, .toggleDetails: return .close
         default: return nil
         }

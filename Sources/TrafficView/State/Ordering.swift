@@ -1,7 +1,7 @@
 import TrafficModel
 
 /// What rows are ordered by. Raw values are the values of `--sort`.
-public enum SortKey: String, Sendable, Hashable, CaseIterable {
+public enum SortKey: String, Sendable, Hashable, CaseIterable, Codable {
     case pid, user, name, unit, sockets
     /// Bytes per second, both ways together.
     case rate
@@ -36,12 +36,12 @@ public enum SortKey: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Which numbers stay where there is no room for both.
-public enum Measure: Sendable, Hashable {
+public enum Measure: String, Sendable, Hashable, Codable {
     case rates, totals
 }
 
 /// What makes one row of the list. Raw values are the values of `--group`.
-public enum Grouping: String, Sendable, Hashable, CaseIterable {
+public enum Grouping: String, Sendable, Hashable, CaseIterable, Codable {
     case process, executable, unit, user, remote
 
     func next(_ step: Int) -> Grouping {

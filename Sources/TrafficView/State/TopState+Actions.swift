@@ -40,13 +40,12 @@ extension TopState {
             }
         case .show(let page): self.mode = .page(page, scroll: 0)
         case .close: self.close()
-        case .startFilter:
-            self.filterTextBeforeEditing = self.filterText
-            self.mode = .filter(LineEditor(self.filterText))
-            self.keepCursorVisible()
+        case .startFilter(let term): self.startFilter(term)
         case .clearFilter: self.tryFilter("")
         case .edit(let edit): self.editFilter(edit)
         case .acceptFilter: if self.filterError == nil { self.mode = .list }
+        case .click(let row, let column): self.click(row: row, column: column)
+        case .redraw: self.wantsRedraw = true
         }
     }
 
@@ -174,6 +173,30 @@ extension TopState {
             }
             self.rebuild()
         }
+    }
+
+    // MARK: Mouse
+
+    private mutating func click(row: Int, column: Int) {
+        let titleRow = self.headerRows.count
+        if row == titleRow {
+            if let key = self.columns.column(at: column)?.sortKey(self.measure) { self.sort(by: key) }
+            return
+        }
+        let index = self.scroll + row - titleRow - 1
+        guard row > titleRow, row <= titleRow + self.listHeight, self.rows.indices.contains(index) else { return }
+        if index == self.cursor { return self.setExpanded(nil) }
+        self.cursor = index
+        self.selected = self.rows[index].id
+    }
+
+    // MARK: Filter
+
+    private mutating func startFilter(_ term: String) {
+        self.filterTextBeforeEditing = self.filterText
+        let space = self.filterText.isEmpty || term.isEmpty ? "" : " "
+        self.mode = .filter(LineEditor(self.filterText + space + term))
+        self.keepCursorVisible()
     }
 
     private mutating func editFilter(_ edit: LineEditor.Edit) {

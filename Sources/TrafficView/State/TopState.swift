@@ -46,6 +46,8 @@ public struct TopState: Sendable {
     /// The filter that is in force again when the person leaves the prompt with Esc.
     var filterTextBeforeEditing = ""
     public internal(set) var wantsQuit = false
+    /// Whoever draws the screen sends the whole picture and sets this to `false`.
+    public var wantsRedraw = false
     var expanded: Set<RowID> = []
     var unlimited: Set<RowID> = []
     var pinned: RowID?
@@ -81,17 +83,32 @@ public struct TopState: Sendable {
         size: Size,
         typeface: Typeface,
         socketPath: String,
-        order: RowOrder = RowOrder(.rate),
-        grouping: Grouping = .process,
-        units: Units = .bytes
+        settings: TopSettings = TopSettings()
     ) {
         self.size = size
         self.typeface = typeface
         self.socketPath = socketPath
-        self.order = order
-        self.measure = order.key.asked(of: .rates) == order.key ? .rates : .totals
-        self.grouping = grouping
-        self.units = units
+        self.order = RowOrder(settings.sort, isReversed: settings.reverse)
+        // An order by totals comes with columns of totals.
+        self.measure = settings.sort.asked(of: .rates) == settings.sort ? settings.measure : .totals
+        self.order.key = self.order.key.asked(of: self.measure)
+        self.grouping = settings.group
+        self.units = settings.units
+        self.showsDetails = settings.showsDetails
+        self.showsEndpoints = settings.showsEndpoints
+    }
+
+    /// What the person chose, for the next start.
+    public var settings: TopSettings {
+        TopSettings(
+            sort: self.order.key,
+            reverse: self.order.isReversed,
+            group: self.grouping,
+            measure: self.measure,
+            units: self.units,
+            showsDetails: self.showsDetails,
+            showsEndpoints: self.showsEndpoints
+        )
     }
 
     /// The sockets that snapshots must have for what the screen shows now.

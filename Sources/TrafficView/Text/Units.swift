@@ -1,5 +1,5 @@
 /// Numbers for people. All prefixes are decimal: 1 kB is 1,000 bytes, as in link speeds and bills.
-public enum Units: Sendable, Hashable, CaseIterable {
+public enum Units: String, Sendable, Hashable, CaseIterable, Codable {
     case bytes, bits
 
     private var multiplier: Double { self == .bits ? 8 : 1 }

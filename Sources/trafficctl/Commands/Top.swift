@@ -10,7 +10,12 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What moves bytes now, full screen; ? shows the keys.",
         discussion: """
-            Where trafficd is not running, waits for it. With --once prints one picture as text, also where there is no terminal.
+            Where trafficd is not running, waits for it. With --once prints one picture as text, also where there is no
+            terminal.
+
+            On quitting, keeps the order, the grouping and what is shown in ~/.config/trafficctl/top.json
+            (XDG_CONFIG_HOME). Options win over what is kept. --once and root with another user's home keep and use
+            nothing.
 
             EXAMPLES
               trafficctl top
@@ -26,17 +31,23 @@ struct Top: ParsableCommand {
 
     @OptionGroup var interval: IntervalOption
 
-    @Option(name: .shortAndLong, help: "Order of the rows: largest first for amounts, A to Z for names.")
-    var sort = SortKey.rate
+    @Option(
+        name: .shortAndLong,
+        help: "Order of the rows: largest first for amounts, A to Z for names. (default: rate, or as kept)"
+    )
+    var sort: SortKey?
 
     @Flag(name: .shortAndLong, help: "The other way round.")
     var reverse = false
 
-    @Option(name: .shortAndLong, help: "What makes one row.")
-    var group = Grouping.process
+    @Option(name: .shortAndLong, help: "What makes one row. (default: process, or as kept)")
+    var group: Grouping?
 
     @Flag(help: "Draw with ASCII; the default where the locale is not UTF-8.")
     var ascii = false
+
+    @Flag(inversion: .prefixedNo, help: "Take the mouse. Without, the terminal can select text.")
+    var mouse = true
 
     @Flag(help: "Print one picture as text and exit.")
     var once = false
@@ -74,29 +85,41 @@ struct Top: ParsableCommand {
     private func runScreen() throws -> Int32? {
         // This runs after the loop and its screen are gone.
         defer { terminal_signals_remove() }
-        var state = self.state(width: 80, height: 24)
+        let file = SettingsFile()
+        var state = self.state(width: 80, height: 24, file?.read() ?? TopSettings())
         try self.setFilter(&state)
         do throws(TerminalError) {
             let loop = try TopLoop(
                 state: state,
                 client: self.connection.client,
                 interval: self.interval.interval,
-                inColor: self.color.isWanted(.output)
+                inColor: self.color.isWanted(.output),
+                takesMouse: self.mouse
             )
-            return try loop.run()
+            let end = try loop.run()
+            if end.signal == nil { file?.write(end.settings) }
+            return end.signal
         } catch {
             throw Failure.terminal(error)
         }
     }
 
-    private func state(width: Int, height: Int) -> TopState {
-        TopState(
+    private func state(width: Int, height: Int, _ kept: TopSettings = TopSettings()) -> TopState {
+        var settings = kept
+        if let sort {
+            settings.sort = sort
+            settings.reverse = false
+            // An order by rates or by totals needs their columns.
+            settings.measure = .rates
+        }
+        if self.reverse { settings.reverse = true }
+        if let group { settings.group = group }
+        if self.unit.bits { settings.units = .bits }
+        return TopState(
             size: .init(width: width, height: height),
             typeface: TerminalLocale.typeface(ascii: self.ascii),
             socketPath: self.connection.client.socketPath,
-            order: RowOrder(self.sort, isReversed: self.reverse),
-            grouping: self.group,
-            units: self.unit.units
+            settings: settings
         )
     }
 

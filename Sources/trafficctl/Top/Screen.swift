@@ -17,7 +17,7 @@ struct Screen: ~Copyable {
     }
 
     /// - Throws: ``TerminalError`` where standard input and output are no terminal for a full screen.
-    init(inColor: Bool) throws(TerminalError) {
+    init(inColor: Bool, takesMouse: Bool) throws(TerminalError) {
         guard isatty(STDIN_FILENO) == 1, isatty(STDOUT_FILENO) == 1 else { throw .notATerminal }
         // newterm(3) says that it failed, but not why.
         var status: Int32 = 0
@@ -41,6 +41,7 @@ struct Screen: ~Copyable {
         unsafe keypad(window, true)
         unsafe nodelay(window, true)
         curs_set(0)
+        if takesMouse { screen_take_mouse() }
         var palette = Palette.monochrome
         if inColor, has_colors() {
             start_color()
@@ -143,9 +144,9 @@ struct Screen: ~Copyable {
         return number
     }
 
-    // MARK: Keys
+    // MARK: Keys and mouse
 
-    /// The next key that was typed; `nil` where no key is waiting.
+    /// The next key that was typed, or what the mouse did; `nil` where nothing is waiting.
     mutating func nextKey() -> Key? {
         while true {
             var code: wint_t = 0
@@ -162,6 +163,8 @@ struct Screen: ~Copyable {
 
     private static func functionKey(_ code: Int32) -> Key? {
         switch code {
+        case KEY_MOUSE: self.mouseKey()
+        case KEY_F0 + 1...KEY_F0 + 12: .function(Int(code - KEY_F0))
         case KEY_UP: .up
         case KEY_DOWN: .down
         case KEY_LEFT: .left
@@ -173,6 +176,16 @@ struct Screen: ~Copyable {
         case KEY_ENTER: .enter
         case KEY_BACKSPACE: .backspace
         case KEY_DC: .delete
+        default: nil
+        }
+    }
+
+    private static func mouseKey() -> Key? {
+        var (row, column): (Int32, Int32) = (0, 0)
+        return switch unsafe screen_next_mouse_event(&row, &column) {
+        case SCREEN_MOUSE_PRESS: .click(row: Int(row), column: Int(column))
+        case SCREEN_MOUSE_WHEEL_UP: .wheelUp
+        case SCREEN_MOUSE_WHEEL_DOWN: .wheelDown
         default: nil
         }
     }

@@ -19,9 +19,15 @@ struct TopLoop: ~Copyable {
     private let feed: SnapshotFeed
 
     /// - Throws: ``TerminalError``. The terminal is then as it was before.
-    init(state: TopState, client: ControlClient, interval: TimeSpan, inColor: Bool) throws(TerminalError) {
+    init(
+        state: TopState,
+        client: ControlClient,
+        interval: TimeSpan,
+        inColor: Bool,
+        takesMouse: Bool
+    ) throws(TerminalError) {
         let wakePipe = try WakePipe()
-        let screen = try Screen(inColor: inColor)
+        let screen = try Screen(inColor: inColor, takesMouse: takesMouse)
         self.feed = SnapshotFeed(client: client, interval: interval, wakeDescriptor: wakePipe.writeEnd)
         self.wakePipe = wakePipe
         self.screen = screen
@@ -32,15 +38,17 @@ struct TopLoop: ~Copyable {
     /// Runs until the person quits or a signal ends the program. Signals stay caught, because the terminal is put back
     /// when this value is destroyed, and a signal must not end the process before that.
     ///
-    /// - Returns: The signal, which the caller must raise; `nil` where there was none.
+    /// - Returns: What the person chose; and the signal, which the caller must raise, or `nil` where there was none.
     /// - Throws: `TerminalError.failed` where signals can't be caught.
-    consuming func run() throws(TerminalError) -> Int32? {
+    consuming func run() throws(TerminalError) -> (settings: TopSettings, signal: Int32?) {
         let error = terminal_signals_install(self.wakePipe.writeEnd)
         guard error == 0 else { throw .failed(call: "sigaction", error: error) }
         self.state.resize(to: self.screen.size)
         while !self.state.wantsQuit {
             self.state.tick(now: .now)
             self.feed.start(self.state.socketDemand)
+            if self.state.wantsRedraw { self.screen.redrawFromScratch() }
+            self.state.wantsRedraw = false
             self.screen.draw(self.state.frame())
             guard self.wait() else { break }
             self.takeNews()
@@ -51,7 +59,7 @@ struct TopLoop: ~Copyable {
         }
         self.feed.stop()
         let signal = terminal_signals_fatal()
-        return signal == 0 ? nil : signal
+        return (self.state.settings, signal == 0 ? nil : signal)
     }
 
     /// Waits for a key, for a wake, or for one second, after which the ages on the screen have changed.
