@@ -401,8 +401,8 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficExport", "TrafficKit",
-                "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
+                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficCapture", "TrafficExport",
+                "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO", "TrafficLedger",
                 "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -18,13 +18,12 @@
 #define ENDS_BPF_H
 
 /*
- * A user may fill one of PARTS parts of the ring, and one of PARTS parts of `deferred`. For sockets that the daemon has
- * not seen, `deferred` is divided into PARTS_FOR_UNSEEN smaller parts. With 65,536 elements such a part holds about as
+ * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets that
+ * the daemon has not seen, `deferred` is divided into TRAFFIC_PARTS_FOR_UNSEEN smaller parts: such a part holds about as
  * many sockets as the daemon lists for a user.
  */
-enum { PARTS = 4, PARTS_FOR_UNSEEN = 32, USERS_TOLD_APART = 1024 };
 
-/* How much of the parts a user has filled. Users whose ids are equal modulo USERS_TOLD_APART share their parts. */
+/* How much of the parts a user has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts. */
 struct user_part {
 	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps` is the same for `deferred` */
 	u32 ring_bytes;
@@ -34,7 +33,7 @@ struct user_part {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, USERS_TOLD_APART);
+	__uint(max_entries, TRAFFIC_USERS_TOLD_APART);
 	__type(key, u32);
 	__type(value, struct user_part);
 } user_parts SEC(".maps");
@@ -42,7 +41,7 @@ struct {
 /* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */
 static __always_inline u64 ring_flags(void)
 {
-	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * PARTS);
+	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * TRAFFIC_PARTS);
 
 	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= half ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
@@ -50,7 +49,7 @@ static __always_inline u64 ring_flags(void)
 static __always_inline struct user_part *part_of(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0];
-	u32 slot = (first->start_boottime_ns ? first->uid : socket->uid) & (USERS_TOLD_APART - 1);
+	u32 slot = (first->start_boottime_ns ? first->uid : socket->uid) & (TRAFFIC_USERS_TOLD_APART - 1);
 	struct user_part *part = bpf_map_lookup_elem(&user_parts, &slot);
 
 	if (part && part->drains != told.drains) {
@@ -69,7 +68,7 @@ static __always_inline struct traffic_socket *reserve_record(struct user_part *p
 {
 	struct traffic_socket *record;
 
-	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / PARTS)
+	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS)
 		return NULL;
 	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
 	if (record)
@@ -343,7 +342,7 @@ static __always_inline bool defer(struct traffic_socket *socket, struct user_par
 	 * fold_socket() does not reach owners in the `owners` map. So a user's sockets with such owners may fill half
 	 * of the map.
 	 */
-	u32 limit = DEFERRED_LIMIT / (socket->flags & TRAFFIC_SOCKET_SHARED ? 2 : is_told ? PARTS : PARTS_FOR_UNSEEN);
+	u32 limit = DEFERRED_LIMIT / (socket->flags & TRAFFIC_SOCKET_SHARED ? 2 : is_told ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
 	if (!ignores_limit && (!part || part->deferred >= limit))

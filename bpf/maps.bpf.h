@@ -7,7 +7,12 @@
 
 #ifdef SOCKETS_IN_HASH
 /* Before Linux 6.1 kprobes must not use maps that allocate memory when an element is added. */
-enum { SHARED_MAP_FLAGS = 0, OWNERS_LIMIT = 16384, DEFERRED_LIMIT = 4096, ROWS_LIMIT = 8192 };
+enum {
+	SHARED_MAP_FLAGS = 0,
+	OWNERS_LIMIT = TRAFFIC_OWNERS_IN_HASH,
+	DEFERRED_LIMIT = TRAFFIC_DEFERRED_IN_HASH,
+	ROWS_LIMIT = TRAFFIC_ROWS_IN_HASH,
+};
 
 /* By the address of the struct sock. About 0.6 KiB each. */
 struct {
@@ -17,7 +22,12 @@ struct {
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
 #else
-enum { SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC, OWNERS_LIMIT = 65536, DEFERRED_LIMIT = 65536, ROWS_LIMIT = 32768 };
+enum {
+	SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC,
+	OWNERS_LIMIT = TRAFFIC_OWNERS,
+	DEFERRED_LIMIT = TRAFFIC_DEFERRED,
+	ROWS_LIMIT = TRAFFIC_ROWS,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -39,7 +49,7 @@ struct {
 /* Final totals of closed sockets: struct traffic_socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 2 << 20);
+	__uint(max_entries, TRAFFIC_RING_BYTES);
 } closed SEC(".maps");
 
 /* Closed sockets that wait for the next sweep because the ring has no room for them. */

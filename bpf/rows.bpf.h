@@ -23,7 +23,7 @@ struct {
 /* By user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2048);
+	__uint(max_entries, TRAFFIC_USER_ROWS);
 	__type(key, struct traffic_row_key);
 	__type(value, struct traffic_row);
 } user_rows SEC(".maps");
@@ -37,7 +37,7 @@ struct {
 } rest SEC(".maps");
 
 /* Per generation. */
-enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / 16 };
+enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / TRAFFIC_USERS_FOR_ROWS };
 
 /* What is added to a row. */
 struct amounts {

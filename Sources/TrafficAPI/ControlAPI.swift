@@ -117,6 +117,7 @@ package enum ControlAPI {
                 daemon: snapshot.daemon,
                 host: snapshot.host,
                 checks: source.checks(),
+                limits: source.limits,
                 cost: measured
             )
             var response = Response.document(

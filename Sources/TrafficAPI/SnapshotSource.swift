@@ -18,6 +18,9 @@ public protocol SnapshotSource: Sendable {
 
     /// What `doctor` found. Clients can read it without a snapshot.
     func checks() -> [DoctorReport.Check]
+
+    /// What users may make the daemon keep. It does not change while the daemon runs.
+    var limits: [DoctorReport.Limit] { get }
 }
 
 /// Holds the newest snapshot. The capture side publishes each snapshot here, and all readers read it here.
@@ -34,15 +37,22 @@ public final class SnapshotBox: SnapshotSource {
         var isFinished = false
     }
 
+    public let limits: [DoctorReport.Limit]
     private let state = Mutex(State())
     private let demand: (@Sendable () -> Void)?
     private let patience: Duration
 
     /// - Parameters:
+    ///   - limits: For `doctor`.
     ///   - patience: How long a request waits for its sweep.
     ///   - demand: Asks the publisher for a sweep. Called on any thread, must not wait. `nil` if the publisher can't be
     ///     asked: then the newest snapshot answers every request.
-    public init(patience: Duration = .seconds(2), demand: (@Sendable () -> Void)? = nil) {
+    public init(
+        limits: [DoctorReport.Limit] = [],
+        patience: Duration = .seconds(2),
+        demand: (@Sendable () -> Void)? = nil
+    ) {
+        self.limits = limits
         self.patience = patience
         self.demand = demand
     }

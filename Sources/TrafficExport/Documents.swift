@@ -120,6 +120,7 @@ extension DoctorReport {
             writer.nested(CodingKeys.daemon, self.daemon)
             writer.nested(CodingKeys.host, self.host)
             writer.rows(CodingKeys.checks, self.checks)
+            if let limits = self.limits { writer.rows(CodingKeys.limits, limits) }
             if let cost = self.cost { writer.nested(CodingKeys.cost, cost) }
         }
         return writer.bytes

@@ -193,6 +193,16 @@ extension DoctorReport.Check: Row {
     }
 }
 
+extension DoctorReport.Limit: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.of, self.of)
+        sink.number(CodingKeys.process, self.process)
+        sink.number(CodingKeys.user, self.user)
+        sink.number(CodingKeys.all, self.all)
+        sink.text(CodingKeys.beyond, self.beyond)
+    }
+}
+
 extension CaptureCost: Row {
     func write(to sink: inout some FieldSink) {
         sink.number(CodingKeys.seconds, self.seconds)

@@ -1,3 +1,5 @@
+package import TrafficModel
+
 extension Ledger {
     /// How long exited processes and closed sockets stay listed, and how many. Their bytes stay counted in any case.
     public struct Retention: Sendable, Hashable {
@@ -25,6 +27,35 @@ extension Ledger {
             self.closedSocketLimit = closedSocketLimit
             self.exitedGroupLimit = exitedGroupLimit
             self.undecidedLimit = undecidedLimit
+        }
+
+        /// For `doctor`, docs/security.md and its test.
+        package var table: [DoctorReport.Limit] {
+            func limit(_ of: String, _ limit: Limit, beyond: String) -> DoctorReport.Limit {
+                DoctorReport.Limit(of: of, user: limit.ofUser, all: limit.inAll, beyond: beyond)
+            }
+            return [
+                limit(
+                    "closed sockets listed, for \(self.closedSockets.components.seconds) seconds; twice as many if their processes report",
+                    self.closedSocketLimit,
+                    beyond: "the oldest leave the list"
+                ),
+                limit(
+                    "ended processes listed, for \(self.exitedProcesses.components.seconds) seconds",
+                    self.exitedProcessLimit,
+                    beyond: "the oldest move to the row of their executable"
+                ),
+                limit(
+                    "executables under `exited`",
+                    self.exitedGroupLimit,
+                    beyond: "the rest adds up in the user's row `_other`"
+                ),
+                limit(
+                    "new connections whose scope is decided at the end of the interval",
+                    self.undecidedLimit,
+                    beyond: "decided at once, and may count as `lan` instead of `same_host`"
+                ),
+            ]
         }
 
         /// How many entries one user may have, and all users together. A user with more entries loses that user's own

@@ -48,6 +48,76 @@ package enum ReportLimits {
     /// large.
     package static let durationsAsTheyAre = 32
 
+    /// For `doctor`, the report format and its test.
+    package static var table: [DoctorReport.Limit] {
+        func limit(_ of: String, _ allowance: Allowance, beyond: String) -> DoctorReport.Limit {
+            DoctorReport.Limit(
+                of: of,
+                process: allowance.process,
+                user: allowance.user,
+                all: allowance.all,
+                beyond: beyond
+            )
+        }
+        let rows = Rows()
+        return [
+            limit(
+                "bytes of datagrams that wait for the next round, each with \(self.overheadOfDatagram) more",
+                self.waitingBytes,
+                beyond: "the daemon drops the datagram: `dropped_datagrams`"
+            ),
+            limit(
+                "claims that wait for the kernel's count",
+                self.waitingRecords,
+                beyond: "the daemon decides at once, and rejects what the count does not confirm yet: `unwaited`"
+            ),
+            limit(
+                "exchanges that go on",
+                self.openExchanges,
+                beyond:
+                    "the daemon forgets the oldest of the process or user; its bytes stay counted: `forgotten_exchanges`"
+            ),
+            limit(
+                "ended exchanges that are listed",
+                self.endedExchanges,
+                beyond: """
+                    the user's oldest leaves the list; a quarter beyond the limit for all, the users with most lose \
+                    theirs
+                    """
+            ),
+            DoctorReport.Limit(
+                of: "rows of endpoints, in each grouping",
+                user: rows.ofUser,
+                all: rows.all,
+                beyond: "the rest adds up in the user's row `_other`: `in_other`"
+            ),
+            DoctorReport.Limit(
+                of: "services with rows of their own; each at most \(rows.ofService) rows",
+                user: rows.servicesOfUser,
+                all: rows.services,
+                beyond: "the rest adds up in the row `_other` of the service or user: `in_other`"
+            ),
+            limit(
+                "rows of a running process",
+                self.ownRows,
+                beyond: """
+                    the rest adds up in the process's rows `_other`, one for each role; then it gets no further rows
+                    """
+            ),
+            DoctorReport.Limit(
+                of: "rows with more than \(self.durationsAsTheyAre) durations whose percentiles have two digits",
+                user: rows.fineOfUser,
+                all: rows.fine,
+                beyond: "the percentiles of the others have one digit"
+            ),
+            limit(
+                "ranges of bytes that claims left on sockets",
+                self.claimedRanges,
+                beyond: "a gap between two ranges counts as claimed: `overlapping`, `duplicate`"
+            ),
+        ]
+    }
+
     /// In bytes. The longest method has 17 bytes (RFC 4437), the longest host 253 (RFC 1035 section 2.3.4).
     package static let (longestMethod, longestHost, longestRoute) = (32, 253, 256)
 }

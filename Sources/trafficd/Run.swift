@@ -14,11 +14,11 @@ struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Counts in the foreground until SIGTERM or SIGINT.",
         discussion: """
-            Needs root (or the capabilities that its message names). Logs to standard error. It is ready when control.sock in the
-            runtime directory accepts; systemd is told where it asked to be. Several instances can run side by side, each with a
-            runtime directory of its own.
+            trafficd needs root, or the capabilities that its error message names. It logs to standard error. It is \
+            ready when control.sock in the runtime directory accepts connections; then it tells systemd, if systemd \
+            asked. Several instances can run side by side, each with its own runtime directory.
 
-            Nothing is left in the kernel when it ends, in whatever way.
+            When trafficd ends, in whatever way, it leaves nothing in the kernel.
 
             EXIT CODES
               0   stopped by a signal
@@ -39,7 +39,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Serve the control API read-only over TCP too, on this address and port. Readers there see no command lines.",
+            "Serve the API over TCP too, read-only, on this address and port. Readers there see no command lines.",
             valueName: "address:port|off"
         )
     )
@@ -47,18 +47,18 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A name that clients of --listen may call this host, beside its addresses and localhost; again for more names.",
+            "A name by which clients of --listen may call this host, beside its addresses and localhost. May be repeated.",
             valueName: "name"
         )
     )
     var allowHost: [String] = []
 
-    @Option(help: "How to count: the best way that this kernel offers, or just this one.")
+    @Option(help: "How to count. auto takes the best method that this kernel offers.")
     var method = MethodOption.auto
 
     @Option(
         help: ArgumentHelp(
-            "exact: see every packet, which costs a little on each. estimated: work wire bytes out from TCP's counters, and see no others.",
+            "exact: count every packet, which costs some time per packet. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others.",
             valueName: "exact|estimated"
         )
     )
@@ -72,7 +72,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long an ended process stays listed before its bytes move to its executable's, up to \(longestKept).",
+            "How long an ended process stays listed before its bytes move to the row of its executable; at most \(longestKept).",
             valueName: "time"
         )
     )
@@ -92,7 +92,7 @@ struct Run: AsyncParsableCommand {
     @Option(
         name: .customLong("class"),
         help: ArgumentHelp(
-            "Sum up the bytes to and from these remote addresses under a name; again for more classes. The longest prefix decides.",
+            "Sum up the bytes to and from these remote addresses under a name. May be repeated. The longest prefix decides.",
             valueName: "name=cidr[,cidr...]"
         )
     )
@@ -147,7 +147,9 @@ struct Run: AsyncParsableCommand {
         let doctor = Doctor(selection: selection)
         let cost = CostMeter(try selection.source.programMeter())
         let demand = try SweepDemand()
-        let box = SnapshotBox { demand.ask() }
+        let retention = Ledger.Retention(exitedProcesses: self.keepExited.duration)
+        let limits = CaptureLimits.table(status.method) + retention.table + ReportLimits.table
+        let box = SnapshotBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
@@ -158,7 +160,7 @@ struct Run: AsyncParsableCommand {
             resolver: resolver,
             inbox: inbox,
             ledger: Ledger(
-                retention: Ledger.Retention(exitedProcesses: self.keepExited.duration),
+                retention: retention,
                 classes: try AddressClasses(self.addressClasses)
             ),
             daemon: HostFacts.daemon(version: TrafficVersion.current),

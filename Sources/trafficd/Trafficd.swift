@@ -8,7 +8,7 @@ struct Trafficd: AsyncParsableCommand {
         commandName: "trafficd",
         abstract: "Counts the bytes that every process moves over the network.",
         discussion: """
-            The daemon counts in the kernel and answers on a Unix socket; trafficctl shows what it counts.
+            The daemon counts in the kernel and answers on a Unix socket. trafficctl shows what it counts.
 
             EXAMPLES
               sudo trafficd run

@@ -16,6 +16,11 @@ extension SystemTests {
 
         private func cost(_ doctor: Program) async throws -> CaptureCost {
             let report = try JSONDecoder().decode(DoctorReport.self, from: try await doctor.rest())
+            // The daemon tells its limits too: those of the kernel side, of the ledger and of reports.
+            let ofKernel = report.capture.method == .poll ? [] : ["closed sockets in the ring"]
+            for of in ofKernel + ["ended processes", "claims that wait"] {
+                #expect(report.limits?.contains { $0.of.hasPrefix(of) && ($0.user ?? 0) > 0 } == true, "\(of)")
+            }
             let code = try await doctor.exit()
             #expect(code == 0, "\(doctor.errorText)")
             return try #require(report.cost)

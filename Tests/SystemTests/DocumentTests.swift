@@ -3,7 +3,9 @@ import GroundTruth
 import TestSupport
 import Testing
 import TrafficAudit
+import TrafficCapture
 import TrafficExport
+import TrafficLedger
 import TrafficModel
 
 /// README, docs and their like: whatever they name is there, and what they tell people to type works.
@@ -68,6 +70,37 @@ struct DocumentTests {
         #expect(Documents.all.count >= 17)
         let readme = try #require(Documents.all["README.md"])
         #expect(readme.split(whereSeparator: \.isWhitespace).count < 1_000)
+    }
+
+    @Test("the tables of limits say what the code has")
+    func limits() throws {
+        func text(_ number: UInt64?) -> String {
+            number.map { $0.formatted(.number.locale(Locale(identifier: "en_US"))) } ?? ""
+        }
+        let security = Set(try #require(Documents.all["docs/security.md"]).components(separatedBy: "\n"))
+        // In parentheses what `kprobe` has instead.
+        let kprobe = CaptureLimits.table(.kprobe)
+        for (limit, other) in zip(CaptureLimits.table(.tracepoint), kprobe) {
+            #expect(limit.of == other.of && limit.beyond == other.beyond)
+            let amounts = [(limit.user, other.user), (limit.all, other.all)].map { most, ofKprobe in
+                most == ofKprobe ? text(most) : "\(text(most)) (\(text(ofKprobe)))"
+            }
+            let row = "| \(limit.of) | \(amounts.joined(separator: " | ")) | \(limit.beyond) |"
+                .replacing("  ", with: " ")
+            #expect(security.contains(row), "\(row)")
+        }
+        for limit in Ledger.Retention().table {
+            let row = "| \(limit.of) | \(text(limit.user)) | \(text(limit.all)) | \(limit.beyond) |"
+                .replacing("  ", with: " ")
+            #expect(security.contains(row), "\(row)")
+        }
+        let path = Documents.root.appending(path: "Sources/TrafficReport/TrafficReport.docc/Format.md")
+        let format = Set(try String(contentsOf: path, encoding: .utf8).components(separatedBy: "\n"))
+        for limit in ReportLimits.table {
+            let amounts = [limit.process, limit.user, limit.all].map(text).joined(separator: " | ")
+            let row = "| \(limit.of) | \(amounts) | \(limit.beyond) |".replacing("  ", with: " ")
+            #expect(format.contains(row), "\(row)")
+        }
     }
 
     @Test("links lead to files and headings that are there", arguments: Documents.all.keys.sorted())

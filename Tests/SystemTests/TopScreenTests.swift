@@ -129,8 +129,8 @@ struct TopScreenTests {
             let daemon = try FakeDaemon(directory: directory) { .sample() }
             defer { daemon.stop() }
             func start(_ options: String = "") throws -> Terminal {
-                let top = "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1 \(options)"
-                return try Terminal(width: 80, height: 24, directory: directory, command: top)
+                let top = "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1"
+                return try Terminal(width: 80, height: 24, directory: directory, command: "\(top) \(options)")
             }
             let path = directory + "/.config/trafficctl/top.json"
             do {

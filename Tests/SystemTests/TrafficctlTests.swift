@@ -370,13 +370,23 @@ struct TrafficctlTests {
 
     @Test(
         "help and version",
-        arguments: ["", "top", "processes", "sockets", "endpoints", "exchanges", "export", "watch", "audit", "doctor"]
+        arguments: [
+            "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
+            "trafficctl exchanges", "trafficctl export", "trafficctl watch", "trafficctl audit", "trafficctl doctor",
+            "trafficd", "trafficd run",
+        ]
     )
     func help(command: String) throws {
-        let result = try self.trafficctl("help", command, environment: ["COLUMNS": "100"])
+        let words = command.split(separator: " ").map(String.init)
+        let result = try Tool.wait(
+            for: Lab.binary(words[0]),
+            ["help"] + words[1...],
+            environment: ["COLUMNS": "100"],
+            mayFail: true
+        )
         #expect(result.status == 0)
         let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "Help/trafficctl\(command.isEmpty ? "" : "-")\(command).txt")
+            .appending(path: "Help/\(words.joined(separator: "-")).txt")
         if ProcessInfo.processInfo.environment["UPDATE_FRAMES"] != nil {
             try FileManager.default.createDirectory(
                 at: file.deletingLastPathComponent(),
@@ -385,6 +395,6 @@ struct TrafficctlTests {
             try result.output.write(to: file, atomically: true, encoding: .utf8)
         }
         #expect(try result.output == String(contentsOf: file, encoding: .utf8))
-        #expect(try self.trafficctl("--version").output == "0.1.0\n")
+        #expect(try Tool.wait(for: Lab.binary(words[0]), ["--version"]).output == "0.1.0\n")
     }
 }

@@ -308,6 +308,17 @@ struct RandomSnapshot {
                     remedy: $0.maybe { $0.text() }
                 )
             },
+            limits: self.maybe {
+                $0.list {
+                    DoctorReport.Limit(
+                        of: $0.text(),
+                        process: $0.maybe { Int(clamping: $0.count()) },
+                        user: $0.maybe { Int(clamping: $0.count()) },
+                        all: $0.maybe { Int(clamping: $0.count()) },
+                        beyond: $0.text()
+                    )
+                }
+            },
             cost: self.maybe { $0.cost() }
         )
     }

@@ -127,7 +127,7 @@ struct SchemaTests {
     @Test("Every object in the schemas is open and says what it requires; no list of words is closed")
     func objects() throws {
         for (schema, count) in [
-            (Snapshot.jsonSchema, 27), (DoctorReport.jsonSchema, 9), (AuditReport.jsonSchema, 5),
+            (Snapshot.jsonSchema, 27), (DoctorReport.jsonSchema, 10), (AuditReport.jsonSchema, 5),
             (ExchangeReport.jsonSchema, 4),
         ] {
             var objects = 0

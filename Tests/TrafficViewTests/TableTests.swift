@@ -185,6 +185,27 @@ struct TableTests {
         #expect(shared.contains("were on before (sysctl kernel.bpf_stats_enabled") && !shared.contains("longer"))
     }
 
+    @Test("the doctor shows the limits where they are asked for")
+    func limits() throws {
+        var report = try self.report(cost: Self.cost)
+        report.cost = nil
+        report.limits = [
+            .init(of: "sockets listed", user: 2_048, all: 16_384, beyond: "the oldest leave the list"),
+            .init(of: "claims that wait", process: 7, user: 8, beyond: "decided at once"),
+        ]
+        let view = DoctorView(typeface: .ascii, width: 80)
+        #expect(!view.frame(of: report).plainText.contains("sockets listed"))
+        let text = view.frame(of: report, showsLimits: true).plainText
+        let lines = [
+            "sockets listed", "a user 2,048, all 16,384", "beyond: the oldest leave the list", "a process 7, a user 8",
+        ]
+        for line in lines {
+            #expect(text.contains(line), "\(line)")
+        }
+        report.limits = nil
+        #expect(view.frame(of: report, showsLimits: true).plainText.contains("this daemon tells none"))
+    }
+
     private func report(cost: CaptureCost) throws -> DoctorReport {
         let snapshot = try Fixture.snapshot()
         let capture = CaptureStatus(method: .tracepoint, hooks: ["tp_btf/sock_send_length"], blindSpots: [])

@@ -22,6 +22,25 @@ enum traffic_limit {
 };
 
 /*
+ * How much the programs may keep, and which part of it one user may fill. TrafficCapture makes the table for `doctor`
+ * and docs/security.md from these numbers. IN_HASH: for method `kprobe`, whose maps are allocated in advance.
+ */
+enum traffic_room {
+	TRAFFIC_RING_BYTES = 2 << 20, /* closed sockets between two drains */
+	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep */
+	TRAFFIC_DEFERRED_IN_HASH = 4096,
+	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
+	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets that no sweep has reported */
+	TRAFFIC_USERS_TOLD_APART = 1024, /* users whose ids are equal modulo this number share their parts */
+	TRAFFIC_ROWS = 32768, /* rows of processes, in two generations */
+	TRAFFIC_ROWS_IN_HASH = 8192,
+	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */
+	TRAFFIC_USER_ROWS = 2048, /* rows of users, in two generations */
+	TRAFFIC_OWNERS = 65536, /* owners of sockets beyond TRAFFIC_INLINE_OWNERS */
+	TRAFFIC_OWNERS_IN_HASH = 16384,
+};
+
+/*
  * The usual header sizes of packets of a TCP connection, in bytes (RFC 791, RFC 8200, RFC 9293, RFC 7323 with padding).
  */
 enum traffic_header {

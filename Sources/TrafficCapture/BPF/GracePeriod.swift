@@ -59,6 +59,8 @@ private final class Waiter: Sendable {
     /// The result of the last update.
     private let result = Atomic<Int32>(0)
     private let isStopped = Atomic<Bool>(false)
+    /// Why the thread has ended before it was stopped: the errno of a call that can't fail. 0 while the thread runs.
+    private let breakdown = Atomic<Int32>(0)
 
     init() throws(CaptureError) {
         let inner = try check("bpf_map_create", "waited") {
@@ -74,7 +76,10 @@ private final class Waiter: Sendable {
         self.ended = OwnedDescriptor(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
     }
 
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` where the thread has ended.
     func begin() throws(CaptureError) {
+        let breakdown = self.breakdown.load(ordering: .acquiring)
+        guard breakdown == 0 else { throw .system(call: "eventfd_read", object: "wait", errno: breakdown) }
         try check("eventfd_write", "wait") { eventfd_write(self.begun.descriptor, 1) }
     }
 
@@ -105,7 +110,11 @@ private final class Waiter: Sendable {
         var count: eventfd_t = 0
         while true {
             guard eventfd_read(self.begun.descriptor, &count) == 0 || errno == EINTR else {
-                fatalError("the thread that waits for BPF programs ends: eventfd_read: errno \(errno)")
+                // Other parts go on counting: only what needs this wait fails from now on.
+                self.result.store(-errno, ordering: .relaxed)
+                self.breakdown.store(errno, ordering: .releasing)
+                eventfd_write(self.ended.descriptor, 1)
+                return
             }
             if self.isStopped.load(ordering: .relaxed) { return }
             guard count > 0 else { continue }

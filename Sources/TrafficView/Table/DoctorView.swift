@@ -1,7 +1,7 @@
 public import TrafficModel
 
 /// The report of `doctor` for people: first the daemon and its capture method, then each check, with its remedy where
-/// there is one, then the cost of counting where it was measured.
+/// there is one, then the limits where they are asked for, then the cost of counting where it was measured.
 public struct DoctorView: Sendable {
     public var typeface: Typeface
     public var width: Int
@@ -11,7 +11,8 @@ public struct DoctorView: Sendable {
         self.width = max(20, width)
     }
 
-    public func frame(of report: DoctorReport) -> Frame {
+    /// - Parameter showsLimits: Also how much users may make the daemon keep.
+    public func frame(of report: DoctorReport, showsLimits: Bool = false) -> Frame {
         var rows: [Frame.Row] = []
         let host =
             "trafficd \(report.daemon.version), pid \(report.daemon.pid), on \(report.host.name), Linux \(report.host.kernel)"
@@ -41,6 +42,7 @@ public struct DoctorView: Sendable {
             rows += self.rows(check.status.rawValue, "\(check.name): \(check.detail)", labelRole: role)
             if let remedy = check.remedy { rows += self.rows("", "\(self.typeface.outgoing) \(remedy)", .key) }
         }
+        if showsLimits { rows += self.rows(of: report.limits ?? []) }
         if let cost = report.cost { rows += self.rows(of: cost) }
         rows.append(Frame.Row())
         rows += self.rows("next", self.next(report))
@@ -54,6 +56,18 @@ public struct DoctorView: Sendable {
             return "\(check.name): \(check.remedy ?? "see above"). Then start trafficd anew and run this again"
         }
         return "nothing to mend. See what moves now: trafficctl top. See that no byte is missing: sudo trafficctl audit"
+    }
+
+    private func rows(of limits: [DoctorReport.Limit]) -> [Frame.Row] {
+        var rows = [Frame.Row()] + self.rows("limits", limits.isEmpty ? "this daemon tells none" : "the most of each")
+        for limit in limits {
+            let amounts = [("a process", limit.process), ("a user", limit.user), ("all", limit.all)]
+                .compactMap { who, amount in amount.map { "\(who) \(TimeText.grouped($0))" } }
+            rows += self.rows("", limit.of, .title)
+            rows += self.rows("", "  " + amounts.joined(separator: ", "))
+            rows += self.rows("", "  beyond: " + limit.beyond, .dim)
+        }
+        return rows
     }
 
     private static let labelWidth = 11

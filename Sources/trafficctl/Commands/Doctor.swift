@@ -9,14 +9,16 @@ struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "How well trafficd counts on this machine, what it can't see, and what would help.",
         discussion: """
-            Exits with 0 also where something is degraded, and with 1 where a check failed.
+            The exit code is 0 also where something is degraded, and 1 where a check failed.
 
-            With --cost the daemon switches the kernel's BPF statistics on for a moment and tells how often its programs ran and \
-            how long they took. Statistics make every call of every BPF program of the machine some nanoseconds longer; how many \
-            is measured too. Only root and the group may ask.
+            With --cost the daemon switches the kernel's BPF statistics on for a moment, and tells how often its \
+            programs ran and how long they took. While statistics are on, every call of every BPF program on the \
+            machine takes some nanoseconds longer; doctor measures that too. Only root and the group trafficd may ask \
+            for the cost.
 
             EXAMPLES
               trafficctl doctor
+              trafficctl doctor --limits
               trafficctl doctor --cost
               trafficctl doctor --cost --duration 10s --format json | jq .cost
               trafficctl doctor --format json | jq '.checks[] | select(.status != "ok")'
@@ -31,6 +33,9 @@ struct Doctor: AsyncParsableCommand {
 
     @Option(help: "table: for people. json: as the daemon has it.")
     var format = Format.table
+
+    @Flag(help: "Show how much a process, a user and all users together may make trafficd keep.")
+    var limits = false
 
     @Flag(help: "Measure what counting costs in the kernel, and wait for it.")
     var cost = false
@@ -55,7 +60,7 @@ struct Doctor: AsyncParsableCommand {
             try output.write(answer)
         case .table:
             let view = DoctorView(typeface: TerminalLocale.typeface(ascii: false), width: output.columns ?? 80)
-            try output.write(view.frame(of: report), color: self.color)
+            try output.write(view.frame(of: report, showsLimits: self.limits), color: self.color)
         }
         if report.status == .failed { throw ExitCode.failure }
     }

@@ -8,11 +8,12 @@ struct Endpoints: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "A row per endpoint (HTTP host and route), with its messages' bytes.",
         discussion: """
-            Of programs that link TrafficKit, or speak its format. SENT and RECV are what HTTP counts: lines, headers, bodies and their
-            framing. QUALITY is exact where the kernel's own count of the socket bears every message out.
+            Shows endpoints of programs that use TrafficKit or send its report format. SENT and RECV are the bytes of \
+            HTTP: start lines, headers, bodies and their framing. QUALITY is exact where the kernel's count of the \
+            socket confirms every message.
 
-            --by host and --by type add the same exchanges up otherwise. The type is what the response's body is, by its Content-Type:
-            unknown until there is one, none where it has no body or never came.
+            --by host and --by type group the same exchanges differently. A type is the Content-Type of the response's \
+            body: unknown until there is a response, none where the response has no body or never came.
 
             EXAMPLES
               trafficctl endpoints --sort received         which endpoint eats the traffic
@@ -38,7 +39,7 @@ struct Endpoints: AsyncParsableCommand {
     @Option(name: .shortAndLong, help: "Largest first for amounts, A to Z for names.")
     var sort = EndpointSortKey.total
 
-    @Flag(name: .shortAndLong, help: "The other way round.")
+    @Flag(name: .shortAndLong, help: "Reverse the order.")
     var reverse = false
 
     @OptionGroup var limiting: LimitOption

@@ -10,10 +10,12 @@ struct Exchanges: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "The last requests and responses, and those that go on.",
         discussion: """
-            The newest last; --limit keeps the newest. --follow goes on with those that end from now on. PHASES has a letter for each tenth of TIME:
-            d dns, c connect, t tls, s send, w wait, r receive. Of a connection's exchanges the first
-            alone has d, c and t, which are part of its TIME. HTTP is the version, where there is
-            room for it. Times are UTC.
+            The newest exchange comes last, and --limit keeps the newest. With --follow, trafficctl goes on with the \
+            exchanges that end from now on.
+
+            PHASES has a letter for each tenth of TIME: d dns, c connect, t tls, s send, w wait, r receive. Only the \
+            first exchange of a connection has d, c and t, which are part of its TIME. A wide terminal shows the HTTP \
+            version too. Times are UTC.
 
             EXAMPLES
               trafficctl exchanges --limit 20
@@ -34,7 +36,7 @@ struct Exchanges: AsyncParsableCommand {
     @Option(name: .shortAndLong, help: "started: the newest last. Of the others the largest first.")
     var sort = ExchangeSortKey.started
 
-    @Flag(name: .shortAndLong, help: "The other way round.")
+    @Flag(name: .shortAndLong, help: "Reverse the order.")
     var reverse = false
 
     @OptionGroup var limiting: LimitOption

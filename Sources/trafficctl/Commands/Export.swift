@@ -5,8 +5,9 @@ struct Export: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Everything that is known now, as JSON, NDJSON or CSV.",
         discussion: """
-            The bytes come from the daemon unchanged. With --output the file appears under its name when it is complete;
-            where that fails, a file of that name stays as it was. With --filter the totals are of the processes that pass.
+            The bytes are those of the daemon's answer, unchanged. With --output the file gets its name only when it \
+            is complete; if that fails, an earlier file of that name stays as it was. With --filter, the totals are \
+            those of the processes that pass.
 
             EXAMPLES
               trafficctl export | jq '.processes[] | {name, payload_sent_bytes}'

@@ -4,8 +4,8 @@ struct Processes: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "A row per process, with its bytes.",
         discussion: """
-            Bytes are payload since counting began: what the process wrote to and read from its sockets. A process that exited
-            stays for five minutes.
+            Bytes are payload since counting began: what the process wrote to its sockets and read from them. A \
+            process that exited stays in the list for five minutes.
 
             EXAMPLES
               trafficctl processes --sort rate --limit 10
@@ -25,8 +25,8 @@ struct Sockets: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "A row per socket, with its ends, its bytes and its owner.",
         discussion: """
-            COOKIE is the kernel's name of a socket (SO_COOKIE), which `trafficctl audit --socket` takes. A narrow terminal leaves
-            columns out; in a pipe every one is there.
+            COOKIE is the kernel's number of a socket (SO_COOKIE), which `trafficctl audit --socket` takes. A narrow \
+            terminal leaves columns out; a pipe gets all columns.
 
             EXAMPLES
               trafficctl sockets --filter 'port:80,443 rx>1M'

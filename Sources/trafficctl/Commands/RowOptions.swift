@@ -24,7 +24,7 @@ struct RowOptions: ParsableArguments {
     @Option(name: .shortAndLong, help: "Largest first for amounts, A to Z for names. (default for tables: total)")
     var sort: SortKey?
 
-    @Flag(name: .shortAndLong, help: "The other way round.")
+    @Flag(name: .shortAndLong, help: "Reverse the order.")
     var reverse = false
 
     @OptionGroup var limiting: LimitOption

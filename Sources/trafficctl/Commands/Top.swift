@@ -10,12 +10,12 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What moves bytes now, full screen; ? shows the keys.",
         discussion: """
-            Where trafficd is not running, waits for it. With --once prints one picture as text, also where there is no
+            If trafficd is not running, top waits for it. With --once, top prints one picture as text, also without a \
             terminal.
 
-            On quitting, keeps the order, the grouping and what is shown in ~/.config/trafficctl/top.json
-            (XDG_CONFIG_HOME). Options win over what is kept. --once and root with another user's home keep and use
-            nothing.
+            On quitting, top keeps the order, the grouping and what is shown in ~/.config/trafficctl/top.json (or \
+            below XDG_CONFIG_HOME). Options win over what is kept. With --once, and for root in another user's home, \
+            nothing is kept or used.
 
             EXAMPLES
               trafficctl top
@@ -37,7 +37,7 @@ struct Top: ParsableCommand {
     )
     var sort: SortKey?
 
-    @Flag(name: .shortAndLong, help: "The other way round.")
+    @Flag(name: .shortAndLong, help: "Reverse the order.")
     var reverse = false
 
     @Option(name: .shortAndLong, help: "What makes one row. (default: process, or as kept)")

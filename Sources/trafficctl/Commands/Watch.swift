@@ -6,8 +6,8 @@ struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "One snapshot per interval as a line of JSON (NDJSON), until stopped.",
         discussion: """
-            Each line is a whole snapshot, written out as soon as it is there. With --filter it has the rows that pass, and its totals
-            are theirs: the bytes of the processes that pass, each with all its sockets.
+            Each line is a whole snapshot, written as soon as it is there. With --filter, a line has only the rows \
+            that pass, and its totals are those of the processes that pass, each with all its sockets.
 
             EXAMPLES
               trafficctl watch --interval 10s | jq -c '.totals.rates'

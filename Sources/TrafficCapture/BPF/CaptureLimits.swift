@@ -1,0 +1,53 @@
+import CTrafficABI
+package import TrafficModel
+
+/// How much the programs in the kernel may keep: `enum traffic_room` in bpf/include/traffic_abi.h, in words.
+package enum CaptureLimits {
+    /// For `doctor`, docs/security.md and its test. Empty for `poll`, which has no programs.
+    package static func table(_ method: CaptureMethod) -> [DoctorReport.Limit] {
+        if method == .poll { return [] }
+        let isInHash = method == .kprobe
+        func room(_ room: traffic_room, inHash: traffic_room) -> Int { Int((isInHash ? inHash : room).rawValue) }
+        let parts = Int(TRAFFIC_PARTS.rawValue)
+        // A record in the ring has a header of 8 bytes (BPF_RINGBUF_HDR_SZ).
+        let record = MemoryLayout<traffic_socket>.size + 8
+        let deferred = room(TRAFFIC_DEFERRED, inHash: TRAFFIC_DEFERRED_IN_HASH)
+        let rows = room(TRAFFIC_ROWS, inHash: TRAFFIC_ROWS_IN_HASH)
+        return [
+            DoctorReport.Limit(
+                of: "closed sockets in the ring, between two drains",
+                user: Int(TRAFFIC_RING_BYTES.rawValue) / parts / record,
+                all: Int(TRAFFIC_RING_BYTES.rawValue) / record,
+                beyond: "wait in a map for the next sweep"
+            ),
+            DoctorReport.Limit(
+                of: "closed sockets in that map that no sweep has reported",
+                user: deferred / Int(TRAFFIC_PARTS_FOR_UNSEEN.rawValue),
+                all: deferred,
+                beyond: "their bytes go to the rows of their processes"
+            ),
+            DoctorReport.Limit(
+                of: "closed sockets in that map that a sweep has reported",
+                user: deferred / parts,
+                all: deferred,
+                beyond: "the rest of their bytes goes to the rows of their processes"
+            ),
+            DoctorReport.Limit(
+                of: "rows of processes, between two readings",
+                user: rows / 2 / Int(TRAFFIC_USERS_FOR_ROWS.rawValue),
+                all: rows / 2,
+                beyond: "the bytes go to the user's row"
+            ),
+            DoctorReport.Limit(
+                of: "rows of users, between two readings",
+                all: Int(TRAFFIC_USER_ROWS.rawValue) / 2,
+                beyond: "the bytes count without an owner"
+            ),
+            DoctorReport.Limit(
+                of: "owners of shared sockets beyond the first \(TRAFFIC_INLINE_OWNERS.rawValue) of each",
+                all: room(TRAFFIC_OWNERS, inHash: TRAFFIC_OWNERS_IN_HASH),
+                beyond: "the bytes go to the rows of their processes"
+            ),
+        ]
+    }
+}
