@@ -1,4 +1,5 @@
 import CLibbpf
+import Foundation
 import TestSupport
 import Testing
 import TrafficModel
@@ -71,6 +72,31 @@ struct EmbeddedObjectTests {
             Int32($0.code) & 0x07 == BPF_STX && Int32($0.code) & 0xe0 == BPF_ATOMIC && $0.imm != 0
         }
         #expect(!newer.isEmpty)
+    }
+
+    private static let headersOfArm64 = "/usr/aarch64-linux-gnu/include"
+
+    @Test(
+        "the programs compile for arm64 too; nothing here can run them",
+        .enabled(
+            if: FileManager.default.fileExists(atPath: Self.headersOfArm64 + "/asm/ptrace.h"),
+            "linux-libc-dev-arm64-cross is not installed"
+        ),
+        arguments: [("traffic", "v3"), ("traffic_hash", "v2")]
+    )
+    func arm64(name: String, cpu: String) throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let result = try Tool.wait(
+            for: "clang",
+            [
+                "-target", "bpf", "-mcpu=\(cpu)", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+                "-D__TARGET_ARCH_arm64", "-I\(Self.headersOfArm64)", "-c", "-o", "/dev/null",
+                root.appending(path: "bpf/\(name).bpf.c").path,
+            ],
+            mayFail: true
+        )
+        #expect(result.status == 0, "\(result.error)")
     }
 
     @Test("methods are tried best first: function exits, tracepoints, kprobes, polling")
