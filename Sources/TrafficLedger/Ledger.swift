@@ -28,8 +28,7 @@ public struct Ledger: Sendable {
     private var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
-    /// In how many censuses in a row each open socket was missing, by serial.
-    private var absences: [UInt64: Int] = [:]
+    private var absences = Absences()
     private var goneSockets = GoneSockets()
     /// Processes that ended since the ledger last folded exited processes.
     private var endsUnfolded = 0
@@ -153,17 +152,8 @@ public struct Ledger: Sendable {
     }
 
     private mutating func close(allBut serials: Set<UInt64>) {
-        let missing = self.sockets.values.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
-        let absences = self.absences
-        self.absences = [:]
-        for account in missing {
-            let count = absences[account.observation.serial, default: 0] + 1
-            guard count == CaptureEvent.censusesUntilGone else {
-                self.absences[account.observation.serial] = count
-                continue
-            }
-            self.presumeClosed(account.observation.serial)
-        }
+        let missing = self.sockets.values.lazy.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
+        for serial in self.absences.note(missing.map(\.observation.serial)) { self.presumeClosed(serial) }
     }
 
     /// The socket was missing too often. If the ledger sees the socket again, its account goes on.

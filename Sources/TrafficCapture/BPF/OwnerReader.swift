@@ -7,9 +7,7 @@ struct OwnerReader {
     private let owners: BPFMap
     /// Sockets whose final totals came since the last reading.
     private var closed: Set<UInt64> = []
-    /// By socket with owners in the map: in how many censuses in a row the socket was missing. After
-    /// ``CaptureEvent/censusesUntilGone`` censuses no final totals are expected any more.
-    private var absences: [UInt64: Int] = [:]
+    private var absences = Absences()
 
     init(object: borrowing BPFObject) throws(CaptureError) {
         self.owners = try object.map("owners")
@@ -39,20 +37,9 @@ struct OwnerReader {
                 malformed += 1
             }
         }
-        if let census { self.count(absentees: sockets.subtracting(census)) }
+        if let census { self.closed.formUnion(self.absences.note(sockets.subtracting(census))) }
         for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
         self.closed.removeAll()
         return malformed
-    }
-
-    private mutating func count(absentees: Set<UInt64>) {
-        self.absences = self.absences.filter { absentees.contains($0.key) }
-        for socket in absentees {
-            self.absences[socket, default: 0] += 1
-            if self.absences[socket] == CaptureEvent.censusesUntilGone {
-                self.absences[socket] = nil
-                self.closed.insert(socket)
-            }
-        }
     }
 }
