@@ -1,6 +1,7 @@
 #pragma once
 #define _XOPEN_SOURCE_EXTENDED 1
 #include <curses.h>
+#include <stdbool.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -31,36 +32,22 @@ static inline void screen_set_style(unsigned int attributes, short pair)
 	(void)wattr_set(stdscr, attributes, pair, NULL);
 }
 
-// Asks the terminal for its mouse. Where ncurses or the terminal has no mouse, this does nothing.
+// A key code of our own for the beginning of a mouse report. KEY_MAX is the largest code that ncurses uses.
+static inline int screen_mouse_report_key(void) { return KEY_MAX + 1; }
+
+// Makes wget_wch() return screen_mouse_report_key() for the beginning of a mouse report in xterm's SGR protocol, and
+// leaves the rest of the report to its caller. mousemask() is not used: see MouseReport in TrafficView.
 //
-// The mask has all that a terminal may report: after an event outside the mask, wget_wch() waits for the next event, also
-// with nodelay().
-static inline void screen_take_mouse(void)
+// Returns whether the terminal has a mouse, as far as its description says.
+static inline bool screen_await_mouse(void)
 {
-	mmask_t pressed_or_released = NCURSES_BUTTON_PRESSED | NCURSES_BUTTON_RELEASED;
-	mmask_t mask = 0;
-	for (int button = 1; button <= 5; button++)
-		mask |= NCURSES_MOUSE_MASK(button, pressed_or_released);
-	mouseinterval(0); // a press counts at once, and need not become a click first
-	mousemask(mask, NULL);
+	const char *mouse = tigetstr("kmous");
+	return mouse != NULL && mouse != (char *)-1 && define_key("\033[<", screen_mouse_report_key()) == OK;
 }
 
-enum screen_mouse_event { SCREEN_MOUSE_OTHER, SCREEN_MOUSE_PRESS, SCREEN_MOUSE_WHEEL_UP, SCREEN_MOUSE_WHEEL_DOWN };
-
-// Call this after the key KEY_MOUSE.
-static inline enum screen_mouse_event screen_next_mouse_event(int *row, int *column)
-{
-	MEVENT event;
-	if (getmouse(&event) != OK)
-		return SCREEN_MOUSE_OTHER;
-	*row = event.y;
-	*column = event.x;
-	if (event.bstate & BUTTON1_PRESSED)
-		return SCREEN_MOUSE_PRESS;
-	if (event.bstate & BUTTON4_PRESSED)
-		return SCREEN_MOUSE_WHEEL_UP;
-	return event.bstate & BUTTON5_PRESSED ? SCREEN_MOUSE_WHEEL_DOWN : SCREEN_MOUSE_OTHER;
-}
+// xterm's private modes 1000 (report presses) and 1006 (in the SGR protocol). Terminals that don't know a mode ignore it.
+#define SCREEN_MOUSE_ON "\033[?1000h\033[?1006h"
+#define SCREEN_MOUSE_OFF "\033[?1006l\033[?1000l"
 
 // Appends the capability without its padding ("$<5>"), which only hardware terminals need.
 static inline size_t screen_append_capability(const char *name, char *buffer, size_t length, size_t size)
@@ -84,12 +71,11 @@ static inline size_t screen_append_capability(const char *name, char *buffer, si
 static inline size_t screen_leave_sequence(char *buffer, size_t size)
 {
 	static const char *const names[] = {"sgr0", "op", "rmkx", "cnorm", "rmcup"};
-	// xterm's private modes 1000 (mouse) and 1006 (its encoding). Terminals that don't know a mode ignore it.
-	static const char mouse_off[] = "\033[?1006l\033[?1000l";
+	const char *mouse = tigetstr("kmous");
 	size_t length = 0;
-	if (tigetstr("kmous") != NULL && tigetstr("kmous") != (char *)-1 && size >= sizeof(mouse_off) - 1) {
-		memcpy(buffer, mouse_off, sizeof(mouse_off) - 1);
-		length = sizeof(mouse_off) - 1;
+	if (mouse != NULL && mouse != (char *)-1 && size >= sizeof(SCREEN_MOUSE_OFF) - 1) {
+		length = sizeof(SCREEN_MOUSE_OFF) - 1;
+		memcpy(buffer, SCREEN_MOUSE_OFF, length);
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		length = screen_append_capability(names[i], buffer, length, size);

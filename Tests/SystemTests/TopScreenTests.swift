@@ -77,15 +77,9 @@ struct TopScreenTests {
     @Test("takes the mouse: a click selects, a second click opens, a click on a title sorts, the wheel moves")
     func mouse() async throws {
         try await self.withTop { terminal, daemon, _ in
-            /// One report of xterm's protocol: the button, the column and the line, each from 1, as characters after 32.
-            func report(_ button: UInt8, row: Int, column: Int) throws {
-                let place = [column + 1, row + 1].map { String(UnicodeScalar(UInt8(32 + $0))) }.joined()
-                try terminal.type("\u{1b}[M" + String(UnicodeScalar(32 + button)) + place)
-            }
-            /// A press and its release.
-            func click(_ button: UInt8 = 0, row: Int, column: Int) throws {
-                try report(button, row: row, column: column)
-                try report(3, row: row, column: column)
+            /// A press and its release, in xterm's SGR protocol: the button, the column and the line, each from 1.
+            func click(_ button: Int = 0, row: Int, column: Int) throws {
+                for end in ["M", "m"] { try terminal.type("\u{1b}[<\(button);\(column + 1);\(row + 1)\(end)") }
             }
             func line(of text: String) async throws -> Int {
                 let screen = try await terminal.wait(for: text)
@@ -93,7 +87,7 @@ struct TopScreenTests {
                 return try #require(lines.firstIndex { $0.contains(text) })
             }
             let nginx = try await line(of: "▸ nginx")
-            #expect(try terminal.variable("mouse_standard_flag") == "1")
+            #expect(try terminal.variable("mouse_standard_flag") == "1" && terminal.variable("mouse_sgr_flag") == "1")
             try click(row: try await line(of: "idler"), column: 20)
             try click(row: nginx, column: 20)
             try click(row: nginx, column: 20)
@@ -105,12 +99,18 @@ struct TopScreenTests {
             try await terminal.wait(for: "PID▲")
             try terminal.press("?")
             try await terminal.wait(for: "Keys of trafficctl top")
-            try report(65, row: 5, column: 5)
+            try click(65, row: 5, column: 5)
             try await terminal.wait("the page three lines further") { $0.contains("Keys of") && !$0.contains("Up k") }
             try terminal.press("q")
             try await terminal.wait("the list") { !$0.contains("Keys of") }
-            // Buttons that mean nothing here: the screen goes on.
-            for button: UInt8 in [1, 2, 66, 67] { try click(button, row: 20, column: 5) }
+            // Buttons that mean nothing here, reports that never end or are no reports: the screen goes on.
+            for button in [1, 2, 66, 67, 128, 99_999_999] { try click(button, row: 20, column: 5) }
+            let separators = String(repeating: ";", count: 60)
+            for text in ["1\(separators)9M", "\(separators)M", "0;-1;2M", "0;0;0M", "M", "é;1;1M", "1;2\u{1b}[<0;5"] {
+                try terminal.type("\u{1b}[<" + text)
+            }
+            // The older protocol, as a terminal sends it that knows no other.
+            try terminal.type("\u{1b}[M !!")
             daemon.stop()
             try await terminal.wait(for: "waiting for trafficd")
             try terminal.press("q")
@@ -164,6 +164,20 @@ struct TopScreenTests {
                 try await terminal.wait(for: "exit status 0")
             }
             #expect(try String(contentsOfFile: path, encoding: .utf8).contains(#""group" : "process""#))
+            // A link at the file's place is replaced, not followed; and where others may write, nothing is kept.
+            let victim = directory + "/victim"
+            for (mode, isReplaced) in [(mode_t(0o700), true), (0o777, false)] {
+                try "precious".write(toFile: victim, atomically: false, encoding: .utf8)
+                unlink(path)
+                try #require(symlink(victim, path) == 0 && chmod(directory + "/.config", mode) == 0)
+                let terminal = try start()
+                try await terminal.wait(for: "nginx")
+                try terminal.press("q")
+                try await terminal.wait(for: "exit status 0")
+                #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
+                let link = try? FileManager.default.destinationOfSymbolicLink(atPath: path)
+                #expect(link == (isReplaced ? nil : victim))
+            }
         }
     }
 

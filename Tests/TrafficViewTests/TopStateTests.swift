@@ -97,6 +97,34 @@ struct TopStateTests {
         #expect(state.mode == .list && state.cursor > 2)
     }
 
+    @Test("mouse reports are read to the letter, and whatever is no report ends after a few characters")
+    func mouseReports() {
+        /// What comes of `text`, and how many characters of the text that took.
+        func read(_ text: String) -> (outcome: MouseReport.Outcome, length: Int) {
+            var report = MouseReport()
+            for (index, character) in text.unicodeScalars.enumerated() {
+                let outcome = report.take(character)
+                if outcome != .unfinished { return (outcome, index + 1) }
+            }
+            return (.unfinished, text.unicodeScalars.count)
+        }
+        #expect(read("0;21;5M").outcome == .finished(.click(row: 4, column: 20)))
+        #expect(read("0;9999;9999M").outcome == .finished(.click(row: 9998, column: 9998)))
+        #expect(read("28;1;1M").outcome == .finished(.click(row: 0, column: 0)), "with Shift, Meta and Control")
+        #expect(read("64;1;1M").outcome == .finished(.wheelUp) && read("65;1;1M").outcome == .finished(.wheelDown))
+        for text in ["0;21;5m", "1;1;1M", "66;1;1M", "0;0;1M", "0;1M", "0;1;1;1M", "M", "x", "0;1\u{1b}"] {
+            #expect(read(text).outcome == .finished(nil), "\(text)")
+        }
+        var random = Seeded(7)
+        let alphabet = Array("0123456789;Mm<\u{1b}é".unicodeScalars)
+        for _ in 0..<100_000 {
+            var text = String.UnicodeScalarView()
+            for _ in 0..<40 { text.append(alphabet[Int.random(in: 0..<alphabet.count, using: &random)]) }
+            let (outcome, length) = read(String(text))
+            #expect(length <= 16 && outcome != .unfinished)
+        }
+    }
+
     @Test("every choice that is kept comes back")
     func settings() throws {
         var state = try Fixture.top()

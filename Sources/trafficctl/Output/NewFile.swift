@@ -12,16 +12,17 @@ struct NewFile: ~Copyable {
     private let temporaryPath: String?
     private let descriptor: Int32
 
+    /// - Parameter replacesAnything: Also a symbolic link or a pipe at `path` is replaced.
     /// - Throws: `Failure.notWritten` where the directory, or what exists at `path`, can't be written to.
-    init(path: String) throws(Failure) {
+    init(path: String, replacesAnything: Bool = false) throws(Failure) {
         var status = stat()
-        if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
+        if !replacesAnything, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
             self.descriptor = open(path, O_WRONLY | O_CLOEXEC)
             self.path = path
             self.temporaryPath = nil
         } else {
-            // Where the path is a symbolic link, the file behind the link is replaced and the link stays.
-            let target = Self.resolved(path)
+            // Otherwise, where the path is a symbolic link, the file behind the link is replaced and the link stays.
+            let target = replacesAnything ? path : Self.resolved(path)
             var template = Array((target + ".XXXXXX").utf8CString)
             self.descriptor = unsafe mkstemp(&template)
             self.path = target

@@ -10,6 +10,13 @@ import TrafficView
 struct Screen: ~Copyable {
     private let palette: Palette
     private var pairs: [Pair: Int16] = [:]
+    /// Whether the terminal reports its mouse to us.
+    private let hasMouse: Bool
+    /// The mouse report that has begun.
+    private var report: MouseReport?
+    /// Characters of a report in xterm's older protocol that are still to come. A terminal that does not know SGR sends
+    /// such reports; they mean nothing here.
+    private var charactersToSkip = 0
 
     private struct Pair: Hashable {
         var foreground: Int16
@@ -41,7 +48,7 @@ struct Screen: ~Copyable {
         unsafe keypad(window, true)
         unsafe nodelay(window, true)
         curs_set(0)
-        if takesMouse { screen_take_mouse() }
+        self.hasMouse = takesMouse && screen_await_mouse()
         var palette = Palette.monochrome
         if inColor, has_colors() {
             start_color()
@@ -49,9 +56,11 @@ struct Screen: ~Copyable {
             palette = Palette(colors: Int(screen_colors()))
         }
         self.palette = palette
+        self.setMouse(true)
     }
 
     deinit {
+        self.setMouse(false)
         endwin()
         terminal_guard_disarm()
     }
@@ -89,6 +98,7 @@ struct Screen: ~Copyable {
 
     /// Gives the terminal back and stops the process. Takes the terminal again when the process continues.
     mutating func suspend() {
+        self.setMouse(false)
         endwin()
         terminal_suspend()
         self.resume()
@@ -97,7 +107,14 @@ struct Screen: ~Copyable {
     /// Takes the terminal after the process was continued, because a shell may have used the terminal meanwhile.
     mutating func resume() {
         reset_prog_mode()
+        self.setMouse(true)
         self.adoptSize()
+    }
+
+    private func setMouse(_ isOn: Bool) {
+        guard self.hasMouse else { return }
+        let sequence = isOn ? SCREEN_MOUSE_ON : SCREEN_MOUSE_OFF
+        _ = unsafe write(STDOUT_FILENO, sequence, sequence.utf8.count)
     }
 
     // MARK: Drawing
@@ -146,24 +163,53 @@ struct Screen: ~Copyable {
 
     // MARK: Keys and mouse
 
-    /// The next key that was typed, or what the mouse did; `nil` where nothing is waiting.
-    mutating func nextKey() -> Key? {
-        while true {
+    /// More is read in the next round of the loop, so that a terminal that never falls silent can't stop the loop.
+    private static let mostCharacters = 1_024
+
+    /// The keys that were typed, and what the mouse did.
+    mutating func nextKeys() -> [Key] {
+        var keys: [Key] = []
+        for _ in 0..<Self.mostCharacters {
             var code: wint_t = 0
             switch unsafe wget_wch(screen_window(), &code) {
             case KEY_CODE_YES:
-                if let key = Self.functionKey(Int32(code)) { return key }
+                self.report = nil
+                self.charactersToSkip = 0
+                if Int32(code) == screen_mouse_report_key() {
+                    self.report = MouseReport()
+                } else if Int32(code) == KEY_MOUSE {
+                    self.charactersToSkip = 3
+                } else if let key = Self.functionKey(Int32(code)) {
+                    keys.append(key)
+                }
             case OK:
-                if let key = Self.characterKey(code) { return key }
+                if let key = self.key(code) { keys.append(key) }
             default:
-                return nil
+                return keys
             }
+        }
+        return keys
+    }
+
+    /// - Returns: `nil` for a character that is part of a report, or that means nothing.
+    private mutating func key(_ code: wint_t) -> Key? {
+        if self.charactersToSkip > 0 {
+            self.charactersToSkip -= 1
+            return nil
+        }
+        guard var report = self.report else { return Self.characterKey(code) }
+        self.report = nil
+        switch report.take(Unicode.Scalar(code) ?? "?") {
+        case .unfinished:
+            self.report = report
+            return nil
+        case .finished(let key):
+            return key
         }
     }
 
     private static func functionKey(_ code: Int32) -> Key? {
         switch code {
-        case KEY_MOUSE: self.mouseKey()
         case KEY_F0 + 1...KEY_F0 + 12: .function(Int(code - KEY_F0))
         case KEY_UP: .up
         case KEY_DOWN: .down
@@ -176,16 +222,6 @@ struct Screen: ~Copyable {
         case KEY_ENTER: .enter
         case KEY_BACKSPACE: .backspace
         case KEY_DC: .delete
-        default: nil
-        }
-    }
-
-    private static func mouseKey() -> Key? {
-        var (row, column): (Int32, Int32) = (0, 0)
-        return switch unsafe screen_next_mouse_event(&row, &column) {
-        case SCREEN_MOUSE_PRESS: .click(row: Int(row), column: Int(column))
-        case SCREEN_MOUSE_WHEEL_UP: .wheelUp
-        case SCREEN_MOUSE_WHEEL_DOWN: .wheelDown
         default: nil
         }
     }

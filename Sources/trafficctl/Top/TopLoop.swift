@@ -53,7 +53,7 @@ struct TopLoop: ~Copyable {
             guard self.wait() else { break }
             self.takeNews()
             if !self.takeSignals() { break }
-            while let key = self.screen.nextKey() {
+            for key in self.screen.nextKeys() {
                 if let action = KeyBindings.action(for: key, in: self.state.mode) { self.state.apply(action) }
             }
         }
