@@ -113,7 +113,7 @@ public struct Ledger: Sendable {
         let surplus = self.closedSockets.append(
             observation.serial,
             of: ClosedSockets.Holder(
-                uid: observation.owners.first?.uid ?? observation.uid ?? 0,
+                uid: observation.user,
                 isReporting: observation.owners.contains { self.reports.isReporting($0.identity) }
             ),
             closedAt: observation.closedBoottimeNanoseconds ?? 0,

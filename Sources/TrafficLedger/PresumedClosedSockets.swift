@@ -4,24 +4,35 @@ import TrafficModel
 /// Sockets that were missing so often that they must have closed. They are no longer listed, but the kernel did not say
 /// that they closed. If such a socket is seen again, its account goes on. Otherwise its bytes would count twice.
 struct PresumedClosedSockets {
-    private static let limit = 1_024
+    /// For all users together. Beyond, the user with the most sockets loses the oldest.
+    static let limit = 1_024
 
-    private var bySerial: [UInt64: SocketAccount] = [:]
-    private var order: Deque<UInt64> = []
+    private var bySerial: [UInt64: (account: SocketAccount, user: UInt32)] = [:]
+    /// By user, the oldest first.
+    private var order: [UInt32: Deque<UInt64>] = [:]
 
-    var accounts: some Collection<SocketAccount> { self.bySerial.values }
+    var accounts: some Collection<SocketAccount> { self.bySerial.values.lazy.map(\.account) }
 
     mutating func take(_ serial: UInt64) -> SocketAccount? {
-        guard !self.bySerial.isEmpty, let account = self.bySerial.removeValue(forKey: serial) else { return nil }
-        if let index = self.order.firstIndex(of: serial) { self.order.remove(at: index) }
+        guard let (account, user) = self.bySerial.removeValue(forKey: serial) else { return nil }
+        self.order[user]?.removeAll { $0 == serial }
+        if self.order[user]?.isEmpty == true { self.order[user] = nil }
         return account
     }
 
-    /// - Returns: The oldest account if there are too many. Its socket is now closed for good.
+    /// - Returns: An account if there are too many. Its socket is now closed for good.
     mutating func keep(_ account: SocketAccount) -> SocketAccount? {
-        self.bySerial[account.observation.serial] = account
-        self.order.append(account.observation.serial)
-        guard self.order.count > Self.limit else { return nil }
-        return self.bySerial.removeValue(forKey: self.order.removeFirst())
+        let (serial, user) = (account.observation.serial, account.observation.user)
+        self.bySerial[serial] = (account, user)
+        self.order[user, default: []].append(serial)
+        guard self.bySerial.count > Self.limit,
+            let most = self.order.max(by: { $0.value.count < $1.value.count })?.value.first
+        else { return nil }
+        return self.take(most)
     }
+}
+
+extension SocketObservation {
+    /// The user who pays for what the ledger keeps of the socket.
+    var user: UInt32 { self.owners.first?.uid ?? self.uid ?? 0 }
 }

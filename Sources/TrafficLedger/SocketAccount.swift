@@ -64,6 +64,7 @@ struct SocketAccount {
     private var unclaimedWire = WireTotals()
 
     private var payload = PayloadBytes()
+    private var inRows = PayloadBytes()
     private var meter = RateMeter()
 
     init(_ observation: SocketObservation) {
@@ -97,7 +98,7 @@ struct SocketAccount {
 
     var bytes: ByteCounts {
         ByteCounts(
-            payload: self.payload + (self.observation.inRows ?? PayloadBytes()),
+            payload: self.payload + self.inRows,
             pendingSent: self.observation.pendingSent ?? 0,
             wireSent: self.wire?.sent.total,
             wireReceived: self.wire?.received.total,
@@ -145,6 +146,7 @@ struct SocketAccount {
             self.retransmitted += growth.retransmitted
         }
         self.payload += growth.payload
+        if let inRows = observation.inRows { self.inRows += inRows.growth(since: self.inRows) }
         self.absorb(observation.wire, into: &growth)
         return growth
     }

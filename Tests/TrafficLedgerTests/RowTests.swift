@@ -322,6 +322,28 @@ struct RowTests {
         #expect(f.snapshot.exited?.contains { $0.uid == 9 && ($0.bytes.wireSent ?? 0) > 4_000 } == true)
     }
 
+    @Test("a user with many sockets that are taken for closed displaces only that user's own")
+    func presumedOfOthers() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
+        f.tick()
+        f.absorb(.absent([9]))
+        f.tick(after: 10)
+        let (stranger, first) = (F.process(7), UInt64(1_000))
+        let count = UInt64(PresumedClosedSockets.limit) + 100
+        for serial in first..<first + count {
+            f.absorb(F.socket(serial, [self.owner(stranger, uid: 65534, sent: 1, name: "flood")]))
+        }
+        f.tick()
+        f.absorb(.absent(Array(first..<first + count)))
+        f.tick(after: 10)
+        let before = f.snapshot.totals.bytes.payload.sent
+        f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
+        f.tick()
+        #expect(f.process(1)?.bytes.payload.sent == 12)
+        #expect(f.snapshot.totals.bytes.payload.sent == before + 2)
+    }
+
     @Test("a socket that was taken for closed, and then told as closed without a record, stays in the audit")
     func presumedThenGone() throws {
         var f = F()

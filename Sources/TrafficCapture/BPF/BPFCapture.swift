@@ -162,7 +162,10 @@ public final class BPFCapture: CaptureSource {
         if let census { emit(.census(census.serials)) }
         // On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
         let absent = self.status.method == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
-        for socket in absent where socket.isShared { self.owners.close(socket.serial) }
+        for socket in absent where socket.isShared {
+            // Only the sweep of all sockets proves that a socket is gone.
+            if self.loaded.sweep == .all { self.owners.close(socket.serial) } else { self.owners.doubt(socket.serial) }
+        }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
         self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
         self.takeNames(emit)

@@ -12,7 +12,9 @@ struct FrameSockets {
 
     mutating func observe(_ socket: SocketObservation) {
         guard socket.transport == .packet else { return }
-        self.open[socket.serial] = socket.closedBoottimeNanoseconds == nil ? socket.isShared : nil
+        // A record that was copied before the socket was shared may come after the record that says so.
+        let isShared = socket.isShared || self.open[socket.serial] == true
+        self.open[socket.serial] = socket.closedBoottimeNanoseconds == nil ? isShared : nil
     }
 
     mutating func beginSweep() {

@@ -109,10 +109,11 @@ private final class Waiter: Sendable {
     func run() {
         var count: eventfd_t = 0
         while true {
-            guard eventfd_read(self.begun.descriptor, &count) == 0 || errno == EINTR else {
+            let failed = eventfd_read(self.begun.descriptor, &count) == 0 ? 0 : errno
+            guard failed == 0 || failed == EINTR else {
                 // Other parts go on counting: only what needs this wait fails from now on.
-                self.result.store(-errno, ordering: .relaxed)
-                self.breakdown.store(errno, ordering: .releasing)
+                self.result.store(-failed, ordering: .relaxed)
+                self.breakdown.store(failed, ordering: .releasing)
                 eventfd_write(self.ended.descriptor, 1)
                 return
             }

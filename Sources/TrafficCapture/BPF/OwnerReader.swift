@@ -1,4 +1,5 @@
 import CTrafficABI
+import Glibc
 import TrafficModel
 
 /// Reads the processes of a socket beyond those in the socket's own record. They leave the map when the socket has
@@ -7,6 +8,8 @@ struct OwnerReader {
     private let owners: BPFMap
     /// Sockets whose final totals came since the last reading.
     private var closed: Set<UInt64> = []
+    /// Sockets that are missing in sweeps that may miss living sockets. The owners leave as their processes end.
+    private var doubtful: Set<UInt64> = []
     private var absences = Absences()
 
     init(object: borrowing BPFObject) throws(CaptureError) {
@@ -15,6 +18,12 @@ struct OwnerReader {
 
     mutating func close(_ serial: UInt64) {
         self.closed.insert(serial)
+    }
+
+    /// The socket seems to be gone, but may live: a thread in a call or io_uring may hold the socket while no file
+    /// descriptor does.
+    mutating func doubt(_ serial: UInt64) {
+        self.doubtful.insert(serial)
     }
 
     /// - Parameter census: The serials of all sockets, if they were just taken and none can be missing; otherwise
@@ -40,6 +49,20 @@ struct OwnerReader {
         if let census { self.closed.formUnion(self.absences.note(sockets.subtracting(census))) }
         for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
         self.closed.removeAll()
+        self.removeOwnersThatEnded(of: entries)
         return malformed
+    }
+
+    private mutating func removeOwnersThatEnded(of entries: [(key: traffic_owner_key, socket: UInt64)]) {
+        guard !self.doubtful.isEmpty else { return }
+        var remaining: Set<UInt64> = []
+        for (key, socket) in entries where self.doubtful.contains(socket) {
+            if kill(pid_t(bitPattern: key.tgid), 0) != 0 && errno == ESRCH {
+                self.owners.remove(key)
+            } else {
+                remaining.insert(socket)
+            }
+        }
+        self.doubtful = remaining
     }
 }

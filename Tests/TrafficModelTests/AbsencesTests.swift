@@ -1,0 +1,24 @@
+import Testing
+
+@testable import TrafficModel
+
+@Suite("Absences")
+struct AbsencesTests {
+    @Test("a socket is gone after several lists in a row without it, and counts from the beginning after that")
+    func gone() {
+        var absences = Absences()
+        for _ in 1...3 {
+            for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7, 8]).isEmpty) }
+            #expect(Set(absences.note([7, 8])) == [7, 8])
+        }
+    }
+
+    @Test("a socket that is there again begins anew")
+    func back() {
+        var absences = Absences()
+        for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7]).isEmpty) }
+        #expect(absences.note([]).isEmpty)
+        for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7]).isEmpty) }
+        #expect(absences.note([7]) == [7])
+    }
+}
