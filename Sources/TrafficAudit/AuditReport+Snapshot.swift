@@ -57,7 +57,7 @@ extension AuditReport {
         self.countingSince = snapshot.countingSince
         self.method = snapshot.capture.method
         self.disputes = disputed.flatMap(Dispute.of)
-        self.disputeCount = self.disputes.count + count
+        self.disputedSockets = disputed.count + count
         let lines = self.sections.flatMap { $0.sent + $0.received }
         self.unexplained = lines.filter { $0.line == .unexplained || $0.line == .unexplainedAtInterface }
             .reduce(0) { $0 +| UInt64($1.bytes.magnitude) }

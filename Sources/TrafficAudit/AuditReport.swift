@@ -95,8 +95,8 @@ public struct AuditReport: Sendable, Decodable, Hashable {
     public var method: CaptureMethod
     public var sections: [Section]
     public var disputes: [Dispute]
-    /// How many disputes there were. ``disputes`` may list fewer.
-    public var disputeCount: Int
+    /// How many sockets have disputes. ``disputes`` lists both directions of the sockets that are still known.
+    public var disputedSockets: Int
     /// The sum of the magnitudes of all unexplained lines. Must be 0.
     public var unexplained: UInt64
 
@@ -106,7 +106,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         method: CaptureMethod,
         sections: [Section] = [],
         disputes: [Dispute] = [],
-        disputeCount: Int? = nil,
+        disputedSockets: Int? = nil,
         unexplained: UInt64 = 0
     ) {
         self.takenAt = takenAt
@@ -114,8 +114,16 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         self.method = method
         self.sections = sections
         self.disputes = disputes
-        self.disputeCount = disputeCount ?? disputes.count
+        self.disputedSockets = disputedSockets ?? Self.sockets(of: disputes)
         self.unexplained = unexplained
+    }
+
+    /// How many sockets have disputes that ``disputes`` does not list.
+    public var unlistedDisputedSockets: Int { max(0, self.disputedSockets - Self.sockets(of: self.disputes)) }
+
+    /// Accepted MPTCP sockets have their listener's cookie, so the name tells them apart.
+    private static func sockets(of disputes: [Dispute]) -> Int {
+        Set(disputes.map { [String($0.cookie.rawValue), $0.name] }).count
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -123,7 +131,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         case takenAt = "taken_at"
         case countingSince = "counting_since"
         case method, sections, disputes
-        case disputeCount = "dispute_count"
+        case disputedSockets = "dispute_count"
         case unexplained = "unexplained_bytes"
     }
 }

@@ -12,7 +12,7 @@ extension AuditReport {
             writer.word(CodingKeys.method, self.method)
             writer.rows(CodingKeys.sections, self.sections)
             writer.rows(CodingKeys.disputes, self.disputes)
-            writer.number(CodingKeys.disputeCount, self.disputeCount)
+            writer.number(CodingKeys.disputedSockets, self.disputedSockets)
             writer.number(CodingKeys.unexplained, self.unexplained)
         }
         return writer.bytes

@@ -42,7 +42,7 @@ struct AuditViewTests {
                 unexplained: 1_234
             )
         ]
-        report.disputeCount = 3
+        report.disputedSockets = 3
         return report
     }
 

@@ -27,8 +27,11 @@ public struct AuditView: Sendable {
             rows.append(Frame.Row())
             rows += self.rows(of: dispute)
         }
-        let hidden = report.disputeCount - report.disputes.count
-        if hidden > 0 { rows.append(self.row("and \(hidden) more", .warning, "", "", .plain)) }
+        let hidden = report.unlistedDisputedSockets
+        if hidden > 0 {
+            let text = "and \(hidden) more \(hidden == 1 ? "socket" : "sockets")"
+            rows.append(self.row(text, .warning, "", "", .plain))
+        }
         rows.append(Frame.Row())
         rows.append(
             report.unexplained == 0

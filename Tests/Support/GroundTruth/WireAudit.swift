@@ -62,7 +62,7 @@ public struct WireAudit: Sendable {
         self.link = Account(link)
         self.loopback = Account(loopback)
         self.disputes = host.disputes
-        self.disputesAreCut = host.disputeCount > host.disputes.count
+        self.disputesAreCut = host.unlistedDisputedSockets > 0
         let sockets = host.sections.filter { $0.kind == .host }.flatMap { $0.sent + $0.received }
         self.unexplained = sockets.filter { $0.line == .unexplained }.reduce(0) { $0 + UInt64($1.bytes.magnitude) }
     }
