@@ -19,11 +19,16 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl endpoints --sort received         which endpoint eats the traffic
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10s | jq .totals
-              trafficctl audit                             that every byte is accounted for, down to the interface
-              trafficctl doctor                            how it counts here, and what it can't see
+              trafficctl audit                             whether any byte is missing
+              trafficctl doctor                            what this machine can't see
 
             EXIT CODES
-              0 done, 1 failed, 64 wrong usage, 69 trafficd is not running, 77 no permission; audit: see its help
+              0   done
+              1   failed
+              64  wrong usage
+              69  trafficd is not running
+              77  no permission
+              For audit, see its help.
             """,
         version: TrafficVersion.current,
         subcommands: [

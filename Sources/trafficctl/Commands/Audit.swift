@@ -7,16 +7,19 @@ import TrafficView
 
 struct Audit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Every byte between the calls and the interface's counter, by name.",
+        abstract: "Checks that every byte between the calls and the network interface is accounted for.",
         discussion: """
             Compares what the calls moved with what TCP and the packets say of the same bytes. Between them lie \
             retransmissions, headers, acknowledgements, packets of no socket, and link headers. The last line is what \
-            remains unexplained, and must be 0. A socket whose numbers disagree is listed with all its numbers.
+            remains, and must be 0. A socket whose numbers disagree is listed with all its numbers.
 
             Covers all sockets of all network namespaces, and the interfaces of the namespace in which trafficd runs.
 
             EXIT CODES
-              0 every byte is explained, 1 some are not, 2 no audit could be made, 64 wrong usage
+              0   every byte is accounted for
+              1   some bytes are not
+              2   no audit could be made
+              64  wrong usage
 
             EXAMPLES
               sudo trafficctl audit

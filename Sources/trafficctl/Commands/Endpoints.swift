@@ -18,9 +18,9 @@ struct Endpoints: AsyncParsableCommand {
             EXAMPLES
               trafficctl endpoints --sort received         which endpoint eats the traffic
               trafficctl endpoints --sort p90 --limit 10   which is slow
-              trafficctl endpoints --sort wasted           which fails, is throttled or redirects
-              trafficctl endpoints --by type               what the bytes are: json, image, …
-              trafficctl endpoints --by host --sort sent   whom they go to
+              trafficctl endpoints --sort wasted           failed, throttled, redirected
+              trafficctl endpoints --by type               json, image and others
+              trafficctl endpoints --by host --sort sent   which hosts they go to
               trafficctl endpoints --filter unit:shop.service --format json | jq '.endpoints[] | {route, sent}'
             """
     )
@@ -33,7 +33,7 @@ struct Endpoints: AsyncParsableCommand {
     @Option(help: "table: for people. tsv, csv: the fields by their JSON names. json, ndjson: everything.")
     var format = RowOptions.Format.table
 
-    @Option(help: "What makes one row of a process.")
+    @Option(help: "How to group the rows of a process.")
     var by = EndpointGrouping.route
 
     @Option(name: .shortAndLong, help: "Largest first for amounts, A to Z for names.")

@@ -8,7 +8,7 @@ public import TrafficView
 
 struct Exchanges: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "The last requests and responses, and those that go on.",
+        abstract: "The last requests and responses, and those still running.",
         discussion: """
             The newest exchange comes last, and --limit keeps the newest. With --follow, trafficctl goes on with the \
             exchanges that end from now on.
@@ -33,7 +33,7 @@ struct Exchanges: AsyncParsableCommand {
     @Option(help: "table: for people. tsv, csv, json, ndjson: the fields by their JSON names.")
     var format = RowOptions.Format.table
 
-    @Option(name: .shortAndLong, help: "started: the newest last. Of the others the largest first.")
+    @Option(name: .shortAndLong, help: "started: newest last. All other keys: largest first.")
     var sort = ExchangeSortKey.started
 
     @Flag(name: .shortAndLong, help: "Reverse the order.")

@@ -23,7 +23,7 @@ struct Processes: AsyncParsableCommand {
 
 struct Sockets: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "A row per socket, with its ends, its bytes and its owner.",
+        abstract: "A row per socket, with its addresses, bytes and owner.",
         discussion: """
             COOKIE is the kernel's number of a socket (SO_COOKIE), which `trafficctl audit --socket` takes. A narrow \
             terminal leaves columns out; a pipe gets all columns.

@@ -10,12 +10,12 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What moves bytes now, full screen; ? shows the keys.",
         discussion: """
-            If trafficd is not running, top waits for it. With --once, top prints one picture as text, also without a \
+            If trafficd is not running, top waits for it. With --once, top prints one snapshot as text, also without a \
             terminal.
 
-            On quitting, top keeps the order, the grouping and what is shown in ~/.config/trafficctl/top.json (or \
-            below XDG_CONFIG_HOME). Options win over what is kept. With --once, and for root in another user's home, \
-            nothing is kept or used.
+            When you quit, top saves the sort order, grouping, units and display settings in \
+            ~/.config/trafficctl/top.json (or below XDG_CONFIG_HOME). Delete the file to reset them. Options override \
+            it. --once, and sudo with another user's home, neither read nor write it.
 
             EXAMPLES
               trafficctl top

@@ -20,7 +20,7 @@ struct Watch: AsyncParsableCommand {
 
     @OptionGroup var interval: IntervalOption
 
-    @Option(name: [.customShort("n"), .long], help: ArgumentHelp("Stop after so many.", valueName: "n"))
+    @Option(name: [.customShort("n"), .long], help: ArgumentHelp("Stop after this many snapshots.", valueName: "n"))
     var count: Int?
 
     func validate() throws {
