@@ -79,13 +79,8 @@ package enum TrafficRecord {
     /// Bytes that TCP has accepted and that no counter has yet. The kernel read the length of the stream before the
     /// counters, so the length may be too small.
     private static func pendingSent(_ record: traffic_socket) -> UInt64 {
-        let isKnown = record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
-        guard isKnown, record.closed_boottime_ns == 0 else { return 0 }
-        let counted =
-            record.owners.0.sent_bytes &+ record.owners.1.sent_bytes &+ record.overflow_sent_bytes
-            &+ record.unowned_sent_bytes &+ record.in_rows.sent_bytes
-        let pending = UInt32(truncatingIfNeeded: record.stream_sent) &- UInt32(truncatingIfNeeded: counted)
-        return UInt64(max(0, Int32(bitPattern: pending)))
+        guard let length = record.sentLength, record.closed_boottime_ns == 0 else { return 0 }
+        return UInt64(max(0, Int32(bitPattern: length &- record.countedSent)))
     }
 
     private static func role(_ number: UInt8) -> SocketRole {
@@ -216,6 +211,22 @@ extension WireBytes {
     }
 }
 
+extension traffic_socket {
+    /// The length of the stream that was sent, modulo 2^32 as TCP's sequence numbers; `nil` if its start is not known.
+    fileprivate var sentLength: UInt32? {
+        let isKnown = self.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
+        return isKnown ? UInt32(truncatingIfNeeded: self.stream_sent) : nil
+    }
+
+    /// What the counters have of that stream, modulo 2^32: the same sum as `counted_sent()` in bpf/send.bpf.h.
+    fileprivate var countedSent: UInt32 {
+        UInt32(
+            truncatingIfNeeded: self.owners.0.sent_bytes &+ self.owners.1.sent_bytes &+ self.overflow_sent_bytes
+                &+ self.unowned_sent_bytes &+ self.in_rows.sent_bytes
+        )
+    }
+}
+
 extension TCPStream {
     fileprivate init(_ record: traffic_socket) {
         self.init(
@@ -223,8 +234,7 @@ extension TCPStream {
             received: record.tcp_received_bytes,
             unsent: UInt64(record.unsent_bytes),
             unread: UInt64(record.unread_bytes),
-            sentLength: record.stream_sent >> 32 & UInt64(TRAFFIC_STREAM_KNOWN.rawValue) != 0
-                ? UInt32(truncatingIfNeeded: record.stream_sent) : nil,
+            sentLength: record.sentLength,
             urgent: Int64(record.urgent_bytes),
             early: record.early_bytes,
             isInUse: record.flags & TRAFFIC_SOCKET_BUSY.rawValue != 0,
