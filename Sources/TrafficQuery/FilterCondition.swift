@@ -2,20 +2,39 @@ import TrafficModel
 
 extension Filter {
     /// A text that another text has to contain, without regard to case. Compared as lower-case UTF-8.
+    ///
+    /// The search takes linear time (Knuth, Morris and Pratt 1977): strangers choose the filter and the texts.
     struct Needle: Sendable, Hashable {
         private let utf8: [UInt8]
+        /// For each beginning of the needle: the length of the longest shorter beginning with which it ends.
+        private let borders: [Int]
 
         init(_ text: String) {
-            self.utf8 = Array(text.lowercased().utf8)
+            let utf8 = Array(text.lowercased().utf8)
+            var borders: [Int] = []
+            for (index, byte) in utf8.enumerated() {
+                borders.append(index == 0 ? 0 : Self.matched(after: byte, borders[index - 1], utf8, borders))
+            }
+            (self.utf8, self.borders) = (utf8, borders)
+        }
+
+        /// - Parameter matched: How many bytes of the needle matched before `byte`; less than all.
+        /// - Returns: How many match with `byte`.
+        private static func matched(after byte: UInt8, _ matched: Int, _ utf8: [UInt8], _ borders: [Int]) -> Int {
+            var matched = matched
+            while matched > 0, utf8[matched] != byte { matched = borders[matched - 1] }
+            return utf8[matched] == byte ? matched + 1 : 0
         }
 
         func isPart(of text: String?) -> Bool {
             guard let text else { return false }
-            let hay = Array(text.lowercased().utf8)
-            guard hay.count >= self.utf8.count else { return false }
-            return (0...hay.count - self.utf8.count).contains { start in
-                self.utf8.indices.allSatisfy { hay[start + $0] == self.utf8[$0] }
+            guard !self.utf8.isEmpty else { return true }
+            var matched = 0
+            for byte in text.lowercased().utf8 {
+                matched = Self.matched(after: byte, matched, self.utf8, self.borders)
+                if matched == self.utf8.count { return true }
             }
+            return false
         }
 
         func isBeginning(of text: String) -> Bool {
