@@ -10,8 +10,7 @@ struct ClosedSockets {
         var closedAt: UInt64
     }
 
-    /// The sockets of one holder share a list. The processes of a user that report have a list of their own, twice as
-    /// long: a report about a socket may come after the socket's end, and counts only while the socket is listed.
+    /// The sockets of one holder share a list. The processes of a user that report have a longer list of their own.
     struct Holder: Hashable {
         var uid: UInt32
         var isReporting: Bool
@@ -63,7 +62,7 @@ struct ClosedSockets {
     }
 
     private func most(of holder: Holder) -> Int {
-        holder.isReporting ? 2 * self.limit.ofUser : self.limit.ofUser
+        (holder.isReporting ? self.limit.ofReportingUser : self.limit).ofUser
     }
 
     private mutating func list(_ entry: Entry, of holder: Holder) {

@@ -36,8 +36,13 @@ extension Ledger {
             }
             return [
                 limit(
-                    "closed sockets listed, for \(self.closedSockets.components.seconds) seconds; twice as many if their processes report",
+                    "closed sockets listed for \(self.closedSockets.components.seconds) seconds, of processes that do not report",
                     self.closedSocketLimit,
+                    beyond: "the oldest leave the list"
+                ),
+                limit(
+                    "closed sockets listed for \(self.closedSockets.components.seconds) seconds, of processes that report; one limit for all of both kinds",
+                    self.closedSocketLimit.ofReportingUser,
                     beyond: "the oldest leave the list"
                 ),
                 limit(
@@ -68,6 +73,10 @@ extension Ledger {
                 self.ofUser = ofUser
                 self.inAll = inAll
             }
+
+            /// For sockets of processes that report: a report may come after the socket's end, and counts only while
+            /// the socket is listed.
+            var ofReportingUser: Limit { Limit(2 * self.ofUser, inAll: self.inAll) }
         }
     }
 }
