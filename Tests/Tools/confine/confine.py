@@ -65,9 +65,9 @@ def confine_files(settings, writable):
     for point in read_only:
         if point != writable and os.path.isdir(point):
             mount(point, point, None, MS_BIND | MS_REC)
-            libc.mount(None, point.encode(), None, MS_REMOUNT | MS_BIND | MS_RDONLY, None)
+            mount(None, point, None, MS_REMOUNT | MS_BIND | MS_RDONLY)
     mount(writable, writable, None, MS_BIND)
-    libc.mount(None, writable.encode(), None, MS_REMOUNT | MS_BIND, None)
+    mount(None, writable, None, MS_REMOUNT | MS_BIND)
     for name, point in [("ProtectHome", "/home"), ("ProtectHome", "/root"), ("PrivateDevices", "/dev/shm")]:
         if name in settings and os.path.isdir(point):
             mount("tmpfs", point, "tmpfs", MS_RDONLY)
