@@ -16,7 +16,7 @@ struct TimeSpanTests {
     }
 
     @Test(
-        "anything else is none",
+        "any other text is no time",
         arguments: [
             "", " ", "s", "1x", "-1", "-1s", "+1", "1 s", "1s1s", "1s1m", "1h30", "nan", "inf", "1e3", "0x10", ".",
             "1.2.3", "1..2s", "١s",
@@ -27,7 +27,7 @@ struct TimeSpanTests {
     }
 
     @Test(
-        "it is written in the largest unit without a fraction, which reads back",
+        "a time is written in the largest unit without a fraction, and reads back",
         arguments: [
             (0.0, "0s"), (0.1, "100ms"), (1, "1s"), (1.5, "1500ms"), (90, "90s"), (300, "5m"), (7_200, "2h"),
             (86_400, "1d"), (315_360_000, "3650d"),

@@ -2,7 +2,7 @@ import FuzzCases
 import Testing
 
 /// A short run; `trafficfuzz` makes long ones.
-@Suite("Parsers beside those of others")
+@Suite("Parsers compared with other implementations")
 struct FuzzTests {
     @Test("cases from a seed", arguments: Fuzz.subjects.map { $0.name })
     func cases(name: String) throws {

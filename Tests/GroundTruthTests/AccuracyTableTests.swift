@@ -24,7 +24,7 @@ struct AccuracyTableTests {
         return row
     }
 
-    @Test("a row survives its line, whatever its details hold")
+    @Test("a row written as a line reads back, whatever its details contain")
     func roundTrip() throws {
         var row = self.row("tcp", .different, payload: 3, wire: 4, details: "one\ttwo\nthree")
         row.variant = "offloads on"
@@ -42,7 +42,7 @@ struct AccuracyTableTests {
         #expect(AccuracyRow(line: line) == nil)
     }
 
-    @Test("unknown is a dash, a refused method says so, what was skipped says why, what differs is bold and explained")
+    @Test("unknown is a dash, refused and skipped cells give a reason, and a difference is bold and explained")
     func table() {
         var onLoopback = self.row("unix", wire: 0)
         onLoopback.path = "loopback"
@@ -79,14 +79,14 @@ struct AccuracyTableTests {
         )
     }
 
-    @Test("a daemon that ended badly does not hide behind the scenarios that it had passed")
+    @Test("a daemon that ended with an error shows up despite the scenarios that passed before")
     func failedRun() {
         let table = AccuracyTable([self.row("tcp"), self.row("-", .failed, payload: nil, details: "exited with 1")])
         #expect(table.markdown.contains("| tcp | failed[^1] |"))
         #expect(table.markdown.contains("[^1]: exited with 1"))
     }
 
-    @Test("a table of refusals is a table")
+    @Test("a table with only refusals prints")
     func onlyRefusals() {
         let table = AccuracyTable([self.row("-", .notOffered, payload: nil)])
         #expect(table.markdown.contains("| none | not offered by this kernel |"))

@@ -8,7 +8,8 @@ struct WireComparisonTests {
     private static let near: UInt32 = 100
     private static let peer: UInt32 = 200
 
-    /// 1,000 bytes from the near side to the peer and 300 back, of which the kernels said 72 and 64; 50 bytes over loopback.
+    /// 1,000 bytes from the near side to the peer, 72 of them from the kernel; 300 bytes back, 64 of them from the
+    /// kernel; 50 bytes over loopback.
     private static func truth() -> WireTruth {
         var later = LabCounters()
         later.atPeer = LabCounters.Arrivals(ip: 1000, discovery: 72, other: 28)
@@ -22,7 +23,7 @@ struct WireComparisonTests {
         return WireTruth(from: LabCounters(), to: later)
     }
 
-    /// What a daemon that counts right says of it.
+    /// What a daemon that counts correctly reports of that traffic.
     private static func audit() -> WireAudit {
         var audit = WireAudit()
         audit.link.sent = [
@@ -94,7 +95,7 @@ struct WireComparisonTests {
         )
     }
 
-    @Test("what adds up is no difference; the peer's side and the machine's kernel row are not in it")
+    @Test("matching sums are no difference; the peer's side and the machine's kernel row do not count")
     func equal() {
         let comparison = self.compare()
         #expect(comparison.differences == [])
@@ -102,7 +103,7 @@ struct WireComparisonTests {
         #expect(comparison.bytes == 1400)
     }
 
-    @Test("one byte too many or too few on a line of an interface is seen, in either direction")
+    @Test("one byte too many or too few on an interface's line is a difference, in either direction")
     func oneByte() {
         let directions: [WritableKeyPath<WireAudit, WireAudit.Lines>] = [
             \.link.sent, \.link.received, \.loopback.sent, \.loopback.received,
@@ -122,7 +123,7 @@ struct WireComparisonTests {
         #expect(self.compare(Self.rows, audit).difference == 1)
     }
 
-    @Test("one byte too many or too few of a process is seen", arguments: 0..<2)
+    @Test("one byte too many or too few of a process is a difference", arguments: 0..<2)
     func oneByteOfAProcess(index: Int) {
         for change in [-1, 1] {
             var rows = Self.rows
@@ -134,7 +135,7 @@ struct WireComparisonTests {
         }
     }
 
-    @Test("too much here and too little there do not cancel out")
+    @Test("too many bytes on one line and too few on another do not cancel out")
     func noCancelling() {
         var audit = Self.audit()
         audit.link.sent[.interfaceWire] = 1001
@@ -143,7 +144,7 @@ struct WireComparisonTests {
         #expect(self.compare(Self.rows, audit).difference == 4)
     }
 
-    @Test("only what was added since the reading before counts")
+    @Test("only bytes since the last reading count")
     func growth() {
         var earlier = WireAudit()
         earlier.link.sent = [.wire: 7000, .interfaceWire: 7000, .interfaceCounter: 7014]
@@ -157,7 +158,7 @@ struct WireComparisonTests {
         #expect(self.compare(rows, later).difference != 0)
     }
 
-    @Test("what was not explained before the first scenario counts for it, and only for it")
+    @Test("bytes unexplained before the first scenario count for the first scenario alone")
     func unexplained() {
         var earlier = WireAudit()
         earlier.link.sent[.unexplainedAtInterface] = 52
@@ -167,7 +168,7 @@ struct WireComparisonTests {
         #expect(self.compare(Self.rows, later, since: ([], earlier)).difference == 0)
     }
 
-    @Test("with offloads the interface counts fewer headers than the link, by the audit's line")
+    @Test("with offloads the interface counts fewer headers than the link, as the audit's offload line says")
     func offloads() {
         var truth = Self.truth()
         truth.atInterface.sent -= 104
@@ -179,7 +180,7 @@ struct WireComparisonTests {
         #expect(self.compare(Self.rows, audit, truth: truth).differences == [])
     }
 
-    @Test("a daemon that reports no wire bytes is unknown, and not equal")
+    @Test("without wire bytes from the daemon the difference is unknown, not 0")
     func unknown() {
         let rows = [Self.row(10, in: Self.near, sent: nil, received: nil, payload: 5)]
         #expect(self.compare(rows, WireAudit()).difference == nil)
@@ -193,7 +194,7 @@ struct WireComparisonTests {
         #expect(comparison.differences.count == 1)
     }
 
-    @Test("payload over the link without packets is a difference, though nothing is missing in the sums")
+    @Test("payload over the link without packets is a difference, though the sums match")
     func payloadWithoutPackets() {
         var audit = Self.audit()
         (audit.link.sent[.wire], audit.link.sent[.noSocket]) = (0, 1000)
@@ -212,7 +213,7 @@ struct WireComparisonTests {
         #expect(self.compare(acrossLink: true, whereabouts: whereabouts).differences == [])
     }
 
-    @Test("fewer bytes in packets of processes than arrived on the other side are a difference")
+    @Test("processes whose packets have fewer bytes than arrived on the other side are a difference")
     func arrivedWithoutPackets() {
         let whereabouts = { (process: ProcessIdentity) in
             process.pid == 10 ? Self.near : process.pid == 20 ? Self.peer : nil
@@ -229,14 +230,14 @@ struct WireComparisonTests {
         }
     }
 
-    @Test("whose packets they were is not asked where nobody knows; the link's own numbers are compared all the same")
+    @Test("where the packets' owners are unknown, only the link's own numbers are compared")
     func unknownOwners() {
         #expect(self.compare([Self.rows[1]]).difference != 0)
         #expect(self.compare([Self.rows[1]], ownersAreKnown: false).difference == 0)
         #expect(self.compare(Self.rows, WireAudit(), ownersAreKnown: false).difference != 0)
     }
 
-    @Test("the generator's word on where a process was goes before the daemon's")
+    @Test("the generator's network namespace for a process takes precedence over the daemon's")
     func whereabouts() {
         var rows = Self.rows
         rows[0].details.networkNamespace = nil
@@ -245,7 +246,7 @@ struct WireComparisonTests {
         #expect(self.compare(rows) { $0.pid == 10 ? Self.peer : nil }.difference == 1200)
     }
 
-    @Test("a counter that fell is a difference and no trap")
+    @Test("a counter that fell is a difference and does not trap")
     func fell() {
         let before = [Self.row(10, in: Self.near, sent: 1000, received: 250)]
         #expect(self.compare(since: (before, WireAudit())).difference == 1250)

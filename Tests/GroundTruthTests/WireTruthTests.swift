@@ -25,7 +25,7 @@ struct WireTruthTests {
         #expect(truth.counter == WireTruth.Flow(sent: 1084, received: 370))
     }
 
-    @Test("loopback is apart from the link, and part of the total")
+    @Test("loopback is separate from the link, and part of the total")
     func loopback() {
         var later = self.later
         later.loopback.sentBytes = 50
@@ -37,7 +37,7 @@ struct WireTruthTests {
         #expect(truth.disagreements == [])
     }
 
-    @Test("only what came since the reading before counts")
+    @Test("only packets since the last reading count")
     func growth() {
         var latest = self.later
         latest.atPeer.ip += 60
@@ -48,7 +48,7 @@ struct WireTruthTests {
         #expect(truth.disagreements == [])
     }
 
-    @Test("a byte, a packet or an ARP packet that only one of them saw is a disagreement")
+    @Test("a byte, a packet or an ARP packet that only the filter or only the interface saw is a disagreement")
     func disagree() {
         let counters: [WritableKeyPath<LabCounters, UInt64>] = [
             \.atPeer.ip, \.atNear.ip, \.atPeer.other, \.atNear.other, \.veth.sentBytes, \.veth.sentPackets,
@@ -75,7 +75,7 @@ struct WireTruthTests {
         #expect(WireTruth(from: LabCounters(), to: later, aggregates: true).disagreements.count == 1)
     }
 
-    @Test("what a dead process's lab has left is told from a living one's, and from other namespaces")
+    @Test("leftovers of a dead process's lab differ from a living process's lab and from other namespaces")
     func leftovers() {
         func startTicks(of pid: Int32) -> UInt64? { pid == 42 ? 1000 : nil }
         #expect(!NetworkLab.isLeftover("trafficd-lab-42-1000-7-near", startTicks: startTicks(of:)))

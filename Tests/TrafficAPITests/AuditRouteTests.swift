@@ -48,7 +48,7 @@ struct AuditRouteTests {
         #expect(socket.sections.map(\.kind) == [.socket])
     }
 
-    @Test("a user may audit own processes and no one else's; the network nothing")
+    @Test("a user may audit only its own processes, and the network may audit nothing")
     func access() async throws {
         let own = try await self.audit("?process=20", as: .user(65_534))
         #expect(own.sections[0].sent.first == .init(line: .payload, bytes: 40))
@@ -67,7 +67,7 @@ struct AuditRouteTests {
     }
 
     @Test(
-        "what is misspelt or not there is said",
+        "the error names a misspelt or missing subject",
         arguments: [
             ("?process=-1", .badRequest, "process"), ("?process=x", .badRequest, "process"),
             ("?socket=", .badRequest, "socket"),

@@ -60,7 +60,7 @@ struct ControlServerTests {
         }
     }
 
-    @Test("A stranger sees its own processes alone", .enabled(if: isRoot, needsRoot))
+    @Test("Another user sees only its own processes", .enabled(if: isRoot, needsRoot))
     func stranger() async throws {
         try await TestServer.with { server in
             chmod(server.endpoints.socketPath, 0o666)
@@ -96,7 +96,7 @@ struct ControlServerTests {
         }
     }
 
-    @Test("TCP answers on the port that it says, as to a stranger")
+    @Test("TCP answers on the port that the server reports, with the network's view")
     func tcp() async throws {
         let anyPort = TrafficModel.SocketAddress(address: Fixture.address("127.0.0.1"), port: 0)
         try await TestServer.with(listen: anyPort) { server in
@@ -128,7 +128,7 @@ struct ControlServerTests {
         }
     }
 
-    @Test("On every address a request has to name an address, localhost, or a name that was allowed")
+    @Test("A server on every address requires an address, localhost or an allowed name as the host")
     func hosts() async throws {
         let anyAddress = TrafficModel.SocketAddress(address: Fixture.address("0.0.0.0"), port: 0)
         try await TestServer.with(listen: anyAddress) { server in
@@ -138,7 +138,7 @@ struct ControlServerTests {
                 return try await Tool.run("env", command + ["http://127.0.0.1:\(port)/v1/processes"], mayFail: true)
                     .output.suffix(3)
             }
-            // An address can't be made to mean another one by whoever runs a name server.
+            // A name server can't redirect a numeric address.
             for host in ["127.0.0.1:\(port)", "127.0.0.1", "localhost:\(port)", "192.0.2.1", "[2001:db8::1]:80"] {
                 #expect(try await status(host: host) == "200", "\(host)")
             }
@@ -187,7 +187,7 @@ struct ControlServerTests {
     func stream(interval: String, milliseconds: UInt64) async throws {
         try await TestServer.with { server in
             let start = Fixture.snapshot().takenBoottimeNanoseconds
-            // As many snapshots as the client takes to get its lines, however long that is.
+            // Publishes snapshots until the client has its lines, however long the client takes.
             let publisher = Task {
                 for tick in 1... as PartialRangeFrom<UInt64> {
                     server.box.publish(Fixture.snapshot(takenBoottimeNanoseconds: start + tick * 50_000_000))
@@ -201,13 +201,13 @@ struct ControlServerTests {
             #expect(snapshots.count == 5 && snapshots.allSatisfy { $0.sockets == nil })
             let times = snapshots.map(\.takenBoottimeNanoseconds)
             for (earlier, later) in zip(times, times.dropFirst()) {
-                // Never sooner; where the client was slow, more were published than it could take.
+                // A line never comes sooner. It may come later, because a slow client misses snapshots.
                 #expect(later >= earlier + milliseconds * 1_000_000 - milliseconds * 100_000)
             }
         }
     }
 
-    @Test("A client that reads nothing holds little memory, delays no one and is closed in the end")
+    @Test("A client that reads nothing holds little memory, delays no other client and is closed in the end")
     func backPressure() async throws {
         var limits = ControlServer.Limits()
         limits.stallTimeout = .seconds(3)
@@ -217,7 +217,7 @@ struct ControlServerTests {
             let stalled = try await server.connectAndStall("/v1/stream")
             #expect(try await TestServer.eventually { try server.openSockets == 2 && server.box.readers == 1 })
             let before = try Self.residentBytes()
-            // 1.5 MB of JSON each: 1.5 GB, were they queued.
+            // Each snapshot has 1.5 MB of JSON, so a queue of all of them would have 1.5 GB.
             for tick in 0..<1000 as Range<UInt64> {
                 var snapshot = large
                 snapshot.takenBoottimeNanoseconds += tick * 1_000_000_000
@@ -247,7 +247,7 @@ struct ControlServerTests {
     func shutdown() async throws {
         var limits = ControlServer.Limits()
         limits.shutdownTimeout = .milliseconds(500)
-        // Nothing else ends a client that reads nothing within the test's time limit.
+        // Only the shutdown ends a client that reads nothing: the other limits are an hour.
         limits.stallTimeout = .seconds(3600)
         limits.idleTimeout = .seconds(3600)
         let stalled = try await TestServer.with(limits: limits) { server in
@@ -278,7 +278,7 @@ struct ControlServerTests {
     }
 
     @Test(
-        "What is no HTTP is refused and the connection closed",
+        "Bytes that are not HTTP are refused, and the connection is closed",
         arguments: ["\0\0\0\0", "GET\r\n\r\n", "BREW / HTCPCP/1.0\r\n\r\n"]
     )
     func garbage(text: String) async throws {

@@ -10,7 +10,7 @@ import TrafficModel
 @testable import TrafficAPI
 
 extension RouteTests {
-    @Test("Doctor measures for as long as it is told to, and a wrong time names the right ones")
+    @Test("Doctor measures for the requested time, and the error for a wrong time names the right range")
     func cost() async throws {
         let response = try await self.get("/v1/doctor?cost=0.1")
         let report = try JSONDecoder().decode(DoctorReport.self, from: Data(response.body.readableBytesView))
@@ -21,15 +21,15 @@ extension RouteTests {
         #expect(self.meter.measurements == 1)
     }
 
-    @Test("Nobody but administrators may have the machine slowed down", arguments: [Viewer.user(1), .network])
+    @Test("Only administrators may measure, which slows the machine down", arguments: [Viewer.user(1), .network])
     func costWithheld(viewer: Viewer) async throws {
         try self.expectProblem(try await self.get("/v1/doctor?cost=0.1", as: viewer), .forbidden)
-        // Also where the time is wrong: what is wrong with the request comes first.
+        // A wrong time is reported first, before the missing permission.
         try self.expectProblem(try await self.get("/v1/doctor?cost=0", as: viewer), .badRequest, parameter: "cost")
         #expect(self.meter.measurements == 0)
     }
 
-    @Test("A kernel that does not tell is quoted")
+    @Test("The answer quotes the error of a kernel that does not measure")
     func costFails() async throws {
         self.meter.failure = CostError(reason: "bpf_enable_stats(): Operation not permitted")
         let response = try await self.get("/v1/doctor?cost=0.1")
@@ -49,7 +49,7 @@ extension ControlServerTests {
                 #expect(report.cost == FakeMeter.cost(seconds: seconds))
             }
             #expect(server.meter.most == 2 && server.meter.underWay == 0)
-            // The connection ends, and the answer says so: none is lost to a client that would use it again.
+            // The answer announces that the connection closes, so that a client does not lose a second request on it.
             let again = ["http://trafficd/v1/doctor?cost=0.1", "-v", "--stderr", "-"]
             let twice = try await server.curl("/v1/doctor?cost=0.1", options: again)
             #expect(twice.output.lowercased().components(separatedBy: "< connection: close").count == 3)
@@ -57,7 +57,7 @@ extension ControlServerTests {
         }
     }
 
-    @Test("A client that leaves ends its measurement and nobody else's")
+    @Test("A client that leaves ends only its own measurement")
     func leftCost() async throws {
         try await TestServer.with { server in
             async let other = server.curl("/v1/doctor?cost=1")
@@ -70,7 +70,7 @@ extension ControlServerTests {
         }
     }
 
-    @Test("The daemon's end is not delayed by a measurement")
+    @Test("A measurement does not delay the daemon's end")
     func stoppedCost() async throws {
         try await TestServer.with { server in
             async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])

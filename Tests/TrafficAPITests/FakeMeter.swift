@@ -3,7 +3,7 @@ import TestSupport
 import TrafficAPI
 import TrafficModel
 
-/// Waits as a measurement does, and keeps count.
+/// Waits like a measurement, and counts its calls.
 final class FakeMeter: CostSource {
     private struct State {
         var underWay = 0
@@ -16,9 +16,9 @@ final class FakeMeter: CostSource {
     private let state = Mutex(State())
 
     var underWay: Int { self.state.withLock { $0.underWay } }
-    /// Under way at once.
+    /// The largest number of measurements that ran at once.
     var most: Int { self.state.withLock { $0.most } }
-    /// Begun.
+    /// The number of measurements that began.
     var measurements: Int { self.state.withLock { $0.measurements } }
     var cancelled: Int { self.state.withLock { $0.cancelled } }
 

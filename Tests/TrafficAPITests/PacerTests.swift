@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The pace of a stream")
 struct PacerTests {
-    /// The snapshots that pass, of those taken at these times.
+    /// The times of the snapshots that pass, of snapshots taken at these times.
     func admitted(_ times: [UInt64], interval: UInt64?) -> [UInt64] {
         var pacer = Pacer(interval: interval)
         return times.filter { pacer.admits($0) }
@@ -26,7 +26,7 @@ struct PacerTests {
         #expect(self.admitted(Array(stride(from: 0, to: 1300, by: 100)), interval: 250) == [0, 300, 500, 800, 1000])
     }
 
-    @Test("After a gap one snapshot passes, not one for each that was missed")
+    @Test("After a gap one snapshot passes, not one for each missed snapshot")
     func gap() {
         #expect(self.admitted([0, 100, 1000, 1010, 1100, 1200], interval: 100) == [0, 100, 1000, 1100, 1200])
     }

@@ -56,7 +56,7 @@ struct RouteTests {
         #expect(body?["parameter"] as? String == parameter)
     }
 
-    @Test("A snapshot has everything, the other views their part")
+    @Test("A snapshot has everything, and each other view has its part")
     func views() async throws {
         #expect(try await self.snapshot("/v1/snapshot") == Fixture.snapshot())
         let processes = try await self.snapshot("/v1/processes")
@@ -71,7 +71,7 @@ struct RouteTests {
         #expect(endpoints.processes == nil && endpoints.sockets == nil && endpoints.exited == nil)
     }
 
-    @Test("Exchanges are a document of their own, for those whose they are")
+    @Test("Exchanges are a document of their own, and a user sees only its own exchanges")
     func exchanges() async throws {
         var snapshot = Fixture.snapshot()
         snapshot.exchanges = Fixture.exchanges
@@ -100,7 +100,7 @@ struct RouteTests {
         #expect(try await self.snapshot("/v1/endpoints", as: .user(1)).endpoints == [])
     }
 
-    @Test("Endpoints by host and by type are for those whose they are, and in no other view")
+    @Test("Endpoints by host and by type are in no other view, and a user sees only its own")
     func endpointsByOthers() async throws {
         var snapshot = Fixture.snapshot()
         let groups = [Fixture.root, Fixture.nobody].map { ProcessGroup($0.details) }
@@ -135,7 +135,7 @@ struct RouteTests {
         #expect(seen.totals.bytes == Fixture.nobody.bytes)
     }
 
-    @Test("A filter that is too long is refused with its limit, whoever asks")
+    @Test("A filter that is too long is refused with its limit, for every viewer")
     func longFilters() async throws {
         let words = (0...64).map { "p\($0)" }.joined(separator: "+")
         for (filter, limit) in [(String(repeating: "x", count: 4097), "4096"), (words, "64")] {
@@ -147,14 +147,14 @@ struct RouteTests {
         }
     }
 
-    @Test("A filter on a socket decides about processes though they are sent without sockets")
+    @Test("A filter on a socket selects processes, also where the answer has no sockets")
     func processesBySocket() async throws {
         let seen = try await self.snapshot("/v1/processes?filter=port:22")
         #expect(seen.processes == [Fixture.root])
         #expect(seen.sockets == nil)
     }
 
-    @Test("Sockets of some processes leave everything else whole, and say whose they are")
+    @Test("A request for some processes' sockets leaves the rest complete, and the answer names the processes")
     func socketsOf() async throws {
         let whole = Fixture.snapshot()
         let seen = try await self.snapshot("/v1/snapshot?sockets_of=\(Fixture.root.identity.pid),99999")
@@ -162,7 +162,7 @@ struct RouteTests {
         #expect(seen.sockets == whole.sockets?.filter { $0.owners.contains { $0.identity == Fixture.root.identity } })
         #expect(seen.sockets?.isEmpty == false && seen.sockets?.count != whole.sockets?.count)
         #expect(seen.processes == whole.processes && seen.totals == whole.totals)
-        // The filter is about all sockets of a process, and comes first.
+        // The filter comes first and looks at all sockets of a process.
         let filtered = try await self.snapshot("/v1/snapshot?filter=port:80&sockets_of=\(Fixture.root.identity.pid)")
         #expect(filtered.processes == [Fixture.nobody])
         #expect(filtered.sockets == [])
@@ -205,7 +205,7 @@ struct RouteTests {
     }
 
     @Test(
-        "What is not there is not found",
+        "An unknown path is not found",
         arguments: [
             "/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alerts", "/v1/audits", "/metrics",
             "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",

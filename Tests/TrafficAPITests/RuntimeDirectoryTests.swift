@@ -14,7 +14,7 @@ struct RuntimeDirectoryTests {
         return server
     }
 
-    @Test("It is created for others to reach, and taken once")
+    @Test("The directory is created so that other users reach it, and only one daemon takes it")
     func taken() throws {
         defer { try? FileManager.default.removeItem(atPath: self.path) }
         var first: RuntimeDirectory? = try RuntimeDirectory(taking: self.path)
@@ -26,7 +26,7 @@ struct RuntimeDirectoryTests {
         _ = try RuntimeDirectory(taking: self.path)
     }
 
-    @Test("A dead daemon's socket is removed, a living one's is in use though its lock is gone")
+    @Test("A dead daemon's socket is removed; a living daemon's socket is in use, though its lock is gone")
     func stale() throws {
         try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: self.path) }
@@ -39,7 +39,7 @@ struct RuntimeDirectoryTests {
         #expect(!FileManager.default.fileExists(atPath: socket))
     }
 
-    @Test("The socket for reports is anyone's to write to, a dead daemon's is removed, and both go with the daemon")
+    @Test("Every user may write to the report socket, a dead daemon's is removed, and both sockets go with the daemon")
     func reportSocket() throws {
         defer { try? FileManager.default.removeItem(atPath: self.path) }
         func bindReports(at path: String) throws {
@@ -84,7 +84,7 @@ struct RuntimeDirectoryTests {
         }
     }
 
-    @Test("A directory for half-made sockets that others can enter, or that is a link, is refused")
+    @Test("A directory for unfinished sockets that other users can enter, or that is a link, is refused")
     func unsafePrivateDirectory() throws {
         try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: false)
         let elsewhere = self.path + "-elsewhere"
@@ -116,12 +116,12 @@ struct RuntimeDirectoryTests {
             #expect(try refusal() == .notSafe(path: directory, reason: "it belongs to user 65534"))
             rmdir(directory)
         }
-        // A dead daemon's own is taken over.
+        // A dead daemon's own directory is taken over.
         mkdir(directory, 0o700)
         _ = try RuntimeDirectory(taking: self.path)
     }
 
-    @Test("A path that no socket can have is refused with its limit, and the lock is free again")
+    @Test("A path too long for a socket is refused with the limit, and the lock is free again")
     func tooLong() throws {
         let long =
             self.path + String(repeating: "x", count: 107 - self.path.utf8.count - "/.private/control.sock".count)
@@ -134,7 +134,7 @@ struct RuntimeDirectoryTests {
         #expect(throws: error) { try RuntimeDirectory(taking: longer) }
     }
 
-    @Test("A missing parent is named")
+    @Test("The error names a missing parent directory")
     func missingParent() throws {
         let error = try #require(throws: RuntimeDirectoryError.self) {
             try RuntimeDirectory(taking: self.path + "/a/b")

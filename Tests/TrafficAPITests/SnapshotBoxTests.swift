@@ -4,7 +4,7 @@ import TrafficModel
 
 @Suite("The published snapshot")
 struct SnapshotBoxTests {
-    @Test("There is none at first, then the newest")
+    @Test("There is no snapshot at first, then the newest one")
     func latest() {
         let box = SnapshotBox()
         #expect(box.latest == nil)
@@ -51,10 +51,10 @@ struct SnapshotBoxTests {
         #expect(box.readers == 0)
     }
 
-    @Test("A request waits for a sweep that began after it, and not for one that was under way")
+    @Test("A request waits for a sweep that began after it, and not for a sweep that was under way")
     func fresh() async {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
-        // Longer than any test: only a sweep ends the wait.
+        // This is longer than any test, so only a sweep ends the wait.
         let box = SnapshotBox(patience: .seconds(3600)) { ask.yield() }
         box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
         let underWay = box.beginSweep()
@@ -89,7 +89,7 @@ struct SnapshotBoxTests {
         #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
     }
 
-    @Test("Where no sweep comes the newest snapshot is the answer, and nothing goes on waiting")
+    @Test("Without a sweep the newest snapshot is the answer, and no request keeps waiting")
     func impatient() async {
         let box = SnapshotBox(patience: .milliseconds(1)) {}
         #expect(await box.fresh() == nil, "before the first there is nothing to wait with")

@@ -77,7 +77,7 @@ struct TestServer: Sendable {
         )
     }
 
-    /// Of an answer that goes on, which curl is not let wait for.
+    /// The first lines of an answer without an end. The script kills curl after these lines.
     func lines(of path: String, count: Int = 1, as privileges: [String] = []) async throws -> Tool {
         // SIGTERM is blocked here, as in the test process.
         let script = #"""
@@ -101,7 +101,8 @@ struct TestServer: Sendable {
         return channel
     }
 
-    /// The server's descriptors, as the kernel lists them: the listener and each accepted connection bear the path it was bound to.
+    /// The server's descriptors in the kernel's list: the listener and each accepted connection have the
+    /// listener's path.
     var openSockets: Int {
         get throws { try Self.sockets(below: self.path) }
     }
@@ -121,7 +122,7 @@ struct TestServer: Sendable {
         return inodes.count { held.contains("socket:[\($0)]") }
     }
 
-    /// Waits for at most ten minutes: how long is not what is tested.
+    /// Waits for at most ten minutes, because the tests do not measure this time.
     static func eventually(_ condition: () throws -> Bool) async throws -> Bool {
         for _ in 0..<30_000 {
             if try condition() { return true }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The pace of sweeps")
 struct CapturePaceTests {
-    /// A clock that goes on by 30 ms whenever it is read, however fast the machine is.
+    /// A clock that advances by 30 ms at each reading, however fast the machine is.
     private final class Clock {
         private(set) var now: UInt64 = 1_000_000_000
 
@@ -24,24 +24,24 @@ struct CapturePaceTests {
             clock: clock.read
         )
         return (0..<count).map { _ in
-            // There is always somebody who asks.
+            // Requests are always waiting.
             for _ in 0..<100 { demand.ask() }
             return (step: pace.next(), began: clock.now)
         }
     }
 
-    @Test("who asks gets a sweep, and all who ask get ten a second")
+    @Test("a request gets a sweep, and all requests together get ten a second")
     func looks() throws {
         let rounds = try self.rounds(20, interval: .seconds(60))
         #expect(rounds.allSatisfy { $0.step == .look })
-        // The first one need not wait: nothing was swept before.
+        // The first sweep need not wait: there was none before.
         #expect(rounds[0].began < 1_200_000_000)
         for (earlier, later) in zip(rounds, rounds.dropFirst()) {
             #expect((100_000_000...160_000_000).contains(later.began - earlier.began))
         }
     }
 
-    @Test("where every round takes as long as the interval, to be stopped is noticed at once")
+    @Test("a stop is noticed at once, also where every round takes as long as the interval")
     func stopUnderLoad() throws {
         let (clock, stopper) = (Clock(), try Stopper())
         let pace = try CapturePace(
@@ -55,14 +55,14 @@ struct CapturePaceTests {
         #expect(pace.next() == .stop)
     }
 
-    @Test("the interval's own sweeps come in their time, whoever asks")
+    @Test("the interval's own sweeps come on time, whatever the requests")
     func sweeps() throws {
         let rounds = try self.rounds(30, interval: .milliseconds(250))
         let sweeps = rounds.filter { $0.step == .sweep }.map(\.began)
         #expect(sweeps.count > 8 && rounds.contains { $0.step == .look })
-        // The interval, and as late as two readings of the clock.
+        // The interval, and two readings of the clock more at most.
         for (earlier, later) in zip(sweeps, sweeps.dropFirst()) { #expect(later - earlier <= 310_000_000) }
-        // A sweep of the interval is one for those who ask, too: the next is as far behind as behind any.
+        // A sweep of the interval answers requests, too: the next requested sweep keeps the usual distance.
         for (earlier, later) in zip(rounds, rounds.dropFirst()) where later.step == .look {
             #expect(later.began - earlier.began >= 100_000_000)
         }

@@ -22,7 +22,7 @@ extension LiveCaptureTests {
             return OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), number) })
         }
 
-        /// Not every kernel has it, nor lets everyone.
+        /// Not every kernel has MPTCP, and not every kernel allows every user to use it.
         private static var hasMPTCP: Bool { (try? Self.makeSocket(isMPTCP: true).descriptor) != nil }
 
         private static func loopback(family: Int32 = AF_INET) -> sockaddr_in {
@@ -41,7 +41,7 @@ extension LiveCaptureTests {
             }
         }
 
-        /// To a free port.
+        /// Binds to a free port.
         private static func bind(_ socket: borrowing OwnedDescriptor) throws -> sockaddr_in {
             var address = Self.loopback()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -61,16 +61,16 @@ extension LiveCaptureTests {
             #expect(times.duration > 0)
         }
 
-        @Test("takes what lies within the call, though the socket is older; each connection has its own time")
+        @Test("takes a time within the call, though the socket is older; each connection has its own time")
         func times() throws {
             let capture = try BPFCapture(method: self.method)
             let listener = try Self.makeSocket()
             let client = try Self.makeSocket()
             let address = try Self.bind(listener)
             let cookie = SocketPair.cookie(client.descriptor)
-            // The sweep finds it before it connects.
+            // The sweep finds the socket before it connects.
             #expect(try capture.last(cookie)?.connect == nil)
-            // Nobody listens.
+            // No socket listens.
             #expect(Self.connect(client, address) == ECONNREFUSED)
             #expect(try capture.last(cookie)?.connect == nil)
             try check("listen") { listen(listener.descriptor, 16) }
@@ -87,7 +87,7 @@ extension LiveCaptureTests {
             let server = try #require(try capture.last(SocketPair.cookie(accepted.descriptor)))
             #expect(server.role == .server && server.connect == nil)
 
-            // Dissolved, it has had its time all the same, until it connects again.
+            // A dissolved connection keeps its time until the socket connects again.
             #expect(Self.connect(client, Self.loopback(family: AF_UNSPEC)) == 0)
             #expect(try capture.last(cookie)?.connect == firstTimes)
             let second = Self.now()
@@ -95,7 +95,7 @@ extension LiveCaptureTests {
             try self.expect(try capture.last(cookie)?.connect, within: second...Self.now())
         }
 
-        @Test("is over at both ends at once where two clients meet: a socket that connects to itself")
+        @Test("ends at both ends at once where two clients meet: a socket that connects to itself")
         func simultaneousOpen() throws {
             let capture = try BPFCapture(method: self.method)
             let client = try Self.makeSocket()
@@ -109,7 +109,7 @@ extension LiveCaptureTests {
         }
 
         @Test(
-            "is of the socket that the process has, where a connection may take several paths or turns out to take one",
+            "has a time for the process's own socket, with MPTCP and where MPTCP falls back to TCP",
             .enabled(if: Self.hasMPTCP, "no MPTCP"),
             arguments: [true, false]
         )
@@ -132,7 +132,7 @@ extension LiveCaptureTests {
             )
         }
 
-        @Test("nobody knows when a connection was made that is older than the capture")
+        @Test("has no time for a connection that is older than the capture")
         func preexisting() throws {
             let pair = try SocketPair()
             let capture = try BPFCapture(method: self.method)

@@ -6,9 +6,9 @@ import TrafficModel
 @testable import TrafficCapture
 
 extension LiveCaptureTests {
-    /// Segments with payload for a listener, from nowhere: the map of what came before its connection has room for 64 of them here.
+    /// Sends segments with payload to a listener, without a connection. The map of early segments has room for 64 here.
     @Test(
-        "a flood that may have made the kernel forget says so on the connections that come then",
+        "after a flood that may have displaced early segments, a new connection's early bytes are unknown",
         arguments: [0, 20, 200]
     )
     func strayToListener(segments: Int) throws {
@@ -43,7 +43,7 @@ extension LiveCaptureTests {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// Acknowledgements of nothing, each from another port (RFC 9293 section 3.1).
+    /// Acknowledgements without a connection, each from another port (RFC 9293 section 3.1).
     private static func sendStrays(_ count: Int, to port: UInt16) throws {
         let raw = OwnedDescriptor(
             owning: try check("socket") { socket(AF_INET, Int32(SOCK_RAW.rawValue), Int32(IPPROTO_TCP)) }

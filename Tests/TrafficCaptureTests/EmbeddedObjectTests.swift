@@ -59,7 +59,7 @@ struct EmbeddedObjectTests {
     func instructions() throws {
         var additions = 0
         for program in try Self.programs(in: .hash) where !program.name.isEmpty {
-            // In kernels before 5.12 an atomic addition is all that this code says, and `imm` must be 0.
+            // Before Linux 5.12 this opcode means only an atomic addition, and `imm` must be 0.
             let atomic = program.instructions.filter {
                 Int32($0.code) & 0x07 == BPF_STX && Int32($0.code) & 0xe0 == BPF_ATOMIC
             }
@@ -67,7 +67,7 @@ struct EmbeddedObjectTests {
             additions += atomic.count
         }
         #expect(additions > 0)
-        // Not so in the other one, or this would test nothing.
+        // The object for newer kernels has such operations; otherwise this test would prove nothing.
         let newer = try Self.programs(in: .storage).flatMap(\.instructions).filter {
             Int32($0.code) & 0x07 == BPF_STX && Int32($0.code) & 0xe0 == BPF_ATOMIC && $0.imm != 0
         }

@@ -12,14 +12,14 @@ extension LiveCaptureTests {
         struct Frame: Sendable, CustomTestStringConvertible {
             var testDescription: String
             var isIPv6 = false
-            /// Of IPv6: a hop-by-hop option of so many bytes, a multiple of 8 up to 2,040 (RFC 8200 section 4.3).
+            /// The length of an IPv6 hop-by-hop option: a multiple of 8 up to 2,040 (RFC 8200 section 4.3).
             var optionLength = 0
             var isUDP = false
-            /// What the TCP header says of its own length, in words; it has 5.
+            /// The length in words that the TCP header states for itself; it really has 5.
             var statedWords: UInt8 = 5
             var payload: Int
             var segmentSize: UInt16
-            /// What the packets on the wire have more than the aggregate; `nil`: more than can be believed.
+            /// The bytes that the packets on the wire have beyond the aggregate; `nil`: more than is credible.
             var added: UInt64?
 
             var ipHeader: Int { self.isIPv6 ? 40 + self.optionLength : 20 }
@@ -38,7 +38,7 @@ extension LiveCaptureTests {
                 segmentSize: 100,
                 added: 9 * 124
             ),
-            // 343,597,380,602 bytes more, once.
+            // An earlier version counted 343,597,380,602 bytes more.
             Frame(
                 testDescription: "56 bytes with a longer header than they have",
                 statedWords: 15,
@@ -104,11 +104,11 @@ extension LiveCaptureTests {
         }
 
         private static func ethernet(_ frame: Frame) -> [UInt8] {
-            // To everybody: the interface's own address is anything.
+            // Broadcast, because the interface's own address is unknown.
             [UInt8](repeating: 0xff, count: 6) + [2, 0, 0, 0, 0, 1] + (frame.isIPv6 ? [0x86, 0xdd] : [8, 0])
         }
 
-        /// To 192.0.2.1 or 2001:db8::1, which nobody is.
+        /// To 192.0.2.1 or 2001:db8::1, which no host has.
         private static func ip(_ frame: Frame) -> [UInt8] {
             let transport: UInt8 = frame.isUDP ? 17 : 6
             guard frame.isIPv6 else {

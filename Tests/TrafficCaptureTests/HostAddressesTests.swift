@@ -58,7 +58,7 @@ struct HostAddressesTests {
         var dump = Dump()
         let label = Array("eth0\0".utf8)
         dump.address(family: AF_INET, [(IFA_LABEL, label), (IFA_ADDRESS, [10, 0, 0, 5]), (IFA_LOCAL, [10, 0, 0, 5])])
-        // Point to point: IFA_ADDRESS is the other end's.
+        // On a point-to-point link IFA_ADDRESS is the other end's address.
         dump.address(family: AF_INET, [(IFA_ADDRESS, [192, 0, 2, 2]), (IFA_LOCAL, [192, 0, 2, 1])])
         dump.address(family: AF_INET6, [(IFA_ADDRESS, Self.six)])
         dump.address(family: AF_PACKET, [(IFA_ADDRESS, [1, 2, 3, 4])])
@@ -66,7 +66,7 @@ struct HostAddressesTests {
         return dump
     }
 
-    @Test("are the own ends of what the kernel lists, in both families")
+    @Test("are the local ends that the kernel lists, in both families")
     func parse() throws {
         var dump = Self.dump
         #expect(try dump.parsed() == (set("10.0.0.5", "192.0.2.1", "2001:db8::7"), false))
@@ -74,7 +74,7 @@ struct HostAddressesTests {
         #expect(try dump.parsed() == (set("10.0.0.5", "192.0.2.1", "2001:db8::7"), true))
     }
 
-    @Test("come with an error where the kernel says so, or writes what it never writes")
+    @Test("give an error where the kernel reports one, or writes malformed data")
     func faults() {
         var refused = Dump()
         refused.message(type: Int(NLMSG_ERROR), withUnsafeBytes(of: -EPERM) { Array($0) })
@@ -149,7 +149,7 @@ struct HostAddressWatchTests {
         }
     }
 
-    @Test("at the start, and every ten seconds; only what changed is told")
+    @Test("at the start, and every ten seconds; only a change is reported")
     func period() throws {
         let host = Host()
         #expect(try host.refresh() == .hostAddresses(host.addresses))
@@ -168,7 +168,7 @@ struct HostAddressWatchTests {
         for known in ["10.0.0.5", "0.0.0.0", "::", "127.0.0.9"] { host.see(known) }
         #expect(try host.refresh(after: 0.2) == nil)
         #expect(host.reads == 1)
-        // One container after the other, each round.
+        // Each round has a new container.
         for container in 2..<20 {
             host.addresses.insert(try #require(InternetAddress("172.17.0.\(container)")))
             host.see("172.17.0.\(container)")
@@ -176,7 +176,7 @@ struct HostAddressWatchTests {
         }
     }
 
-    @Test("at once when a socket is in a namespace that is not known, as a container's that only listens")
+    @Test("at once when a socket is in an unknown namespace, for example in a container that only listens")
     func namespaces() throws {
         let host = Host()
         _ = try host.refresh()
@@ -189,7 +189,7 @@ struct HostAddressWatchTests {
         #expect(host.reads == 2)
     }
 
-    @Test("for a hundredth of the time at most, where sockets have an address or a namespace that nobody can explain")
+    @Test("for a hundredth of the time at most, where sockets have an address or a namespace that no reading explains")
     func strangers() throws {
         let host = Host()
         _ = try host.refresh()
@@ -201,17 +201,17 @@ struct HostAddressWatchTests {
         let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
         #expect(spent < 0.011)
         #expect(host.reads > 10)
-        // Others do not wait for that, but for a moment.
+        // A socket with another new address waits only for a moment.
         host.addresses.formUnion(set("172.17.0.2"))
         host.see("172.17.0.2")
         #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
-        // A container with a stranger's address is known when the rest is over, or at once by its namespace.
+        // A container with the unexplained address is known after the pause, or at once by its namespace.
         host.addresses.formUnion(set("198.51.100.1"))
         host.see("198.51.100.1", in: 100)
         #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
     }
 
-    @Test("however many foreign addresses somebody binds to (IP_FREEBIND), it asks a fifth of the time at most")
+    @Test("for a fifth of the time at most, however many foreign addresses a process binds to (IP_FREEBIND)")
     func floodOfStrangers() throws {
         let host = Host()
         _ = try host.refresh()

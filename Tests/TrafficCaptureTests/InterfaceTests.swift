@@ -30,7 +30,7 @@ struct InterfaceGenerationTests {
     }
 
     @Test(
-        "whatever comes, goes and comes back, the sum is what passed, and rows are those of what is there",
+        "whatever interfaces come, go and come back, the sum is what passed, and only present ones have rows",
         arguments: 1...20
     )
     func random(seed: UInt64) {
@@ -40,7 +40,7 @@ struct InterfaceGenerationTests {
         var interfaces: Set<UInt32> = [1]
         var passed: UInt64 = 0
         for round in UInt32(0)..<300 {
-            // Of which some are the daemon's, and some come back after a while.
+            // Some interfaces are in the daemon's namespace, and some come back after a while.
             for _ in 0..<5 {
                 let isHome = random.next() % 3 == 0
                 let key = Key(
@@ -74,7 +74,7 @@ struct InterfaceGenerationTests {
 extension LiveCaptureTests {
     @Suite("Interfaces that come and go", .serialized)
     struct InterfaceTests {
-        /// The loopback interface of each namespace passes one datagram. Nobody has the namespace when the next one is made.
+        /// The loopback interface of each namespace passes one datagram. A namespace ends when the next one is made.
         @Test("a thousand namespaces, each with an interface, lose nothing and leave nothing")
         func thousandNamespaces() throws {
             let capture = try BPFCapture(method: LiveMethod.probed.method ?? .tracepoint, interfaceElements: 256)
@@ -105,7 +105,7 @@ extension LiveCaptureTests {
                     return bytes
                 }.result
                 try sweep()
-                // The kernel's map, at its limit for strangers, twice over, and the home's.
+                // The kernel's map at its limit for other namespaces, in two generations, and the home's rows.
                 #expect(rows.count < 256, "round \(round)")
             }
             for _ in 0..<3 { try sweep() }
@@ -117,7 +117,7 @@ extension LiveCaptureTests {
             #expect((snapshot.evidence?.packets.count ?? .max) < 256)
         }
 
-        /// Nobody takes it: loopback's counters have it, and what the kernel answers.
+        /// No socket takes the datagram. Loopback's counters have the datagram and the kernel's answer.
         private static func sendDatagram(bytes: Int) throws {
             let sender = OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0) })
             var address = sockaddr_in()

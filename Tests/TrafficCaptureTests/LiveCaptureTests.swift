@@ -6,7 +6,7 @@ import TrafficModel
 
 @testable import TrafficCapture
 
-/// The method of BPF programs that this kernel takes, or why it takes none.
+/// The capture method with BPF programs that this kernel accepts, or why it accepts none.
 enum LiveMethod {
     static let probed: (method: CaptureMethod?, reason: String) = {
         var reasons: [String] = []
@@ -38,7 +38,7 @@ struct LiveCaptureTests {
             .count
     }
 
-    @Test("with a full ring the bytes of closed sockets are their process's, and none is lost")
+    @Test("with a full ring the bytes of closed sockets count for their process, and none is lost")
     func fullRing() throws {
         let capture = try BPFCapture(method: self.method, ringBytes: 4096, mapElements: 64)
         var ledger = Ledger()
@@ -48,13 +48,14 @@ struct LiveCaptureTests {
             cookies.formUnion(pair.cookies)
             try pair.transfer(count)
         }
-        // Nothing was drained, and one user's part of 4 KiB is less than two records. TCP destroys a socket when the last FIN is acknowledged.
+        // The ring was not drained, and one user's part of 4 KiB is less than two records. TCP destroys a
+        // socket when the last FIN is acknowledged.
         var recorded = PayloadBytes()
         var records: Set<UInt64> = []
         var rows: [FoldedRows.Row] = []
         var loss = CaptureLoss()
         var sweeps = 0
-        // By bytes: other suites of this process close sockets, too, and rows do not tell whose they were.
+        // The loop compares bytes: other suites of this process close sockets, too, and rows do not tell them apart.
         let counted = { rows.reduce(PayloadBytes()) { $0 + $1.owner.payload } + recorded }
         while counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)) && sweeps < 1_000 {
             sweeps += 1
@@ -71,7 +72,7 @@ struct LiveCaptureTests {
             }
             usleep(10_000)
         }
-        // At least ours.
+        // At least this test's bytes are counted.
         #expect(!counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)))
         #expect(loss.socketsFolded > 300)
         #expect(!loss.isLossy)
@@ -155,7 +156,7 @@ struct LiveCaptureTests {
         }
         let shared = try { () throws -> UInt64 in
             let pair = try SocketPair()
-            // The socket's own record has room for two.
+            // The socket's own record has room for two owners.
             for _ in 1...4 {
                 let writer = Foundation.Process()
                 writer.executableURL = URL(filePath: "/bin/echo")
@@ -168,7 +169,7 @@ struct LiveCaptureTests {
             #expect((found[serial]?.count ?? 0) >= 2)
             return serial
         }()
-        // TCP ends it some time after close(2), and it has to be missing several times.
+        // TCP ends the socket some time after close(2), and the socket has to be missing several times.
         var isThere = true
         for _ in 0..<3_000 where isThere {
             isThere = try owners()[shared] != nil
@@ -188,7 +189,7 @@ struct LiveCaptureTests {
         #expect(Self.openBPFDescriptors() == before)
     }
 
-    @Test("a socket older than the capture counts from then on, and says so")
+    @Test("a socket older than the capture counts from the capture's start on, and is marked as older")
     func baseline() throws {
         let pair = try SocketPair()
         try pair.transfer(5_000)
@@ -198,15 +199,15 @@ struct LiveCaptureTests {
         try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
         let ends = try pair.cookies.map { try #require(seen[$0]) }
         #expect(ends.map(\.preexisting) == [true, true])
-        // A test beside this one may just have forked: until its child runs its own program it holds these sockets too, and whoever
-        // holds a socket at the start is an owner of it.
+        // Another test may just have forked. Until that test's child runs its own program, the child holds these
+        // sockets, too, and every process that holds a socket at the start is an owner of the socket.
         let used = ends.map { $0.owners.filter { $0.payload != PayloadBytes() } }
         #expect(used[0].map(\.payload) == [PayloadBytes(sent: 321)])
         #expect(used[1].map(\.payload) == [PayloadBytes(received: 321)])
         #expect(used.joined().allSatisfy { $0.identity.pid == getpid() })
     }
 
-    @Test("unread bytes at the start are received after it")
+    @Test("bytes that are unread at the capture's start count when they are received")
     func unreadAtStart() throws {
         let pair = try SocketPair()
         let bytes = [UInt8](repeating: 1, count: 1_000)
@@ -222,8 +223,8 @@ struct LiveCaptureTests {
         #expect(received == 1_000)
     }
 
-    /// Either sweep, whatever this kernel takes.
-    @Test("the sweep reports a socket again only when something of it changed", arguments: [false, true])
+    /// Tests both kinds of sweep, whichever this kernel would use.
+    @Test("the sweep reports a socket again only when the socket changed", arguments: [false, true])
     func quietSweep(ofHeldSockets: Bool) throws {
         let pair = try SocketPair()
         let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
@@ -242,7 +243,7 @@ struct LiveCaptureTests {
         #expect(try reported() == 2)
     }
 
-    @Test("what the poll method counts is what the BPF programs count", arguments: [1, 100, 70_000], [false, true])
+    @Test("the poll method counts the same bytes as the BPF programs", arguments: [1, 100, 70_000], [false, true])
     func methodsAgree(count: Int, ofHeldSockets: Bool) throws {
         let poll = try PollCapture()
         let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
@@ -282,7 +283,7 @@ struct LiveCaptureTests {
             clock: { readings.isEmpty ? MonotonicClock.nanoseconds() : UInt64(readings.removeFirst()) }
         )
         #expect(pace.next() == .sweep)
-        // Until then it would sleep for 36 years: the test's time limit.
+        // A pace that believed the reading would sleep for 36 years, and the test would not end.
         #expect(pace.next() == .sweep)
     }
 }

@@ -15,7 +15,7 @@ extension LiveCaptureTests {
         let method = LiveMethod.probed.method ?? .tracepoint
 
         @Test(
-            "a kernel that refuses a program costs what that program sees, and it is said",
+            "a refused packet program costs only the packet counts, and a blind spot names the program",
             arguments: [
                 "packet_sent", "interface_received", "socket_create",
             ]
@@ -34,7 +34,7 @@ extension LiveCaptureTests {
             #expect((seen?.wire?.sent.total ?? 0) > 100_000)
         }
 
-        @Test("an estimate lacks of an open connection only what the handshake's packets have beside usual headers")
+        @Test("for an open connection an estimate lacks only the handshake's bytes beyond usual headers")
         func estimate() throws {
             let capture = try BPFCapture(method: self.method, wire: .estimated)
             let (_, outcome) = try OwnNamespace.run {
@@ -52,12 +52,12 @@ extension LiveCaptureTests {
             }
             let sent = outcome.sent.reduce(0) { $0 + $1.total }
             #expect(outcome.sent.map(\.payload) == [2_000_000, 0])
-            // A SYN has 8 bytes of options more than the timestamps (RFC 9293 section 3.2, RFC 7323, RFC 2018); the SYN-ACK is counted
-            // in no segment of the connection: 60 bytes.
+            // A SYN has 8 bytes of options beyond the timestamps (RFC 9293 section 3.2, RFC 7323, RFC 2018).
+            // No segment of the connection counts the SYN-ACK's 60 bytes.
             #expect(outcome.passed - sent == 68)
         }
 
-        @Test("a refused program that the method needs refuses the method, by name")
+        @Test("a capture method whose essential program is refused is refused, and the error names the program")
         func refusedEssential() {
             let error = #expect(throws: CaptureError.self) {
                 try BPFCapture(method: self.method, refusing: ["tcp_receive"])
@@ -70,7 +70,7 @@ extension LiveCaptureTests {
             #expect(reason.contains("tcp_receive"))
         }
 
-        @Test("the program for the last bytes of datagram sockets is dispensable, and missed by name")
+        @Test("the program for the last bytes of datagram sockets is optional, and a blind spot names it")
         func refusedRelease() throws {
             let capture = try BPFCapture(method: self.method, refusing: ["socket_release"])
             #expect(
@@ -91,7 +91,7 @@ extension LiveCaptureTests {
                 rowElements: rowElements
             )
             var ledger = Ledger()
-            // Other tests of this process move bytes meanwhile, and other processes do: ours are those of this namespace.
+            // Other tests and other processes move bytes meanwhile: this test's bytes are those of this namespace.
             let (networkNamespace, bytes) = try OwnNamespace.run {
                 for round in 1...400 { try SocketPair().transfer(round) }
                 usleep(300_000)
@@ -121,7 +121,7 @@ extension LiveCaptureTests {
                 counted.payload += row.owner.payload
                 counted.add(wire: row.wire)
             }
-            // Others' sockets are in the rows, too: ours are, and none is missing.
+            // The rows have other sockets, too, so the sums are at least this test's bytes.
             #expect(counted.payload.sent >= bytes && counted.payload.received >= bytes)
             let lo = try #require(seen)
             #expect(lo.sent.ip > bytes)
@@ -130,29 +130,30 @@ extension LiveCaptureTests {
         }
 
         @Test(
-            "in a namespace of its own, packets of sockets and of none are the interface's counters",
+            "in a namespace of its own, packets with and without a socket add up to the interface's counters",
             arguments: [1, 50]
         )
         func ownNamespace(transfers: Int) throws {
             let capture = try BPFCapture(method: self.method)
-            // One kernel that we know leaves programs out of what happens on threads of process 1 (see TrafficCapture): its own trace says of what.
+            // One known kernel skips programs for events on threads of process 1 (see TrafficCapture). The kernel's
+            // trace lists those events.
             let leftOut = EventsOfProcessOne(["net/net_dev_start_xmit", "net/netif_receive_skb"])
             let (lo, passed) = try self.transfer(transfers, seenBy: capture)
             let events = leftOut?.stop() ?? []
             for (bytes, event) in [(lo.sent, "net_dev_start_xmit"), (lo.received, "netif_receive_skb")] {
                 let missed = events.filter { $0.contains(" \(event): dev=lo ") }.count
-                // Of other namespaces' interfaces, too; where there is none nothing is missing.
+                // The trace has other namespaces' events, too. Without any event no packet may be missing.
                 #expect(bytes.packets <= passed.packets && bytes.packets + UInt64(missed) >= passed.packets)
                 #expect(bytes.ip <= passed.bytes && (bytes.ip == passed.bytes || bytes.packets < passed.packets))
                 #expect(bytes.other == 0 && bytes.fragments == 0)
             }
             #expect(lo.sent.wire == lo.sent.socket + lo.sent.noSocket)
-            // The reset, and what TIME-WAIT answered.
+            // The reset, and the answers from TIME-WAIT.
             #expect(lo.sent.noSocket >= 40)
             #expect(lo.ofNoSocket.received >= lo.sent.noSocket)
         }
 
-        /// In a namespace of its own.
+        /// Transfers bytes in a namespace of its own.
         private func transfer(
             _ transfers: Int,
             seenBy capture: BPFCapture
@@ -163,7 +164,7 @@ extension LiveCaptureTests {
                     let pair = try SocketPair()
                     for _ in 0..<transfers { try pair.transfer(200_000) }
                 }
-                // Nobody listens there: a reset, which is no socket's.
+                // No socket listens there: the kernel sends a reset without a socket.
                 OwnNamespace.connectInVain()
                 let end = OwnNamespace.loopbackCounters()
                 return (bytes: end.bytes - start.bytes, packets: end.packets - start.packets)
@@ -203,7 +204,7 @@ enum OwnNamespace {
     /// `ip link set … up` in the thread's namespace.
     static func raise(_ interface: String) { self.ip("link", "set", interface, "up") }
 
-    /// ip(8) in the thread's namespace: a child inherits it.
+    /// ip(8) in the thread's namespace, which a child process inherits.
     static func ip(_ words: String...) {
         _ = try? Tool.wait(for: "ip", words, mayFail: true)
     }

@@ -17,14 +17,14 @@ struct ProcTextTests {
         #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == 4242)
     }
 
-    @Test("a cut or foreign stat gives nothing", arguments: ["", "1 (x", "1 (x) S 0 1", "garbage"])
+    @Test("a stat text that is cut or malformed gives nothing", arguments: ["", "1 (x", "1 (x) S 0 1", "garbage"])
     func badStat(stat: String) {
         #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == nil)
     }
 
     @Test("a file without an end is cut, and a file that fits is whole")
     func limits() throws {
-        // A process can make its command line as long as this one.
+        // A process can make its command line as long as this endless file.
         #expect(contents(ofFile: "/dev/zero", atMost: 100_000) == [UInt8](repeating: 0, count: 100_000))
         #expect(contents(ofFile: "/dev/null") == [])
         #expect(contents(ofFile: "/proc/self/nothing") == nil)
@@ -33,7 +33,7 @@ struct ProcTextTests {
         #expect(ProcessDirectory.commandLine(pid: getpid(), limit: 5)?.joined(separator: "\0").utf8.count ?? 9 <= 5)
     }
 
-    @Test("this process is alive, and one with another start time is not")
+    @Test("this process is alive, and a process with the same pid and another start time is not")
     func alive() throws {
         let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
         let tick = ProcessIdentity.nanosecondsPerTick
@@ -41,7 +41,7 @@ struct ProcTextTests {
         #expect(ProcessDirectory.isGone(ProcessIdentity(pid: getpid(), startBoottimeNanoseconds: (ticks + 1) * tick)))
     }
 
-    @Test("cgroup v2 and a systemd v1 hierarchy are told apart")
+    @Test("cgroup v2 and a systemd v1 hierarchy are distinguished")
     func cgroups() {
         let hybrid = ProcessDirectory.cgroups("4:memory:/m\n1:name=systemd:/system.slice/a.service\n0::/unified\n")
         #expect(hybrid.unified == "/unified")

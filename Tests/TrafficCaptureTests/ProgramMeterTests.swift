@@ -15,7 +15,7 @@ extension LiveCaptureTests {
         ProcessDirectory.entries("/proc/self/fd").count { linkTarget("/proc/self/fd/\($0)") == "anon_inode:bpf-stats" }
     }
 
-    @Test("the meter sees at least the calls that were made, and those of the sweep")
+    @Test("the meter counts at least the calls that the test made, and those of the sweep")
     func meterCounts() throws {
         let capture = try BPFCapture(method: self.method)
         let meter = try #require(try capture.programMeter())
@@ -29,13 +29,13 @@ extension LiveCaptureTests {
 
         #expect(Self.sends(cost) >= 500)
         #expect(cost.seconds > 0 && cost.seconds < seconds)
-        // Both ends of the pair were passed by.
+        // The sweep visited both ends of the pair.
         #expect(try #require(cost.programs.first { $0.name == "sweep_sockets" }).calls >= 2)
-        // All of what is attached, and two iterators.
+        // All attached programs, and two iterators.
         #expect(Array(cost.programs.map(\.hook).dropLast(2)) == capture.status.hooks)
         for program in cost.programs {
             #expect((program.nanosecondsPerCall == nil) == (program.calls == 0), "\(program)")
-            // Calls of a microsecond at most, on a machine of any speed, would be far below 1 ms.
+            // Calls take a microsecond at most, so a machine of any speed stays far below 1 ms.
             #expect(program.nanosecondsPerCall ?? 1 > 0 && program.nanosecondsPerCall ?? 1 < 1e6, "\(program)")
             #expect(program.callsPerSecond == Double(program.calls) / cost.seconds)
         }
@@ -68,19 +68,19 @@ extension LiveCaptureTests {
         #expect(Self.statistics() == 0)
     }
 
-    @Test("statistics that somebody else switched on are seen, and not measured as ours")
+    @Test("statistics that another program switched on are noticed, and not measured as the meter's own")
     func meterOfOthers() throws {
         let capture = try BPFCapture(method: self.method)
         let meter = try #require(try capture.programMeter())
         do {
-            // Not in /proc/sys/kernel/bpf_stats_enabled: only what it does to a program shows it.
+            // /proc/sys/kernel/bpf_stats_enabled does not show this; only the effect on a program does.
             let others = OwnedDescriptor(owning: try check("bpf_enable_stats") { bpf_enable_stats(BPF_STATS_RUN_TIME) })
             let cost = try meter.start().cost()
             #expect(cost.statisticsWereOn == true)
             #expect(cost.statisticsNanoseconds == nil && cost.emptyProgramNanoseconds ?? 0 > 0)
             #expect(others.descriptor >= 0)
         }
-        // Another test of this machine may be at it just now.
+        // Another test on this machine may use the statistics just now.
         var wereOn = true
         for _ in 0..<100 where wereOn {
             wereOn = try meter.start().cost().statisticsWereOn ?? true
@@ -89,7 +89,7 @@ extension LiveCaptureTests {
         #expect(!wereOn)
     }
 
-    @Test("the meter works from other threads while the capture is at work, and outlives it")
+    @Test("the meter works on other threads while the capture runs, and outlives the capture")
     func meterElsewhere() async throws {
         let before = Self.openBPFDescriptors()
         do {
@@ -111,7 +111,7 @@ extension LiveCaptureTests {
             }
             #expect(try await costs.count == 8)
             capture = nil
-            // Detached, but still there to be asked.
+            // The programs are detached, but the meter can still read them.
             let measurement = try meter.start()
             for _ in 0..<10 { try pair.transfer(1) }
             #expect(Self.sends(try measurement.cost()) == 0)

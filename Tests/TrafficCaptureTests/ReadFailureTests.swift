@@ -9,7 +9,7 @@ import TrafficModel
 struct ReadFailureTests {
     private static let broken = CaptureError.system(call: "read", object: "x", errno: EIO)
 
-    @Test("one that fails costs no other, is named while it fails, and counted for good")
+    @Test("a part that fails costs no other part, is named while it fails, and stays counted")
     func oneOfMany() throws {
         let reads = ReadFailures()
         for round in 1...3 {
@@ -27,13 +27,13 @@ struct ReadFailureTests {
         #expect(reads.current.isEmpty && reads.blindSpots.isEmpty && reads.count == 3)
     }
 
-    @Test("where nothing at all can be read the sweep fails")
+    @Test("the sweep fails where no part can be read")
     func all() {
         let reads = ReadFailures()
         reads.beginSweep()
         for part in ["a", "b"] { reads.attempt(part) { () throws(CaptureError) in throw Self.broken } }
         #expect(throws: Self.broken) { try reads.endSweep() }
-        // Nothing was tried: nothing failed.
+        // A sweep without attempts does not fail.
         reads.beginSweep()
         #expect(throws: Never.self) { try reads.endSweep() }
     }
@@ -55,7 +55,7 @@ struct ReadFailureTests {
         )
     }
 
-    @Test("a list that changed while the kernel wrote it is not taken for whole")
+    @Test("a list that changed while the kernel wrote it does not count as complete")
     func interruptedList() {
         var header = nlmsghdr()
         header.nlmsg_len = UInt32(MemoryLayout<nlmsghdr>.size)
@@ -67,7 +67,7 @@ struct ReadFailureTests {
         }
     }
 
-    @Test("a list is asked for again where asking again may help, a few times, and each time from nothing")
+    @Test("a list is requested again after an error that may pass, a few times, and each time from the start")
     func askedAgain() throws {
         var attempts = 0
         let request = LinkRequest()

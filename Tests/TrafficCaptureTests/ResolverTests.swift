@@ -16,7 +16,7 @@ struct ResolverTests {
         )
     }
 
-    @Test("a process that asks 100,000 times waits once, with its last name")
+    @Test("a process that is queued 100,000 times waits once, with its last name")
     func coalesced() {
         var queue = InquiryQueue()
         for number in 0..<100_000 { queue.add(Self.owner(1, user: 7, name: number == 99_999 ? "last" : "x")) }
@@ -25,7 +25,7 @@ struct ResolverTests {
         #expect(queue.isEmpty && queue.take(10).isEmpty)
     }
 
-    @Test("users take turns, and one with very many processes keeps nobody's waiting")
+    @Test("users take turns, and one user's many processes do not delay another user's")
     func turns() {
         var queue = InquiryQueue()
         for pid in Int32(1)...100_000 { queue.add(Self.owner(pid, user: 7)) }
@@ -40,7 +40,7 @@ struct ResolverTests {
     }
 
     @Test(
-        "many users together reach the limit, and the user with most processes waiting gives way",
+        "when many users together reach the limit, the user with the most waiting processes gives way",
         arguments: [UInt32(16), 18]
     )
     func manyUsers(users: UInt32) {
@@ -103,7 +103,7 @@ struct ResolverTests {
 }
 
 extension LiveCaptureTests {
-    @Test("more programs are begun than there is room to tell of, and that is told")
+    @Test("when more programs begin than there is room to report, one event says so")
     func executedUntold() throws {
         let capture = try BPFCapture(method: self.method, mapElements: 64)
         var untold = 0

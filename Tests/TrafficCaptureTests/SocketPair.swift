@@ -34,7 +34,7 @@ struct SocketPair: ~Copyable {
         self.server = OwnedDescriptor(owning: accepted)
     }
 
-    /// Sends `count` bytes and reads them, whole.
+    /// Sends `count` bytes and reads all of them.
     func transfer(_ count: Int) throws {
         var bytes = [UInt8](repeating: 7, count: count)
         let sent = try check("send") { send(self.client.descriptor, bytes, count, 0) }
@@ -63,14 +63,14 @@ struct SocketPair: ~Copyable {
 }
 
 extension BPFCapture {
-    /// The last word of a sweep on a socket.
+    /// The last record of a sweep for a socket.
     func last(_ cookie: UInt64) throws -> SocketObservation? {
         var last: SocketObservation?
         try self.sweep { if case .socket(let socket) = $0, socket.cookie.rawValue == cookie { last = socket } }
         return last
     }
 
-    /// Its final record. TCP ends a socket some time after close(2); this waits for it.
+    /// The socket's final record. TCP ends a socket some time after close(2); this function waits for the record.
     ///
     /// - Returns: `nil` where none came within half a minute.
     func lastWord(on cookie: UInt64) throws -> SocketObservation? {

@@ -81,20 +81,20 @@ extension LiveCaptureTests {
             #expect(final?.owners.map(\.payload.sent) == [UInt64(count)])
         }
 
-        @Test("a send that gave up half-way is counted when it returns, though nothing moves any more")
+        @Test("a send that is interrupted half-way is counted when it returns, though no more bytes move")
         func interruptedSend() async throws {
             let capture = try BPFCapture(method: self.method)
             let pair = try SocketPair()
             let client = pair.client.descriptor
             let count = 64 << 20
-            // Without SA_RESTART: the call returns what it has sent.
+            // Without SA_RESTART the call returns the number of bytes sent so far.
             var action = sigaction()
             action.__sigaction_handler.sa_handler = { _ in }
             try check("sigaction") { sigaction(SIGUSR1, &action, nil) }
             let sender = Mutex<pthread_t?>(nil)
             async let sent = withCheckedContinuation { continuation in
                 Thread.detachNewThread {
-                    // It was made by one that lets nothing through.
+                    // The new thread inherits a mask that blocks all signals.
                     var signals = sigset_t()
                     sigemptyset(&signals)
                     sigaddset(&signals, SIGUSR1)
@@ -116,7 +116,7 @@ extension LiveCaptureTests {
 
         @Test("a socket that connects to itself is a client, and its stream has no byte more than its calls")
         func selfConnect() throws {
-            // Something is left out, so that streams are compared with counters at the end.
+            // One program is left out, so that the capture compares streams with counters at the end.
             let capture = try BPFCapture(method: self.method, leavingOut: ["sock_recv_length"])
             let cookie = try { () throws -> UInt64 in
                 let client = OwnedDescriptor(
@@ -146,7 +146,7 @@ extension LiveCaptureTests {
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 10, received: 10)])
         }
 
-        @Test("sends that the kernel left our program out of are pending, and made up for when the socket ends")
+        @Test("sends that the BPF programs missed are pending, and count when the socket ends")
         func missedSends() throws {
             let capture = try BPFCapture(method: self.method, leavingOut: Self.sendPrograms)
             let cookie = try { () throws -> UInt64 in
@@ -163,7 +163,7 @@ extension LiveCaptureTests {
         }
 
         @Test(
-            "receives that the kernel left our program out of are made up for when the socket ends",
+            "receives that the BPF program missed count when the socket ends",
             arguments: [0, 9]
         )
         func missedReceives(unread: Int) throws {
@@ -179,7 +179,7 @@ extension LiveCaptureTests {
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
         }
 
-        @Test("now and then all sockets are asked for, though no call was missed")
+        @Test("now and then a census lists all sockets, though no call was missed")
         func census() throws {
             let capture = try BPFCapture(method: self.method)
             let pair = try SocketPair()
@@ -199,7 +199,7 @@ extension LiveCaptureTests {
             #expect(ours.count == 2 && censuses.last?.isSuperset(of: ours) == true)
         }
 
-        @Test("a socket whose end was missed is found gone, with all that it moved", arguments: [false, true])
+        @Test("a socket whose end was missed is found closed, with all its bytes", arguments: [false, true])
         func missedEnd(isSeenBefore: Bool) throws {
             let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
             var ledger = Ledger()
@@ -229,7 +229,7 @@ extension LiveCaptureTests {
             }()
             let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
             var gone: [SocketUsage] = []
-            // TCP ends them some time after close(2), and each has to be missing several times.
+            // TCP ends the sockets some time after close(2), and each has to be missing several times.
             for _ in 0..<3_000 {
                 gone = ours(try sweep())
                 if gone.map(\.state) == [.closed, .closed] { break }

@@ -56,7 +56,7 @@ struct TrafficRecordTests {
         #expect(seen.closedBoottimeNanoseconds == nil)
     }
 
-    @Test("a connection's time needs both its ends, in this order")
+    @Test("a connection's time needs its start and its end, in this order")
     func connect() throws {
         for (began, ended, isKnown) in [(5, 9, true), (5, 5, true), (0, 9, false), (5, 0, false), (9, 5, false)]
             as [(UInt64, UInt64, Bool)]

@@ -88,7 +88,7 @@ struct CSVTests {
         #expect(csv.contains("\(process.identity.startBoottimeNanoseconds),,\(cell),,,0,,"))
     }
 
-    @Test("Python's csv module reads as many rows and columns as there are", arguments: 0..<20 as Range<UInt64>)
+    @Test("Python's csv module reads the right number of rows and columns", arguments: 0..<20 as Range<UInt64>)
     func python(seed: UInt64) throws {
         var random = RandomSnapshot(seed: seed)
         var snapshot = random.snapshot()
@@ -102,7 +102,7 @@ struct CSVTests {
         #expect(python == Python.Result(status: 0, output: "6 1 5\n"))
     }
 
-    @Test("TSV has the columns of CSV, and the text as it is but for control characters")
+    @Test("TSV has the columns of CSV, and the text unchanged except for control characters")
     func tabs() throws {
         var random = RandomSnapshot(seed: 3)
         var snapshot = random.snapshot()
@@ -118,7 +118,7 @@ struct CSVTests {
         #expect(cells[5] == #"=a\tb\nc\\d\x1b[2J\x9b\x0d日"#)
     }
 
-    @Test("Exchanges have the fields of their JSON, those that go on as many cells as others")
+    @Test("Exchanges have the fields of their JSON, and an open exchange has as many cells as an ended one")
     func exchanges() {
         var random = RandomSnapshot(seed: 4)
         var snapshot = random.snapshot()

@@ -32,7 +32,7 @@ struct JSONTests {
         #expect(report.status == .failed)
     }
 
-    @Test("Field names are those of the interface, and what is unknown is absent")
+    @Test("Field names are those of the interface, and unknown fields are absent")
     func names() throws {
         var random = RandomSnapshot(seed: 3)
         var snapshot = random.snapshot()
@@ -53,7 +53,7 @@ struct JSONTests {
         #expect(document["schema_version"] as? Int == 1)
     }
 
-    @Test("A process's own endpoints are in JSON, also those of one that reported none; CSV has no place for them")
+    @Test("A process's own endpoints are in JSON, also where the process reported none; CSV has no place for them")
     func ownEndpoints() throws {
         var random = RandomSnapshot(seed: 3)
         var snapshot = random.snapshot()
@@ -107,7 +107,7 @@ struct JSONTests {
         #expect(json.contains(#""name":"\u001b\u009b\u2028\n\"\\é€👍/""#))
     }
 
-    @Test("NDJSON has a line for every row that says of what, when and where")
+    @Test("NDJSON has a line for every row, with the row's kind, time and host")
     func ndjson() throws {
         var random = RandomSnapshot(seed: 9)
         var snapshot = random.snapshot()
@@ -134,7 +134,7 @@ struct JSONTests {
         #expect(rows[0]["capture"] as? NSDictionary == whole["capture"] as? NSDictionary)
         #expect(try decoder.decode(ProcessUsage.self, from: Data(lines[1])) == snapshot.processes?.first)
         #expect(try decoder.decode(SocketUsage.self, from: Data(lines[4])) == snapshot.sockets?.first)
-        // Whose `host` is not the machine.
+        // In this row `host` is not the machine.
         #expect(try decoder.decode(EndpointUsage.self, from: Data(lines[5])) == snapshot.endpoints?.first)
     }
 

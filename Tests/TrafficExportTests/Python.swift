@@ -8,7 +8,7 @@ enum Python {
         var output: String
     }
 
-    /// What the tests need and this machine does not have. `nil` where nothing is missing.
+    /// What the tests need and this machine lacks. `nil` where nothing is missing.
     static let missing: String? = {
         let result = try? Self.run("import jsonschema; jsonschema.Draft202012Validator", input: [])
         return result?.status == 0 ? nil : "python3 with jsonschema (pip install jsonschema) is not installed"

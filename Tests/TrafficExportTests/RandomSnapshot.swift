@@ -144,7 +144,7 @@ struct RandomSnapshot {
         return socket
     }
 
-    /// The only texts of a snapshot that may not be any text.
+    /// The only texts of a snapshot that have fixed values.
     mutating func className() -> String { self.pick(["paid", "-", "_1", "transit-2_b", "0"]) }
 
     mutating func list<Element>(_ make: (inout Self) -> Element) -> [Element] {

@@ -18,7 +18,7 @@ struct SchemaTests {
                 break
         """
 
-    /// - Parameter isStrict: Closed to fields and words that it does not name, which a reader must not be.
+    /// - Parameter isStrict: Whether unnamed fields and words are refused. A reader must not refuse them.
     func faults(_ documents: [[UInt8]], schema: [UInt8], isStrict: Bool = true) throws -> Python.Result {
         let schema = isStrict ? try Self.strict(schema) : schema
         let list = documents.joined(separator: [UInt8(ascii: ",")])
@@ -26,7 +26,7 @@ struct SchemaTests {
         return try Python.run(Self.validator, input: input)
     }
 
-    /// What we write we have to describe: every field has to be named, and every word of ours to be among the examples.
+    /// The schema has to describe all that the project writes: every field by name, and every word among the examples.
     static func strict(_ schema: [UInt8]) throws -> [UInt8] {
         func closed(_ value: Any) -> Any {
             if let list = value as? [Any] { return list.map(closed) }
@@ -179,7 +179,7 @@ struct SchemaTests {
         let root = try JSONSerialization.jsonObject(with: Data(snapshot.json())) as? [String: Any]
         let names = (root?["processes"] as? [[String: Any]])?.map { $0["process_id"] as? String }
         #expect(names == ["17-9007199254740993", "17-9007199254740992"])
-        // Wherever a process is meant.
+        // Everywhere a document names a process.
         let text = String(decoding: snapshot.json(), as: UTF8.self)
         let exchange = random.exchange()
         snapshot.exchanges = [exchange]

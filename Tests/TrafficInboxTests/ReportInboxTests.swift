@@ -23,7 +23,7 @@ struct ReportInboxTests {
             let inbox = try ReportInbox(bindingAt: self.path)
             let done = self.done
             self.inbox = inbox
-            // Whoever likes may send.
+            // Every user may send.
             chmod(self.path, 0o666)
             self.sender = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             self.thread = Thread {
@@ -45,17 +45,17 @@ struct ReportInboxTests {
             unix_socket_send(self.sender, bytes, bytes.count, 0, self.path) == bytes.count
         }
 
-        /// Waits until the inbox has read all that was sent from here.
+        /// Waits until the inbox has read all that this fixture sent.
         func awaitReading() {
             var unread: CInt = 1
             for _ in 0..<3_000 where unread > 0 {
                 _ = ioctl(self.sender, UInt(TIOCOUTQ), &unread)
                 usleep(10_000)
             }
-            usleep(300_000)  // read is not kept yet
+            usleep(300_000)  // a datagram that was read may not be stored yet
         }
 
-        /// All that comes until `isEnough`, for ten seconds at most.
+        /// Takes reports until `isEnough`, for ten seconds at most.
         func take(until isEnough: ([ReceivedReport], UInt64) -> Bool) -> (reports: [ReceivedReport], dropped: UInt64) {
             var (all, dropped) = ([ReceivedReport](), UInt64(0))
             for _ in 0..<1_000 {
@@ -69,7 +69,7 @@ struct ReportInboxTests {
         }
     }
 
-    @Test("every datagram comes once, in order, with who sent it and when that process began")
+    @Test("every datagram comes once, in order, with its sender's pid and start time")
     func senders() throws {
         let fixture = try Fixture()
         for index in 0..<500 { #expect(fixture.send(Array("report \(index)".utf8))) }
@@ -85,7 +85,7 @@ struct ReportInboxTests {
         #expect(others.first?.datagram == Array("from a child".utf8))
     }
 
-    @Test("a datagram that is too long is cut where that shows, an empty one is none the worse")
+    @Test("a datagram that is too long is cut one byte beyond the limit, and an empty datagram passes")
     func lengths() throws {
         let fixture = try Fixture()
         #expect(fixture.send([UInt8](repeating: 7, count: 60_000)))
@@ -95,7 +95,7 @@ struct ReportInboxTests {
         #expect(reports.map(\.datagram.count) == [49_153, 0, 49_152])
     }
 
-    @Test("a flood that nobody takes is bounded, counted, and asks for a round of its own")
+    @Test("a flood that is not taken is bounded, is counted, and asks for a round of its own")
     func flood() throws {
         let fixture = try Fixture()
         let bytes = [UInt8](repeating: 1, count: 49_152)
@@ -103,23 +103,23 @@ struct ReportInboxTests {
         var event = pollfd(fd: fixture.inbox.filledDescriptor, events: Int16(POLLIN), revents: 0)
         #expect(poll(&event, 1, 10_000) == 1)
         var (reports, dropped) = ([ReceivedReport](), UInt64(0))
-        // Nothing was taken before the last had come: what waits then is what there was room for.
+        // Nothing is taken before the last datagram has come: only datagrams that found room are waiting then.
         #expect(fixture.send(Array("last".utf8)))
         fixture.awaitReading()
         (reports, dropped) = fixture.inbox.take()
-        // As many as a process has room for, to the last byte, and what is small after them.
+        // As many large datagrams wait as a process has room for, and the small one after them.
         let room = ReportLimits.waitingBytes.process / (bytes.count + ReportLimits.overheadOfDatagram)
         #expect(reports.count { $0.datagram == bytes } == room && dropped == UInt64(400 - room))
         #expect(reports.last?.datagram == Array("last".utf8))
-        // And there is room again.
+        // Now there is room again.
         #expect(fixture.send(Array("again".utf8)))
         #expect(fixture.take { reports, _ in !reports.isEmpty }.reports.map(\.datagram) == [Array("again".utf8)])
     }
 
-    @Test("what a flooder's processes send beyond their share is theirs alone to lose")
+    @Test("a flood beyond one user's share loses only that user's datagrams")
     func users() throws {
         let fixture = try Fixture()
-        // Of another user, four processes that send more than four users together may have waiting.
+        // Four processes of another user send more than four users together may have waiting.
         let script = """
             import os, socket, sys
             os.setgid(65534)
@@ -151,7 +151,7 @@ struct ReportInboxTests {
         let home = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net")
         let inbox = try ReportInbox(bindingAt: path)
         #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self/ns/net") == home)
-        // Nobody takes any.
+        // The inbox does not run, so the kernel has to queue all datagrams.
         let script = """
             import socket, sys
             sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -162,11 +162,11 @@ struct ReportInboxTests {
         #expect(inbox.take().reports.isEmpty)
     }
 
-    @Test("rounds for the sake of reports are ten a second at most, and rest half as long as one took")
+    @Test("rounds for reports come ten times a second at most, and pause half as long as the last one took")
     func rate() throws {
         let fixture = try Fixture()
         let stopper = try Stopper()
-        // Every look at it takes 5 ms.
+        // Every reading advances the clock by 5 ms.
         var now: UInt64 = 1_000_000_000
         let pace = try CapturePace(
             wakeDescriptor: nil,
@@ -179,7 +179,7 @@ struct ReportInboxTests {
         }
         var rounds: [UInt64] = []
         for took in [0, 0, 30, 400, 0] as [UInt64] {
-            // More than makes a round worth while, and twice in each.
+            // 60 datagrams are enough for a round; every round has twice as many.
             for _ in 0..<2 {
                 for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
             }
@@ -195,7 +195,7 @@ struct ReportInboxTests {
         #expect(pace.next() == .stop)
     }
 
-    @Test("an inbox that fills up gets a round of its own, and is asked to for once")
+    @Test("an inbox that fills up asks once for a round of its own")
     func pace() throws {
         let fixture = try Fixture()
         let stopper = try Stopper()
@@ -207,7 +207,7 @@ struct ReportInboxTests {
         )
         #expect(fixture.send([1]))
         for _ in 0..<60 { #expect(fixture.send([UInt8](repeating: 1, count: 49_152))) }
-        // The next sweep is in ten minutes: the test's time limit.
+        // The next sweep is due in ten minutes, so only the full inbox can cause a round now.
         #expect(pace.next() == .collect)
         let (reports, _) = fixture.take { reports, _ in reports.count == 61 }
         #expect(reports.count == 61)
@@ -215,7 +215,7 @@ struct ReportInboxTests {
         #expect(pace.next() == .stop)
     }
 
-    @Test("a path that is taken or too long is an error")
+    @Test("a path that is in use or too long is an error")
     func paths() throws {
         let fixture = try Fixture()
         #expect(throws: CaptureError.self) { try ReportInbox(bindingAt: fixture.path) }

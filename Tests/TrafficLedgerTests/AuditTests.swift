@@ -8,7 +8,7 @@ import TrafficModel
 struct AuditTests {
     private typealias F = LedgerFixture
 
-    /// A TCP socket on which all agree: 1,000 bytes out, of which 100 were sent twice, 500 in, of which 50 wait unread.
+    /// A TCP socket on which all counters agree: 1,000 bytes sent, 100 of them twice; 500 received, 50 of them unread.
     private static func evidence(_ change: (inout SocketEvidence) -> Void = { _ in }) -> SocketEvidence {
         var evidence = SocketEvidence(
             payload: PayloadBytes(sent: 1_000, received: 450),
@@ -162,7 +162,7 @@ struct AuditTests {
         ),
     ]
 
-    @Test("what lies between calls, TCP and packets has a name", arguments: cases)
+    @Test("every difference between calls, TCP and packets has a line", arguments: cases)
     func lines(_ test: Case) {
         let evidence = Self.evidence(test.change)
         let always: Set<AuditLine> = [.payload, .headers, .acknowledgements, .handshake]
@@ -174,7 +174,7 @@ struct AuditTests {
                 #expect(tally[line] == expected[line] ?? 0, "\(line)")
             }
             #expect(tally[.payload] == Int64(payload))
-            // Whatever the case: the lines add up to what the packets were.
+            // In every case the lines add up to the packets' bytes.
             let sum = AuditLine.allCases.reduce(Int64(0)) { $0 + tally[$1] }
             #expect(sum == Int64(wire?.total ?? 0))
         }
@@ -187,7 +187,7 @@ struct AuditTests {
         #expect(AuditLine.allCases.map(\.position) == Array(AuditLine.allCases.indices))
     }
 
-    @Test("a tally has what was set, whatever the order, and nothing of what came to 0")
+    @Test("a tally keeps what was set, in any order, and drops lines that came to 0")
     func tally() {
         var tally = AuditTally()
         for line in AuditLine.allCases.reversed() { tally[line] = Int64(line.position) }
@@ -202,7 +202,7 @@ struct AuditTests {
         try AuditReport(of: subject, in: f.snapshot)
     }
 
-    /// The sums of a direction, each with what the lines above it come to.
+    /// The sums of a direction, each with the total of the lines above it.
     private static func sums(_ lines: [AuditReport.Line]) -> [(AuditLine, stated: Int64, added: Int64)] {
         var sum: Int64 = 0
         var sums: [(AuditLine, Int64, Int64)] = []
@@ -212,7 +212,7 @@ struct AuditTests {
         return sums
     }
 
-    @Test("sockets stay in the host's and their process's audit when they are forgotten, and a disagreement with them")
+    @Test("forgotten sockets and their disagreements stay in the audits of the host and of their process")
     func forgotten() throws {
         var f = F(retention: Ledger.Retention(closedSockets: .seconds(2)))
         let wire = SocketWire(sent: WireBytes(payload: 90, headers: 52), received: WireBytes())
@@ -249,7 +249,7 @@ struct AuditTests {
         }
     }
 
-    @Test("the host's lines go on to the interfaces, and what is missing there is unexplained")
+    @Test("the host's audit continues to the interfaces, and bytes there without a sender are unexplained")
     func interfaces() throws {
         var f = F()
         let wire = SocketWire(sent: WireBytes(payload: 90, headers: 52), received: WireBytes(payload: 10, headers: 52))
@@ -273,10 +273,11 @@ struct AuditTests {
         #expect(right.unexplained == 0)
         #expect(right.sections[0].sent.last == .init(line: .interfaceWire, bytes: 182))
         #expect(right.sections[0].received.contains(.init(line: .noSocket, bytes: 100)))
-        // Fewer than the socket sent: dropped in a queue. More than sockets and kernel sent: nobody knows whose.
+        // 170 is less than the socket and the kernel sent: a queue dropped the rest. 190 is more, and 8 bytes
+        // have no sender.
         #expect(try look(sent: 170).sections[0].sent.contains(.init(line: .queues, bytes: -12)))
         #expect(try look(sent: 190).unexplained == 8)
-        // Where rows are awaited they may be of sockets that closed.
+        // While the capture awaits rows, the 8 bytes may be of sockets that closed.
         f.capture.awaitsRows = true
         let early = try look(sent: 190)
         #expect(early.unexplained == 0)
@@ -285,7 +286,7 @@ struct AuditTests {
     }
 
     @Test(
-        "packets that the tracepoint was passed over for are in the interface's own counter, and so in the host's audit"
+        "packets that the tracepoint missed are in the interface's own counter, and so in the host's audit"
     )
     func passedOver() throws {
         var f = F()
@@ -319,13 +320,13 @@ struct AuditTests {
         let owner = F.owner(F.process(7), received: 900)
         f.absorb(F.socket(1, [owner], wire: wire, stream: TCPStream(received: 900)))
         var report = try look(452, 5_952, socket: 952)
-        // Once it may be on its way; three times running it is missing.
+        // At one look the packet may be on its way; after three looks in a row it is missing.
         for _ in 0..<2 { report = try look(452, 5_952, socket: 952) }
         #expect(report.unexplained == 0)
         #expect(report.sections[0].received.last == .init(line: .interfaceWire, bytes: 952))
     }
 
-    @Test("what is not there is said by name")
+    @Test("the error names the subject that is not there")
     func absent() {
         let f = F()
         #expect(throws: AuditError.noSuchProcess(3)) { try self.report(f, .process(3)) }

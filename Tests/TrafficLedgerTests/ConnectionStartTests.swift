@@ -4,8 +4,8 @@ import TrafficReport
 
 @testable import TrafficLedger
 
-/// What the kernel adds to the phases of a client's exchanges, in microseconds after an hour of uptime. The request's first byte is at 1,000 and the
-/// response's last at 6,000.
+/// What the kernel adds to the phases of a client's exchanges, in microseconds after an hour of uptime. The request's
+/// first byte is at 1,000 and the response's last byte at 6,000.
 @Suite("Connections in the ledger")
 struct ConnectionStartTests {
     private static func time(_ microseconds: UInt64) -> UInt64 { 3_600_000_000_000 + microseconds * 1_000 }
@@ -52,7 +52,7 @@ struct ConnectionStartTests {
         ]
     }
 
-    /// The phases of one exchange that is reported at once, before `send`, and its duration.
+    /// Reports one whole exchange at once. Returns its connect phase, its TLS phase and its duration.
     private static func told(
         _ connect: ConnectTimes?,
         from: UInt64 = 0,
@@ -89,13 +89,13 @@ struct ConnectionStartTests {
         }
     }
 
-    @Test("with TLS the first exchange is the one that tells of the handshake; without, the one with the first byte")
+    @Test("with TLS the first exchange is the one that reports the handshake; without TLS, the one with the first byte")
     func whichIsFirst() throws {
         #expect(try Self.told(Self.connect()) == [300, nil, 5_300])
-        // Behind a handshake of 500 bytes.
+        // The messages come after a handshake of 500 bytes.
         #expect(try Self.told(Self.connect(), from: 500) == [nil, nil, 5_000])
         #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = Self.time(900) } == [300, 500, 5_800])
-        // Behind HTTP/2's preface: who was there from the beginning says so.
+        // The messages come after HTTP/2's preface: a library that saw the connection begin sets `isFirst`.
         #expect(try Self.told(Self.connect(), from: 24) { $0.isFirst = true } == [300, nil, 5_300])
         #expect(try Self.told(nil, from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
         #expect(try Self.told(Self.connect(1_001, 1_002), from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
@@ -103,7 +103,7 @@ struct ConnectionStartTests {
         var fixture = Self.fixture(Self.connect())
         fixture.report([.response(Self.message(1, from: 0, isRequest: false)), .outcome(Self.outcome(1))])
         #expect(fixture.snapshot.exchanges?.first?.phases[.connect] == 300)
-        // Nobody knows which socket it was.
+        // The library did not know the socket.
         var nowhere = Self.message(2, from: 0, isRequest: true)
         (nowhere.cookie, nowhere.quality) = (0, .inferred)
         fixture.report([.request(nowhere), .outcome(Self.outcome(2) { $0.tlsEndedAt = Self.time(900) })])
@@ -111,7 +111,7 @@ struct ConnectionStartTests {
         #expect(fixture.snapshot.exchanges?.last?.duration == 5_000)
     }
 
-    @Test("a report may come before the kernel's word of the socket, and an end after its last one")
+    @Test("a report may come before the kernel's first record of the socket, and an outcome after its last record")
     func order() throws {
         var early = LedgerFixture()
         let other = LedgerFixture.owner(LedgerFixture.process(1), name: "web")
@@ -128,7 +128,7 @@ struct ConnectionStartTests {
 
         var late = Self.fixture(Self.connect())
         late.report([.request(Self.message(1, from: 0, isRequest: true))])
-        // It connects to someone else, ends and is forgotten.
+        // The socket connects again, closes and is forgotten.
         late.absorb(Self.event(Self.connect(7_000, 8_000)), Self.event(Self.connect(7_000, 8_000), closed: late.now))
         late.report([.response(Self.message(1, from: 0, isRequest: false))])
         late.tick()
@@ -139,21 +139,22 @@ struct ConnectionStartTests {
         #expect(exchange.outcome == .ok && exchange.phases[.connect] == 300 && exchange.duration == 5_300)
     }
 
-    @Test("what nobody saw, and times that can't be, give no phase and no time")
+    @Test("unseen connections and impossible times give no phase and leave the duration as it is")
     func impossible() throws {
         let untouched = [nil, nil, 5_000] as [UInt64?]
-        // Accepted, or older than the daemon.
+        // The socket was accepted, or is older than the daemon.
         #expect(try Self.told(nil) { $0.tlsEndedAt = Self.time(900) } == untouched)
-        // Established in the middle of the request, after it began to connect; after the end; begun before the request and still at it.
+        // The connection is established after the request's first byte, or after the response's last byte,
+        // or begins after both.
         #expect(try Self.told(Self.connect(100, 1_001)) == untouched)
         #expect(try Self.told(Self.connect(5_900, 6_001)) == untouched)
         #expect(try Self.told(Self.connect(8_000, 9_000)) { $0.tlsEndedAt = Self.time(900) } == untouched)
-        // A handshake that ends before it can begin, or after the request went out.
+        // The handshake ends before it can begin, or after the request's first byte.
         for time in [1, Self.time(399), Self.time(1_001), Self.time(1 << 40), .max] {
             #expect(try Self.told(Self.connect()) { $0.tlsEndedAt = time } == [300, nil, 5_300])
             #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = time } == untouched)
         }
-        // Longer than a phase can be.
+        // A phase of an hour has room; a phase of 5,000 seconds has none.
         #expect(
             try Self.told(Self.connect()) {
                 $0.startedAt = .max
@@ -168,13 +169,13 @@ struct ConnectionStartTests {
                 $0.startedAt = 5_000_000_000_000
             } == untouched
         )
-        // No duration is too long to grow.
+        // The longest duration does not overflow.
         #expect(try Self.told(Self.connect()) { $0.duration = .max } == [300, nil, UInt64.max / 1_000])
-        // A server's sockets are not connected; that one says so is no reason.
+        // A server's exchange gets no connection phase, even where its socket has connect times.
         #expect(try Self.told(Self.connect()) { $0.role = .server } == untouched)
     }
 
-    @Test("a socket has the time of its last connection, past its end, and none while nobody knows one")
+    @Test("a socket has its last connection's time, also after it closed, and none while the time is unknown")
     func socket() throws {
         var fixture = Self.fixture(nil)
         #expect(try #require(fixture.socket(7)).connectMicroseconds == nil)
@@ -190,7 +191,7 @@ struct ConnectionStartTests {
         #expect(fixture.socket(7)?.connectMicroseconds == 1_001)
     }
 
-    @Test("what the library tells itself stays as it is")
+    @Test("phases that the library reports itself stay as they are")
     func told() throws {
         let all = try Self.told(Self.connect()) {
             ($0.phases.connect, $0.phases.tls, $0.tlsEndedAt) = (120, 130, Self.time(900))
@@ -200,7 +201,7 @@ struct ConnectionStartTests {
         #expect(half == [300, 130, 5_300])
     }
 
-    @Test("a library that began to count before it connected has it in its duration already")
+    @Test("a duration that began before the connection already includes the connection's time")
     func within() throws {
         let untouched = [nil, nil, 5_000] as [UInt64?]
         let unseen = { (outcome: inout Report.Outcome) in outcome.phases = .init() }
@@ -208,9 +209,9 @@ struct ConnectionStartTests {
         #expect(try Self.told(Self.connect(1_000, 6_000), unseen) == [5_000, nil, 5_000])
         #expect(try Self.told(Self.connect(1_200, 6_001), unseen) == untouched)
         #expect(try Self.told(Self.connect(999, 2_000), unseen) == untouched)
-        // Not the first one.
+        // This is not the connection's first exchange.
         #expect(try Self.told(Self.connect(1_200, 2_000), from: 100, unseen) == untouched)
-        // All of its time is told for already.
+        // The reported phases already fill the whole duration.
         #expect(try Self.told(Self.connect(1_200, 2_000)) == untouched)
     }
 }

@@ -5,7 +5,7 @@ import TrafficReport
 
 @Suite("Which bytes of a stream are claimed")
 struct CoverageTests {
-    @Test("no byte is claimed twice, and none is refused that is free: against a set of bytes")
+    @Test("no byte is claimed twice, and no free byte is refused, compared with a set of bytes")
     func exclusive() {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<300 {
@@ -25,12 +25,12 @@ struct CoverageTests {
         }
     }
 
-    @Test("messages that interleave share a stretch, and together have no more bytes than it")
+    @Test("interleaved messages share a stretch of the stream, and together have no more bytes than the stretch")
     func interleaved() {
         var coverage = Coverage()
         #expect(coverage.claim(.init(from: 0, to: 100, bytes: 40)) == .accepted)
         #expect(coverage.claim(.init(from: 10, to: 110, bytes: 50)) == .accepted)
-        // A short one that has its bytes to itself, between the frames of the others.
+        // A short message has its bytes to itself, between the frames of the others.
         #expect(coverage.claim(.init(from: 20, to: 30)) == .accepted)
         #expect(coverage.claim(.init(from: 20, to: 30)) == .duplicate)
         #expect(coverage.claim(.init(from: 0, to: 100, bytes: 11)) == .overlapping)
@@ -51,7 +51,7 @@ struct CoverageTests {
         #expect(coverage.claim(.init(from: 9_985, to: 9_986)) == .accepted)
     }
 
-    @Test("what ranges come to with one more is known before it is in, also where some grow together")
+    @Test("the length of ranges with one more is known before its insertion, also where ranges merge")
     func lengthAhead() {
         var random = SystemRandomNumberGenerator()
         for limit in [1, 2, 5, 64] {
@@ -61,13 +61,13 @@ struct CoverageTests {
                 let range = from..<from + .random(in: 1...20, using: &random)
                 let expected = ranges.length(with: range, limit: limit)
                 ranges.insert(range, limit: limit)
-                // It is in there: it adds nothing.
+                // The range is already in, so it adds nothing.
                 #expect(ranges.length(with: range, limit: limit) == expected)
             }
         }
     }
 
-    @Test("the ends of what a number can be")
+    @Test("the smallest and the largest numbers")
     func extremes() {
         var coverage = Coverage()
         #expect(coverage.claim(.init(from: 0, to: .max)) == .accepted)

@@ -49,7 +49,7 @@ struct DestinationTests {
         return fixture
     }
 
-    /// Those of a user beyond the limit are decided before the container's address is known.
+    /// Beyond a user's limit a connection's scope is decided before the container's address is known.
     @Test("a user's connections between two ticks take a limited room, and every byte has a scope", arguments: [0, 1])
     func limit(more: UInt64) throws {
         var f = F()
@@ -67,7 +67,7 @@ struct DestinationTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 10 * (most + more))
     }
 
-    @Test("both ends of a container's connection are on the same host, in whatever order the news comes")
+    @Test("both ends of a container's connection are on the same host, in whatever order the events come")
     func container() throws {
         let events = [
             Self.socket(1, to: "172.17.0.2", sent: 10), Self.socket(2, "172.17.0.2", to: "10.0.0.5", received: 10),
@@ -83,12 +83,12 @@ struct DestinationTests {
         }
     }
 
-    @Test("a container that nobody could ask for its address is known by its socket at the other end")
+    @Test("a container that ended before its addresses were read is known by its socket at the other end")
     func goneContainer() throws {
         var f = try Self.fixture()
         f.absorb(Self.host("10.0.0.5"))
         f.absorb(Self.socket(1, to: "172.17.0.2", sent: 10, closed: f.now, ports: (80, 5000)))
-        // Another port of the same address may be another machine's.
+        // Another port of the same address may belong to another machine.
         f.absorb(Self.socket(2, to: "172.17.0.2", sent: 100, closed: f.now, ports: (80, 5001)))
         f.absorb(Self.socket(3, "172.17.0.2", to: "10.0.0.5", received: 10, closed: f.now, ports: (5000, 80)))
         f.tick()
@@ -113,13 +113,13 @@ struct DestinationTests {
         #expect(f.snapshot.totals.byScope == ["lan": counts(sent: 15), "same_host": counts(sent: 101)])
     }
 
-    @Test("a socket that turns to someone else leaves its bytes where they went")
+    @Test("a socket that connects to another address leaves its earlier bytes in their scope and class")
     func reconnect() throws {
         var f = try Self.fixture("dns=8.8.8.8", "own=10.0.0.0/8")
         let hops: [(String, UInt64)] = [("0.0.0.0", 1), ("8.8.8.8", 11), ("10.9.9.9", 111), ("0.0.0.0", 1111)]
         for (remote, sent) in hops {
             f.absorb(Self.socket(1, to: remote, sent: sent, transport: .udp))
-            // Within a round too.
+            // The remote address changes within a round, too.
             if remote == "10.9.9.9" { f.absorb(Self.socket(1, to: "8.8.8.8", sent: sent + 5, transport: .udp)) }
             f.tick()
         }
@@ -131,7 +131,7 @@ struct DestinationTests {
         #expect(f.socket(1)?.addressClass == nil)
     }
 
-    @Test("the last bytes of a TCP connection that was dissolved went to its old end")
+    @Test("the last bytes of a TCP connection that was dissolved count for its old remote address")
     func dissolved() throws {
         var f = try Self.fixture("own=10.0.0.0/8")
         f.absorb(Self.socket(1, to: "10.9.9.9", sent: 10))
@@ -142,13 +142,13 @@ struct DestinationTests {
         #expect(f.socket(1)?.scope == .localArea)
     }
 
-    @Test("classes are there with 0 from the start, and not at all where there are none")
+    @Test("classes are listed with 0 from the start; where none is defined there is no list")
     func zero() throws {
         #expect(try Self.fixture("a=10.0.0.0/8", "b=::/0").snapshot.totals.byClass == ["a": counts(), "b": counts()])
         #expect(try Self.fixture().snapshot.totals.byClass == nil)
     }
 
-    @Test("a class is by the remote address, whatever the scope; what none covers is in none")
+    @Test("the remote address decides the class, whatever the scope; an address outside all blocks has none")
     func classes() throws {
         var f = try Self.fixture("paid=0.0.0.0/0", "own=10.0.0.0/8", "v6=2001:db8::/32")
         f.absorb(
@@ -170,7 +170,7 @@ struct DestinationTests {
         #expect((1...5).map { f.socket($0)?.addressClass } == ["paid", "own", "own", nil, "paid"])
     }
 
-    @Test("what is pending counts where the socket's bytes go, until it is payload")
+    @Test("pending bytes count in the socket's scope and class until they become payload")
     func pending() throws {
         var f = try Self.fixture("own=10.0.0.0/8")
         f.absorb(Self.socket(1, to: "10.1.1.1", sent: 1, pending: 50))
@@ -207,7 +207,7 @@ struct DestinationTests {
         #expect(f.snapshot.totals.byScope == ["lan": counts(sent: 300)])
     }
 
-    @Test("each byte with another end is in one scope, whatever happens", arguments: 0..<20 as Range<UInt64>)
+    @Test("each byte of a connected socket is in one scope, whatever happens", arguments: 0..<20 as Range<UInt64>)
     func conservation(seed: UInt64) throws {
         var random = Seeded(seed)
         let remotes = ["8.8.8.8", "10.1.1.1", "172.17.0.2", "127.0.0.1", "2001:db8::1", "10.0.0.5"]
@@ -253,7 +253,7 @@ struct DestinationTests {
         #expect(once.byScope.values.reduce(0) { $0 + $1.payload.sent } == truth)
         #expect(once.byClass?["all"]?.payload.sent == truth)
         #expect(once.byScope.count == 4)
-        // Pure, and an event that comes twice adds nothing.
+        // The same events give the same totals, and an event that comes twice adds nothing.
         #expect(totals(events) == once)
         #expect(totals(events.flatMap { [$0, $0] }) == once)
     }

@@ -11,7 +11,7 @@ struct EndpointGroupingTests {
         fixture.snapshot.withEndpoints(by: grouping).endpoints ?? []
     }
 
-    @Test("an exchange is of an unknown type until its response says, and of none where none came")
+    @Test("an exchange's type is unknown until its response names one, and none where no response came")
     func types() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
@@ -41,13 +41,13 @@ struct EndpointGroupingTests {
         #expect(types.map(\.decodedBody) == [700, 30])
     }
 
-    @Test("a response that comes before its request, or is not known, decides too")
+    @Test("a response decides the type also when it comes before its request; without its report the type is unknown")
     func order() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
             .response(.sample(1, from: 0, to: 700)), .request(.sample(1, from: 0, to: 100, isRequest: true)),
             .outcome(.sample(1, status: 200)),
-            // Somebody answered, and nobody knows what.
+            // The server answered, but the response was not reported.
             .outcome(.sample(2, status: 404)),
         ])
         let types = self.rows(fixture, by: .type)
@@ -89,7 +89,7 @@ struct EndpointGroupingTests {
     }
 
     @Test(
-        "whatever comes in whatever order, the rows of each grouping add up to the same",
+        "whatever is reported in whatever order, the rows of each grouping add up to the same",
         arguments: 0..<20 as Range<UInt64>
     )
     func sums(seed: UInt64) throws {
@@ -126,7 +126,7 @@ struct EndpointGroupingTests {
             ]
             records += all.filter { _ in Int.random(in: 0..<5, using: &random) > 0 }
         }
-        // Not all the way: a record that comes after its exchange's end counts nowhere, in no grouping.
+        // Records move only a few places: a record after its exchange's end counts in no grouping.
         for _ in 0..<200 {
             let first = Int.random(in: 0..<records.count - 3, using: &random)
             records.swapAt(first, first + Int.random(in: 1...3, using: &random))
@@ -160,7 +160,7 @@ struct EndpointGroupingTests {
         #expect(hosts.map(\.host) == ["a", "b"] && hosts.map(\.responses) == [1_000, 2_000])
     }
 
-    /// 3,000 of them, more than a service has rows.
+    /// Reports 3,000 responses, more than a service has rows.
     private static func responses(_ change: (Int, inout Report.Message) -> Void) -> LedgerFixture {
         var fixture = LedgerFixture.reporting(sent: 1 << 30)
         fixture.report(
@@ -174,7 +174,7 @@ struct EndpointGroupingTests {
         return fixture
     }
 
-    /// All of a row that can be added up.
+    /// The parts of a row that can be added up.
     private struct Sum: Equatable {
         var requests: UInt64 = 0
         var responses: UInt64 = 0

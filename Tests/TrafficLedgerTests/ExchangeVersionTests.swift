@@ -4,7 +4,7 @@ import TrafficReport
 
 @testable import TrafficLedger
 
-@Suite("Which HTTP an exchange spoke")
+@Suite("HTTP version of an exchange")
 struct ExchangeVersionTests {
     private static func version(_ records: [Report.Record]) throws -> HTTPVersion? {
         var fixture = LedgerFixture.reporting()
@@ -25,7 +25,7 @@ struct ExchangeVersionTests {
     }
 
     @Test(
-        "every version by OpenTelemetry's name, and none where the library does not say",
+        "every version has OpenTelemetry's name, and there is none where the library names none",
         arguments: zip(Report.HTTPVersion.allCases, [nil, "1.0", "1.1", "2", "3"] as [String?])
     )
     func names(version: Report.HTTPVersion, name: String?) throws {
@@ -33,7 +33,7 @@ struct ExchangeVersionTests {
         #expect(try Self.version([Self.response(version)])?.rawValue == name)
     }
 
-    @Test("the response's where there is one that says, whichever comes first")
+    @Test("the response's version counts where the response names one, whichever message comes first")
     func response() throws {
         let records = [Self.request(.http1_1), Self.response(.http1_0)]
         #expect(try Self.version(records) == .http1_0)

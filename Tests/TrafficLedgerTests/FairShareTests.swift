@@ -2,16 +2,16 @@ import Testing
 
 @testable import TrafficLedger
 
-@Suite("Who gives way")
+@Suite("Fair shares")
 struct FairShareTests {
-    @Test("those who have most come down to one number, and nobody below it gives anything")
+    @Test("the users with the most come down to one number, and a user below that number gives nothing")
     func levels() {
         #expect(FairShare.surplus(of: [1: 3, 2: 4], limit: 7) == [:])
         #expect(FairShare.surplus(of: [1: 1, 2: 9, 3: 20], limit: 10) == [2: 5, 3: 16])
         #expect(FairShare.surplus(of: [1: 5], limit: 0) == [1: 5])
     }
 
-    @Test("with more users than places some lose their only one, and the limit holds")
+    @Test("with more users than places some users lose their only place, and the limit holds")
     func manyUsers() {
         let counts = Dictionary(uniqueKeysWithValues: (0..<50 as Range<UInt32>).map { ($0, $0 == 7 ? 30 : 1) })
         let surplus = FairShare.surplus(of: counts, limit: 20)

@@ -6,7 +6,7 @@ import TrafficView
 
 @testable import TrafficLedger
 
-/// Numbers that no host moves but a forged packet, or a defect of a kernel, may put into a counter.
+/// Numbers that no host's traffic reaches, but that a forged packet or a kernel defect may put into a counter.
 @Suite("Numbers at the end of 64 bits")
 struct HostileNumberTests {
     private typealias F = LedgerFixture
@@ -121,12 +121,12 @@ struct HostileNumberTests {
         )
     }
 
-    /// Each twice: as the first word of a counter, and as what it grew to.
+    /// Each series runs twice, so that a counter meets the numbers at its start and again later.
     static let series: [[UInt64]] = [
         [.max], [.max - 1, .max], [1 << 63, (1 << 63) + 1], [1 << 62, .max], [0, .max], [.max, 0], [UInt64(Int64.max)],
     ]
 
-    @Test("a sum that has no room stays at the largest number, from the capture to every view", arguments: series)
+    @Test("a sum that overflows stays at the largest number, from the capture to every view", arguments: series)
     func wholeWay(_ numbers: [UInt64]) throws {
         var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(2), closedSockets: .seconds(2)))
         for number in numbers + numbers {

@@ -5,7 +5,7 @@ import TrafficReport
 
 @testable import TrafficLedger
 
-/// Datagrams of a sender who may write anything into them, from the reader to the snapshot.
+/// Datagrams of a sender that may write anything into them, from the reader to the snapshot.
 @Suite("Hostile reports")
 struct HostileReportTests {
     /// Numbers at which sums and comparisons go wrong.
@@ -29,7 +29,7 @@ struct HostileReportTests {
         message.cookieBytes = .random(in: 0...50, using: &random)
         message.bodyBytes = self.number(&random)
         message.tlsBytes = self.number(&random)
-        // Half of them agree with their interval, so that the rest of the way is seen, too.
+        // Half of the messages agree with their interval, so that the code behind that check runs, too.
         if Bool.random(using: &random) {
             message.framingBytes =
                 message.interval.bytes &- UInt64(message.lineBytes) &- 50 &- message.bodyBytes &- message.tlsBytes
@@ -80,7 +80,8 @@ struct HostileReportTests {
         }
     }
 
-    /// Socket 7 that was seen from its birth with 1,300 bytes, socket 8 that is older than the daemon, both process 1's.
+    /// Process 1 owns both sockets. Socket 7 was seen from its creation and has 1,300 bytes.
+    /// Socket 8 is older than the daemon.
     private func fixture() -> LedgerFixture {
         var fixture = LedgerFixture.reporting()
         let connect = ConnectTimes(beganAt: 900_000_000, endedAt: 950_000_000)
@@ -89,7 +90,7 @@ struct HostileReportTests {
         return fixture
     }
 
-    /// What holds whatever came.
+    /// Checks what has to hold, whatever was reported.
     private func expectSound(_ fixture: LedgerFixture, _ comment: Comment) {
         let snapshot = fixture.snapshot
         let process = fixture.process(1)
@@ -135,7 +136,7 @@ struct HostileReportTests {
         self.expectSound(fixture, "seed \(seed)")
     }
 
-    @Test("datagrams with any bytes do the same", arguments: 0..<20 as Range<UInt64>)
+    @Test("datagrams with any bytes explain no uncounted byte, and trap nowhere", arguments: 0..<20 as Range<UInt64>)
     func bytes(seed: UInt64) {
         var random = Seeded(seed)
         var fixture = self.fixture()

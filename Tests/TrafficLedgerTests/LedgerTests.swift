@@ -118,7 +118,7 @@ struct LedgerTests {
     let one = F.process(1)
     let two = F.process(2)
 
-    @Test("a look between ticks has the bytes of its moment and the rates of the tick, which look at no other moments")
+    @Test("a look between ticks has current bytes and the last tick's rates; rates run from tick to tick")
     func looks() throws {
         var fixture = LedgerFixture()
         let app = LedgerFixture.process(1)
@@ -142,7 +142,7 @@ struct LedgerTests {
         #expect(look.interfaces?.first?.sentBytesPerSecond == 1_000)
         #expect(look.totals.bytes.payload.sent == 1_500 && look.interfaces?.first?.sentBytes == 1_500)
         #expect(look.processes?.first?.bytes.payload.sent == 1_500 && look.processes?.first?.socketsOpen == 1)
-        // From tick to tick, over the look.
+        // The rates run from tick to tick, across the look.
         fixture.absorb(usage(3_000), interfaces(3_000))
         fixture.tick()
         let after = fixture.snapshot
@@ -158,7 +158,7 @@ struct LedgerTests {
         #expect(fixture.snapshot.processes?.last?.bytes.payload.sent == 9)
     }
 
-    @Test("what a counter grew by is credited once to process, socket, scope and total")
+    @Test("a counter's growth is credited once to process, socket, scope and total")
     func credit() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10, received: 20)]))
@@ -170,7 +170,7 @@ struct LedgerTests {
         #expect(f.snapshot.totals.byScope["loopback"]?.payload == PayloadBytes(sent: 15, received: 20))
     }
 
-    @Test("what a call has moved before it returns shows in rates, and becomes payload of whoever made it")
+    @Test("bytes of a running call show in rates, and become payload of the calling process when the call returns")
     func pending() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one)], pending: 0))
@@ -189,7 +189,7 @@ struct LedgerTests {
         #expect(f.process(1)?.bytes == ByteCounts(payload: PayloadBytes(sent: 700)))
         #expect([f.process(1)?.rates.sent, f.socket(9)?.rates.sent, f.snapshot.totals.rates.sent] == [200, 200, 200])
 
-        // Two processes use the socket: nobody knows whose call it is.
+        // Two processes use the socket: the ledger can't tell which one called.
         f.absorb(F.socket(9, [F.owner(one, sent: 700), F.owner(two)], pending: 40))
         f.tick()
         #expect([f.process(1)?.bytes.pendingSent, f.process(2)?.bytes.pendingSent] == [0, 0])
@@ -197,12 +197,12 @@ struct LedgerTests {
         #expect(f.process(1)?.rates.sent == 0)
     }
 
-    @Test("a census closes the sockets that are not in it, and keeps their bytes")
+    @Test("sockets that several censuses in a row do not list are closed and keep their bytes")
     func census() {
         var f = F()
         f.absorb(F.socket(1, [F.owner(one, sent: 5)], pending: 3), F.socket(2, [F.owner(one, sent: 6)]))
         f.tick()
-        // One that comes again was only passed over.
+        // A socket that a later census lists again was only skipped.
         for serials in [[2], [2], [1, 2], [2], [2]] as [Set<UInt64>] { f.absorb(.census(serials)) }
         #expect(f.socket(1)?.state == .established)
         f.absorb(.census([2]))
@@ -329,7 +329,7 @@ struct LedgerTests {
         #expect(f.snapshot.totals.bytes.retransmitted == 27)
     }
 
-    @Test("closed sockets are listed for a while, and their bytes for ever")
+    @Test("closed sockets are listed for a while, and their bytes count for ever")
     func closedSockets() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
@@ -352,7 +352,7 @@ struct LedgerTests {
         #expect(f.process(1)?.bytes.payload.sent == 100)
     }
 
-    @Test("an exited process is listed five minutes, then its bytes move to its executable's row")
+    @Test("an ended process is listed for five minutes, then its bytes move to its executable's row")
     func exited() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
@@ -412,7 +412,7 @@ struct LedgerTests {
         #expect((snapshot.exited ?? []).count <= 4)
     }
 
-    @Test("a process is asked for once, and again under a new name")
+    @Test("a process is looked up once, and again under a new name")
     func unresolved() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 1, name: "sh")]), F.socket(9, [F.owner(one, sent: 2, name: "sh")]))
@@ -421,7 +421,7 @@ struct LedgerTests {
         #expect(f.ledger.takeUnresolved().map(\.name) == ["curl"])
     }
 
-    @Test("details of a process that is gone do not replace what is known of it")
+    @Test("details read after a process ended do not replace the known ones")
     func details() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 1)]))
@@ -431,7 +431,7 @@ struct LedgerTests {
         #expect(f.process(1)?.details.executable == "/bin/app")
     }
 
-    @Test("a user's name is known from the second process on, at once")
+    @Test("once one process's details name a user, the user's later processes have the name at once")
     func userNames() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 1)]))
@@ -471,7 +471,7 @@ struct LedgerTests {
         #expect(f.ledger.takeUnresolved().count == 1)
     }
 
-    @Test("a process whose details never came is asked for again, not at once and not for ever when it is gone")
+    @Test("a process without details is looked up again later, but no more once the process has ended")
     func askedAgain() {
         var f = F()
         f.absorb(F.socket(1, [F.owner(one, sent: 1)]), F.socket(2, [F.owner(two, sent: 1)]))

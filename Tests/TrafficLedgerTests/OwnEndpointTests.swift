@@ -9,7 +9,7 @@ import TrafficReport
 struct OwnEndpointTests {
     private typealias F = LedgerFixture
 
-    /// Processes of one executable and user, each with a socket of its own: ten times its pid.
+    /// Processes of one executable and user. Each has a socket of its own, whose cookie is ten times the pid.
     private func service(_ pids: some Sequence<Int32>, uid: UInt32 = 33) -> LedgerFixture {
         var fixture = LedgerFixture()
         for pid in pids { self.start(pid, uid: uid, in: &fixture) }
@@ -28,7 +28,7 @@ struct OwnEndpointTests {
         fixture.absorb(.exited(F.process(pid), at: fixture.snapshot.takenAt))
     }
 
-    /// Of 100 bytes, on the process's socket.
+    /// A message of 100 bytes on the process's socket.
     private func message(
         _ exchange: UInt64,
         of pid: Int32,
@@ -59,7 +59,7 @@ struct OwnEndpointTests {
         }
     }
 
-    @Test("each process of an executable has its own, which together are the executable's")
+    @Test("each process of an executable has rows of its own, which add up to the executable's rows")
     func separate() throws {
         var fixture = self.service([1, 2, 3])
         func outcome(_ role: Report.Role, status: UInt16) -> Report.Record {
@@ -118,7 +118,7 @@ struct OwnEndpointTests {
         #expect(shared?.requests == 2 && shared?.received.message == 200)
     }
 
-    @Test("what is inferred of one process is not of the other")
+    @Test("an inferred record of one process leaves another process's row exact")
     func quality() {
         var fixture = self.service([1, 2])
         fixture.report([.response(self.message(1, of: 1, "/a"))], pid: 1)
@@ -130,7 +130,7 @@ struct OwnEndpointTests {
         #expect(fixture.snapshot.endpoints?.map(\.quality) == [.inferred])
     }
 
-    @Test("they go when the process exits, and what it told last counts with its executable's")
+    @Test("a process's rows go when it exits, and its late reports still count in its executable's rows")
     func exit() {
         var fixture = self.service([1, 2])
         fixture.report(self.responses(0..<3, of: 1), pid: 1)
@@ -144,12 +144,12 @@ struct OwnEndpointTests {
         #expect(self.own(fixture, 2) == nil && fixture.snapshot.endpoints?.map(\.responses) == [3, 2, 2])
     }
 
-    @Test("a new process gets nothing of an earlier one, whatever it reports first")
+    @Test("a new process gets nothing of an earlier process, whatever the new one reports first")
     func successors() {
         var fixture = self.service([])
         for pid in 1...50 as ClosedRange<Int32> {
             self.start(pid, in: &fixture)
-            // The same name as the last record of the one before it.
+            // Every third process first reports the route that the process before it reported last.
             fixture.report(self.responses(0..<Int(pid % 3) + 1, of: pid).reversed(), pid: pid)
             let routes = (0..<Int(pid % 3) + 1).map { ("/\($0)", 1 as UInt64) }
             #expect(self.counts(fixture, pid) == Dictionary(uniqueKeysWithValues: routes))
@@ -159,7 +159,7 @@ struct OwnEndpointTests {
         #expect(fixture.snapshot.endpoints?.reduce(0) { $0 + $1.responses } == (1...50).reduce(0) { $0 + $1 % 3 + 1 })
     }
 
-    @Test("a process that executed another program, or has another name, has one row of a name")
+    @Test("a process that runs another program, or takes another name, keeps one row for each route")
     func executed() {
         var fixture = self.service([1])
         fixture.report(self.responses(0..<2, of: 1), pid: 1)
@@ -169,7 +169,7 @@ struct OwnEndpointTests {
         #expect(fixture.snapshot.endpoints?.count == 4)
     }
 
-    @Test("a process has as many rows as it may; the rest adds up in a row for each role, and every other row is whole")
+    @Test("a process's rows are limited; the rest adds up in one row for each role, and every other row is complete")
     func limit() {
         let limit = ReportLimits.ownRows.process
         var fixture = self.service([1, 2])
@@ -185,14 +185,14 @@ struct OwnEndpointTests {
         #expect(rest?.host == EndpointUsage.other && rest?.role == .server && rest?.sent == 300)
         fixture.report([.response(self.message(9_001, of: 1, "/0", .client))], pid: 1)
         #expect(self.own(fixture, 1)?.filter { $0.route == EndpointUsage.other }.map(\.role) == [.client, .server])
-        // Those of the executable are not affected, and nothing is missing.
+        // The executable's rows are not affected, and nothing is missing.
         #expect(fixture.snapshot.endpoints?.count == limit + 4 && fixture.snapshot.capture.reports.inOther == 0)
         #expect(self.own(fixture, 1)?.reduce(0) { $0 + $1.sent } == UInt64(limit + 4) * 100)
         fixture.report(self.responses(0..<1, of: 2), pid: 2)
         #expect(self.counts(fixture, 2) == ["/0": 1])
     }
 
-    @Test("a user has as many as he may, a stranger has his own; those of a process that exits are there for others")
+    @Test("a user's rows are limited, another user keeps its own; a process that exits frees its rows")
     func limitOfUser() {
         let (process, user) = (ReportLimits.ownRows.process, ReportLimits.ownRows.user)
         let greedy = user / process
@@ -212,7 +212,7 @@ struct OwnEndpointTests {
         self.start(last, uid: 9, in: &fixture)
         fixture.report(self.responses(0..<2, of: last), pid: last)
         #expect(self.counts(fixture, last) == ["/0": 1, "/1": 1])
-        // A row of its own would lack what has been added up already.
+        // A row of its own would lack the responses that the row for the rest already has.
         fixture.report([.response(self.message(10, of: late, "/0"))], pid: late)
         #expect(self.counts(fixture, late) == [EndpointUsage.other: 3])
         fixture.report(self.responses(2..<process, of: last), pid: last)
@@ -222,7 +222,7 @@ struct OwnEndpointTests {
     }
 
     @Test(
-        "whatever comes of whomever, the rows of all processes add up to the executable's",
+        "whatever the processes report, their rows add up to the executable's rows",
         arguments: 0..<10 as Range<UInt64>
     )
     func sums(seed: UInt64) {

@@ -5,8 +5,8 @@ import TrafficModel
 @testable import TrafficLedger
 
 /// Events that a daemon recorded (`trafficd run --record-events`, method tracepoint, Linux 6.18) while a generator moved known bytes:
-/// TCP, UDP, MPTCP, splice, a socket shared by fork, one written by 16 threads, one used by 8 processes. The truth beside it is the
-/// sum of what the generator's calls returned.
+/// TCP, UDP, MPTCP, splice, a socket shared by fork, a socket written by 16 threads, a socket used by 8
+/// processes. The truth file is the sum of what the generator's calls returned.
 @Suite("Recorded events")
 struct ReplayTests {
     struct Truth: Decodable, Hashable {
@@ -31,7 +31,7 @@ struct ReplayTests {
         )
     }
 
-    /// Listed sockets go after a while; here they stay, so that the end shows them all.
+    /// A closed socket leaves the list after a while. Here it stays, so that the last snapshot has all sockets.
     static let retention = Ledger.Retention(closedSockets: .seconds(3_600))
 
     static func snapshot(after events: [CaptureEvent]) -> Snapshot {
@@ -73,7 +73,7 @@ struct ReplayTests {
         #expect(Self.snapshot(after: events.flatMap { [$0, $0] }) == once)
     }
 
-    @Test("give the same bytes without all but the last word on each socket")
+    @Test("give the same bytes with only the last record of each socket")
     func lastWord() throws {
         let (events, _) = try Self.load()
         let full = Self.snapshot(after: events)
@@ -88,7 +88,7 @@ struct ReplayTests {
         #expect(sparse.sockets?.map(\.owners) == full.sockets?.map(\.owners))
     }
 
-    @Test("each byte that had another end is in a scope, and a class of these addresses is the same number")
+    @Test("each byte of a connected socket is in a scope, and a class of the same addresses has the same sum")
     func destinations() throws {
         let (events, _) = try Self.load()
         var fixture = LedgerFixture()
@@ -99,7 +99,7 @@ struct ReplayTests {
         let connected = (snapshot.sockets ?? []).filter { !$0.remote.address.isUnspecified }
         let sum = connected.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
         #expect(sum.total > 10_000_000)
-        // Recorded before the host's addresses were: all was on loopback.
+        // The recording has no host addresses, because it is older than that event. All of its traffic was on loopback.
         #expect(snapshot.totals.byScope.mapValues(\.payload) == ["loopback": sum])
         #expect(snapshot.totals.byClass?.mapValues(\.payload) == ["local": sum, "rest": PayloadBytes()])
     }

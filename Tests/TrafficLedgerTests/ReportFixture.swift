@@ -17,7 +17,7 @@ extension LedgerFixture {
         self.absorb(Self.socket(7, [owner], closed: closed, preexisting: preexisting))
     }
 
-    /// - Parameter startTicks: Of the fixture's processes 0: they began 5 ns after the boot.
+    /// - Parameter startTicks: 0 for the fixture's processes, which began 5 ns after the boot.
     mutating func report(_ records: [Report.Record], pid: Int32 = 1, startTicks: UInt64? = 0) {
         let reports = records.isEmpty ? [] : datagrams(records)
         self.absorb(
@@ -49,7 +49,7 @@ func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedRe
 func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }
 
 extension Report.Message {
-    /// Of a server: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
+    /// A server's message: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
     static func sample(_ exchange: UInt64, from: UInt64, to: UInt64, isRequest: Bool = false) -> Self {
         var message = Report.Message(exchange: exchange)
         message.cookie = 7

@@ -21,7 +21,7 @@ struct ReportLimitTests {
         return fixture
     }
 
-    /// Claims that no count will ever bear out.
+    /// Claims for bytes that the kernel will never count.
     private func impossible(_ count: Int, cookie: UInt64) -> [Report.Record] {
         (0..<count).map { index in
             var message = Report.Message.sample(UInt64(index + 1), from: 1 << 40, to: 1 << 40 + 100)
@@ -30,13 +30,13 @@ struct ReportLimitTests {
         }
     }
 
-    /// Without a tick.
+    /// Sends records without a tick.
     private func send(_ records: [Report.Record], of pid: Int32, to fixture: inout LedgerFixture) {
         let reports = records.isEmpty ? [] : datagrams(records)
         fixture.absorb(.reports(reports.map { ReceivedReport(pid: pid, startTicks: 0, datagram: $0) }, dropped: 0))
     }
 
-    @Test("claims wait as a process and a user may have them waiting; what a stranger claims early waits all the same")
+    @Test("a process and a user may have a limited number of claims waiting; another user's claims still wait")
     func waiting() {
         var fixture = self.strangers()
         let (process, user) = (ReportLimits.waitingRecords.process, ReportLimits.waitingRecords.user)
@@ -45,7 +45,7 @@ struct ReportLimitTests {
         #expect(counters.early == UInt64(process) && counters.unwaited == 0 && counters.impossible == 0)
         self.send(self.impossible(1, cookie: 20), of: 2, to: &fixture)
         #expect(counters.early == UInt64(process) && counters.unwaited == 1 && counters.impossible == 1)
-        // Another process of the user has the rest of what is the user's.
+        // Another process of the user gets the rest of the user's limit.
         self.send(self.impossible(user - process, cookie: 30), of: 3, to: &fixture)
         #expect(counters.early == UInt64(user) && counters.unwaited == 1)
         self.send(self.impossible(1, cookie: 40), of: 4, to: &fixture)
@@ -58,12 +58,12 @@ struct ReportLimitTests {
         #expect(fixture.process(1)?.explained == 1_500 && fixture.process(1)?.unattributed == 300)
         for _ in 0..<3 { fixture.report([]) }
         #expect(counters.impossible == UInt64(user) + 2 && counters.unwaited == 2)
-        // And they may wait again.
+        // The user's claims may wait again.
         self.send(self.impossible(1, cookie: 40), of: 4, to: &fixture)
         #expect(counters.unwaited == 2)
     }
 
-    @Test("a claim waits for three ticks, however many rounds somebody's flood makes of them")
+    @Test("a claim waits for three ticks, however many rounds a flood adds between the ticks")
     func patience() {
         var fixture = LedgerFixture.reporting()
         self.send([.response(.sample(1, from: 0, to: 1_500))], of: 1, to: &fixture)
@@ -76,7 +76,7 @@ struct ReportLimitTests {
         fixture.move(sent: 1_500, received: 300)
         self.send([], of: 1, to: &fixture)
         #expect(fixture.process(1)?.explained == 1_500)
-        // One that never fits is over with the third.
+        // A claim that never fits ends with the third tick.
         self.send([.response(.sample(2, from: 1_500, to: 9_000))], of: 1, to: &fixture)
         for ticks in 1...3 {
             fixture.tick()
@@ -109,7 +109,7 @@ struct ReportLimitTests {
         return Dictionary(uniqueKeysWithValues: rows.map { ($0.route ?? "", $0.responses) })
     }
 
-    @Test("a service and a user have so many rows, the rest is in rows of their own, and a stranger has rows")
+    @Test("the rows of a service and of a user are limited, the rest has own rows, and another user keeps its rows")
     func rows() {
         let other = EndpointUsage.other
         var accounts = EndpointAccounts(limits: self.limits(service: 3, user: 5))
@@ -117,13 +117,13 @@ struct ReportLimitTests {
         #expect(self.rows(accounts, "a", 9) == ["/0": 1, "/1": 1, "/2": 1])
         self.add(3..<4, of: "a", 9, to: &accounts)
         #expect(self.rows(accounts, "a", 9) == ["/0": 1, "/1": 1, "/2": 1, other: 1])
-        // The row for the rest is a row of the user's, too: one is left.
+        // The row for the rest counts for the user's limit, too: one row is left.
         self.add(0..<2, of: "b", 9, to: &accounts)
         #expect(self.rows(accounts, "b", 9) == ["/0": 1, other: 1])
-        // A service that is new has no rows of its own any more: it is in the user's.
+        // A new service gets no row of its own any more: its responses count in the user's row for the rest.
         self.add(0..<4, of: "c", 9, to: &accounts)
         #expect(self.rows(accounts, "c", 9).isEmpty && self.rows(accounts, other, 9) == [other: 4])
-        // What has a row keeps it.
+        // A route that has a row keeps the row.
         self.add(0..<3, of: "a", 9, to: &accounts)
         #expect(self.rows(accounts, "a", 9) == ["/0": 2, "/1": 2, "/2": 2, other: 1])
 
@@ -131,7 +131,7 @@ struct ReportLimitTests {
         #expect(self.rows(accounts, "a", 33) == ["/0": 1, "/1": 1, "/2": 1])
     }
 
-    @Test("a user has as many services as it may, by whatever names it calls its processes")
+    @Test("a user has a limited number of services, whatever names the user's processes have")
     func services() {
         var accounts = EndpointAccounts(limits: self.limits(service: 3, user: 100))
         for service in 0..<3 { self.add(0..<1, of: "s\(service)", 9, to: &accounts) }
@@ -163,7 +163,7 @@ struct ReportLimitTests {
         #expect(fixture.process(1)?.explained == UInt64(count + 2) * 50)
     }
 
-    @Test("a few durations are kept as they are; of more a histogram is made, as fine as the user may have it")
+    @Test("a row keeps a few exact durations; beyond that it keeps a histogram, as fine as the limits allow")
     func durations() throws {
         let few = ReportLimits.durationsAsTheyAre
         var accounts = EndpointAccounts(limits: self.limits(service: 100, user: 100))
@@ -181,10 +181,10 @@ struct ReportLimitTests {
         }
         #expect(record(9, 0, []) == nil)
         #expect(record(9, 0, [7]) == .init(count: 1, p50: 7, p90: 7, p99: 7, max: 7))
-        // To the microsecond, out of order.
+        // The values are exact to the microsecond and come out of order.
         let first = try #require(record(9, 0, (1..<UInt64(few)).map { ($0 * 7_919) % 31 * 100_003 }))
         #expect(first.count == few && first.max == 30 * 100_003)
-        // A duration that can't be is a day.
+        // An impossibly long duration counts as a day.
         let all = try #require(record(9, 0, [.max]))
         #expect(all.count == few + 1 && all.max >= 86_400_000_000 && all.max < 87_000_000_000)
 
@@ -197,7 +197,7 @@ struct ReportLimitTests {
         }
     }
 
-    @Test("of exchanges that go on a process and a user have so many; a stranger's stay")
+    @Test("the open exchanges of a process and of a user are limited; another user's stay")
     func exchanges() {
         var table = ExchangeTable(
             open: Allowance(process: 3, user: 5, all: 7),
@@ -225,21 +225,21 @@ struct ReportLimitTests {
         #expect(table.forgotten == 1 && table.snapshot.map(\.exchange) == [1, 2, 12, 13, 14])
         begin(21...22, 3, 9)
         #expect(table.forgotten == 1)
-        // The user's oldest makes room, whichever process it is of.
+        // The user's oldest exchange makes room, whichever of the user's processes has it.
         begin(23...23, 3, 9)
         #expect(table.forgotten == 2 && table.snapshot.map(\.exchange) == [1, 2, 13, 14, 21, 22, 23])
-        // No room at all, and nobody else's to take: this one is not remembered.
+        // There is no room, and other users' exchanges do not make room: the new exchange is not remembered.
         begin(31...31, 4, 12)
         #expect(table.forgotten == 3 && table.snapshot.map(\.exchange) == [1, 2, 13, 14, 21, 22, 23])
         end(1...1, 1, 33)
         end(13...14, 2, 9)
         begin(31...31, 4, 12)
         #expect(table.snapshot.map(\.exchange) == [1, 13, 14, 2, 21, 22, 23, 31])
-        // Of those that ended, the user's oldest goes.
+        // The user's oldest ended exchange goes.
         end(21...21, 3, 9)
         #expect(table.snapshot.map(\.exchange) == [1, 14, 21, 2, 22, 23, 31])
         end(31...31, 4, 12)
-        // And of whoever has most, where there are a quarter more than all may have.
+        // When the limit for all is exceeded by a quarter, the users with the most ended exchanges lose some.
         end(41...41, 5, 12)
         end(51...51, 6, 13)
         #expect(table.snapshot.map(\.exchange).count { $0 < 10 } == 2)
@@ -248,7 +248,7 @@ struct ReportLimitTests {
         #expect(!table.snapshot.contains { $0.exchange == 22 || $0.exchange == 23 })
     }
 
-    @Test("more closed sockets of a process that reports stay listed: its reports may come after their ends")
+    @Test("a process that reports keeps more closed sockets listed, because its reports may come after they close")
     func closedSocketsOfReporters() {
         var fixture = LedgerFixture(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50)))
         fixture.move(sent: 1_000, received: 300)
@@ -265,7 +265,7 @@ struct ReportLimitTests {
         #expect(closed == Array(154..<160) + Array(957..<960))
     }
 
-    @Test("a number that was forgotten and comes again is the newest, and not forgotten for its old place")
+    @Test("a forgotten exchange number that comes again is the newest, whatever its old place was")
     func numbersAgain() {
         var table = ExchangeTable(
             open: Allowance(process: 2, user: 3, all: 9),
@@ -286,7 +286,7 @@ struct ReportLimitTests {
         #expect(table.snapshot.map(\.exchange) == [1, 7, 8])
     }
 
-    @Test("beyond a process's ranges a gap is taken for claimed, and no byte counts twice")
+    @Test("beyond a process's limit of ranges a gap counts as claimed, and no byte counts twice")
     func ranges() {
         var coverage = Coverage()
         for index in 0..<200 as Range<UInt64> {
@@ -295,13 +295,13 @@ struct ReportLimitTests {
             #expect(coverage.rangeCount <= 2 * limit)
         }
         #expect(coverage.bytes == 200 && coverage.rangeCount == 2 * Coverage.fewestRanges)
-        // In a gap that is claimed by now, and in one that is not.
+        // The first byte is in a gap that counts as claimed by now, the second in a gap that is still free.
         #expect(coverage.claim(.init(from: 5, to: 6), limit: Coverage.fewestRanges) == .duplicate)
         #expect(coverage.claim(.init(from: 1_985, to: 1_986), limit: Coverage.fewestRanges) == .accepted)
         #expect(coverage.bytes == 201)
     }
 
-    @Test("what a name has is cut to what there can be, in rows and exchanges")
+    @Test("method, host and route are cut to their longest lengths, in rows and exchanges")
     func names() throws {
         var fixture = LedgerFixture.reporting()
         var message = Report.Message.sample(1, from: 0, to: 100)

@@ -4,10 +4,10 @@ import TrafficReport
 
 @testable import TrafficLedger
 
-/// What programs report, against what the kernel counted: made-up events, so that every disagreement can be had.
+/// Compares programs' reports with the kernel's counts. The events are made up, so that every disagreement can occur.
 @Suite("Reports in the ledger")
 struct ReportTests {
-    @Test("what the kernel bears out is joined, explains its bytes once and leaves the rest")
+    @Test("a report within the kernel's counts is joined and explains its bytes once; the rest stays unattributed")
     func joined() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
@@ -35,7 +35,7 @@ struct ReportTests {
             .outcome(.sample(1, status: 200)),
         ])
         #expect(fixture.process(1)?.explained == 100)
-        // Nor does its end overtake it.
+        // The outcome does not overtake the response that waits.
         #expect(fixture.snapshot.endpoints?.first?.outcomes == [:])
         fixture.move(sent: 1_500, received: 300)
         fixture.report([])
@@ -50,7 +50,7 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.loss.reportsRejected == 1)
     }
 
-    @Test("nobody claims another's socket, by whatever it says")
+    @Test("a process can't claim another process's socket, whatever it reports")
     func foreign() {
         var fixture = LedgerFixture.reporting()
         let other = LedgerFixture.process(2)
@@ -72,7 +72,7 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.reports.unknownProcess == 2)
     }
 
-    @Test("what is claimed twice counts once: the same record, a copy under another name, an overlap")
+    @Test("bytes claimed twice count once: the same record, a copy under another number, an overlap")
     func duplicates() {
         var fixture = LedgerFixture.reporting()
         fixture.report([.response(.sample(1, from: 0, to: 400)), .response(.sample(1, from: 0, to: 400))])
@@ -85,7 +85,7 @@ struct ReportTests {
         #expect(fixture.snapshot.endpoints?.first?.outcomes == [.ok: 1])
     }
 
-    @Test("lengths that are not the interval's are turned down")
+    @Test("a message whose lengths do not add up to its interval is rejected")
     func contradiction() {
         var fixture = LedgerFixture.reporting()
         var message = Report.Message.sample(1, from: 0, to: 400)
@@ -95,7 +95,7 @@ struct ReportTests {
         #expect(fixture.process(1)?.explained == 0)
     }
 
-    @Test("a request that nobody answers stays a request")
+    @Test("a request without a response stays a request")
     func noResponse() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([.request(.sample(1, from: 0, to: 100, isRequest: true))])
@@ -108,7 +108,7 @@ struct ReportTests {
         #expect(exchange.cookie == SocketCookie(rawValue: 7) && exchange.processName == "web")
     }
 
-    @Test("of a socket older than the daemon only the rest is explained, and nothing is called exact")
+    @Test("on a socket older than the daemon reports explain only counted bytes, and no row is exact")
     func preexisting() {
         var fixture = LedgerFixture.reporting(preexisting: true)
         fixture.report([
@@ -120,7 +120,7 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.reports.inferred == 2)
     }
 
-    @Test("what a connection moves beside messages is explained too, cumulative, within what it moved")
+    @Test("bytes beside messages are explained too: cumulative, and no more than the connection moved")
     func beside() {
         var fixture = LedgerFixture.reporting()
         var connection = Report.Connection(cookie: 7)
@@ -147,7 +147,7 @@ struct ReportTests {
         #expect(fixture.process(1)?.explained == 0)
     }
 
-    @Test("bytes that bought nothing, by the way in which they did not")
+    @Test("wasted bytes are counted by reason: failed, throttled, redirected")
     func waste() throws {
         var fixture = LedgerFixture.reporting(sent: 1_000)
         for (index, status) in [200, 302, 304, 404, 429, 503, 500].enumerated() {
@@ -188,7 +188,7 @@ struct ReportTests {
         #expect(endpoint.phases == [.wait: .init(count: 1_000, sum: 500_500, max: 1_000)])
     }
 
-    @Test("what senders dropped is added up, whatever the order; what nobody can have dropped is not")
+    @Test("a sender's drop count only grows, in any order of datagrams; an impossible count is ignored")
     func dropped() {
         var fixture = LedgerFixture.reporting()
         for (dropped, sum) in [(5, 5), (5, 5), (12, 12), (9, 12), (12, 12), (4_000_000_000, 12), (13, 13)]
@@ -201,7 +201,7 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.loss.reportsDropped == 16)
     }
 
-    @Test("a datagram of another version, a record of a later library and what is no report are told apart")
+    @Test("another version, a later library's record and a datagram that is no report are counted separately")
     func others() {
         var fixture = LedgerFixture.reporting()
         let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
@@ -217,7 +217,7 @@ struct ReportTests {
         #expect(reports.datagrams == 4 && reports.joined == 0 && reports.rejected == 3)
     }
 
-    @Test("a cookie that several sockets have names none of them")
+    @Test("a cookie that several sockets share identifies none of them")
     func sharedCookie() {
         var fixture = LedgerFixture.reporting()
         let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, name: "web")
@@ -230,7 +230,7 @@ struct ReportTests {
         #expect(fixture.process(1)?.explained == 0)
     }
 
-    @Test("wire bytes are the socket's, by payload")
+    @Test("an endpoint gets its share of the socket's wire bytes, in proportion to payload")
     func wire() throws {
         var fixture = LedgerFixture()
         let owner = LedgerFixture.owner(LedgerFixture.process(1), sent: 1_000, received: 1_000, name: "web")
@@ -247,7 +247,7 @@ struct ReportTests {
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         // 2,400 bytes on the wire for 2,000 of payload.
         #expect(endpoint.wireEstimated == 600 + 1_200)
-        // What comes later is not billed for what was: 300 more of payload, 300 more on the wire, 800 not claimed yet.
+        // Later claims share only the wire bytes without a claim so far: 900 for the last 800 bytes of payload.
         var later = fixture
         later.absorb(
             LedgerFixture.socket(
@@ -264,7 +264,7 @@ struct ReportTests {
         #expect(later.snapshot.endpoints?.first?.wireEstimated == 2_700)
     }
 
-    @Test("services and endpoints beyond all limits have rows for the rest, which add up")
+    @Test("services and endpoints beyond the limits count in rows for the rest, and all rows add up")
     func limits() {
         var limits = ReportLimits.Rows()
         (limits.ofService, limits.all) = (3, 7)
@@ -288,7 +288,7 @@ struct ReportTests {
         #expect(usages.count <= 7 + 10)
     }
 
-    @Test("of exchanges the newest are kept, of those that go on as of those that ended")
+    @Test("the newest exchanges are kept, among the open ones and among the ended ones")
     func exchangeLimits() {
         var table = ExchangeTable(
             open: Allowance(process: 4, user: 4, all: 8),
@@ -312,7 +312,7 @@ struct ReportTests {
         #expect(!table.has(.sample(2, status: 200), of: sender.identity))
     }
 
-    @Test("a million paths take the room of two thousand, and add up")
+    @Test("five thousand paths take the room of two thousand, and add up")
     func manyPaths() throws {
         var fixture = LedgerFixture.reporting(sent: 1_000_000)
         var records: [Report.Record] = []

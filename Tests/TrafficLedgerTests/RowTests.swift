@@ -4,7 +4,7 @@ import TrafficModel
 
 @testable import TrafficLedger
 
-/// What the kernel adds to rows because a ring or a map has no room, and what one user can cost another by it.
+/// What the kernel adds to rows when a ring or a map is full, and what one user's flood can cost another user.
 @Suite("Rows")
 struct RowTests {
     typealias F = LedgerFixture
@@ -65,7 +65,7 @@ struct RowTests {
         }
     }
 
-    @Test("what is beyond a user's rows is his, and beyond all users' rows nobody's")
+    @Test("bytes beyond a user's rows count for that user, and bytes beyond all users' rows for nobody")
     func users() throws {
         var f = F()
         f.absorb(
@@ -86,7 +86,7 @@ struct RowTests {
         #expect(f.snapshot.processes == [])
     }
 
-    @Test("a socket that closed without a record is closed, and what rows have of it is not counted again")
+    @Test("a socket that ended without a record becomes closed, and its bytes in rows are not counted again")
     func gone() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
@@ -104,7 +104,7 @@ struct RowTests {
         #expect(f.process(1)?.bytes.payload == PayloadBytes(sent: 15))
     }
 
-    @Test("bytes of a call that found no room beside a socket's owners are the socket's, and count once")
+    @Test("a call's bytes that found no room beside the socket's owners count for the socket, and once in the totals")
     func inRows() throws {
         var f = F()
         f.absorb(
@@ -130,7 +130,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 15)
     }
 
-    // MARK: What is said to be gone and is not
+    // MARK: Sockets that are reported as gone but still exist
 
     @Test("a socket that censuses took for closed comes again after it was forgotten, and counts once")
     func falseCensus() {
@@ -184,9 +184,9 @@ struct RowTests {
         #expect(f.snapshot.exited?.map(\.processes) == [1])
     }
 
-    // MARK: One user's flood is his own
+    // MARK: One user's flood costs only that user
 
-    @Test("who closes many sockets pushes out his own from the list, and nobody else's")
+    @Test("a user who closes many sockets pushes only that user's own sockets off the list")
     func closedSockets() {
         var f = F(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 5)))
         f.absorb(F.socket(1, [self.owner(one, uid: 0, sent: 1)], closed: f.now))
@@ -199,13 +199,13 @@ struct RowTests {
             f.absorb(F.socket(cookie, [self.owner(F.process(3), uid: 7, sent: 1)], closed: f.now))
         }
         f.tick()
-        // Seven are two too many: the two with three each give one.
+        // Seven sockets are two too many: the two users with three each lose one.
         #expect(f.snapshot.sockets?.count == 5)
         #expect(f.socket(1) != nil)
         #expect(f.snapshot.totals.bytes.payload.sent == 103)
     }
 
-    @Test("who starts many processes pushes out his own from the list, and nobody else's")
+    @Test("a user who starts many processes pushes only that user's own processes off the list")
     func exitedProcesses() {
         var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
         let end = f.snapshot.takenAt
@@ -223,7 +223,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 100)
     }
 
-    @Test("processes beyond the limit leave the list as they end, before a sweep says that time has passed")
+    @Test("processes beyond the limit leave the list as they end, before the next sweep")
     func endsBetweenSweeps() {
         var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
         f.tick()
@@ -277,7 +277,7 @@ struct RowTests {
         guard case .socket(var shared) = F.socket(1, [self.owner(one, uid: 9, sent: 1)], closed: f.now) else { return }
         shared.isShared = true
         f.absorb(.socket(shared))
-        // It came after the round's owners.
+        // The socket came after the round's owners.
         f.tick()
         for cookie in 2...20 as ClosedRange<UInt64> {
             f.absorb(F.socket(cookie, [self.owner(two, uid: 9, sent: 1)], closed: f.now))
@@ -290,7 +290,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 120)
     }
 
-    @Test("however many users there are, no more ended processes are listed than the limit for all says")
+    @Test("however many users there are, the list has no more ended processes than the limit for all")
     func exitedProcessesOfManyUsers() {
         var f = F(retention: Ledger.Retention(exitedProcessLimit: .init(3, inAll: 5)))
         for pid in 1...40 as ClosedRange<Int32> {
@@ -344,7 +344,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == before + 2)
     }
 
-    @Test("a socket that was taken for closed, and then told as closed without a record, stays in the audit")
+    @Test("a socket that was taken for closed and then reported as gone without a record stays in the audit")
     func presumedThenGone() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
@@ -357,7 +357,7 @@ struct RowTests {
         #expect(payload?.bytes == 10)
     }
 
-    @Test("who makes up names fills his own part of the executables' rows, and nobody else's")
+    @Test("a user who makes up names fills only that user's part of the executables' rows")
     func exitedGroups() throws {
         var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), exitedGroupLimit: .init(3, inAll: 5)))
         let end = f.snapshot.takenAt

@@ -7,13 +7,13 @@ import TrafficReport
 
 @Suite("Datagrams that never came")
 struct SenderNumbersTests {
-    /// How many are missing once nothing more comes.
+    /// How many datagrams are missing once no more come.
     private func missing(_ numbers: some Sequence<UInt32>) -> UInt64 {
         var sender = SenderNumbers()
         return numbers.reduce(0) { $0 + sender.note($1) } + sender.settle()
     }
 
-    @Test("what is left out is missing, wherever counting began, also where the numbers wrap")
+    @Test("a number that is left out is missing, wherever counting began, also where the numbers wrap")
     func gaps() {
         #expect(self.missing([]) == 0)
         #expect(self.missing([7]) == 0)
@@ -26,7 +26,7 @@ struct SenderNumbersTests {
     }
 
     @Test(
-        "a gap of any length counts for what it is",
+        "a gap of any length counts in full",
         arguments: [1, 2, 62, 63, 64, 65, 66, 127, 128, 129, 1_000, 65_535] as [UInt32]
     )
     func lengths(gap: UInt32) {
@@ -34,10 +34,10 @@ struct SenderNumbersTests {
         #expect(self.missing(Array(0..<100) + Array(100 + gap..<300 + gap)) == UInt64(gap))
     }
 
-    @Test("what comes late, twice or out of order within 64 is not missing", arguments: 0..<20 as Range<UInt64>)
+    @Test("numbers that come late, twice or out of order within 64 are not missing", arguments: 0..<20 as Range<UInt64>)
     func reordering(seed: UInt64) throws {
         var random = Seeded(seed)
-        // As if each had been held up for at most as long as 63 others take.
+        // Each datagram is delayed by at most 63 others.
         let order = (0..<5_000 as Range<UInt32>)
             .map { (number: $0, at: $0 + .random(in: 0...63, using: &random)) }
             .sorted { ($0.at, $0.number) < ($1.at, $1.number) }
@@ -50,7 +50,7 @@ struct SenderNumbersTests {
         #expect(self.missing(left) == UInt64(order.count { $0.isMultiple(of: 7) && $0 > first && $0 < 4_999 }))
     }
 
-    @Test("later than that is missing, and makes nothing else so")
+    @Test("a number that comes later than that is missing, and no other number is")
     func late() {
         #expect(self.missing([0] + Array(2...65) + [1, 66, 67]) == 1)
         #expect(self.missing([0] + Array(2...64) + [1, 65, 66]) == 0)
@@ -64,7 +64,7 @@ struct SenderNumbersTests {
         #expect(self.missing(both.filter { $0 != 77 && $0 != 500_900 && $0 != 500_901 }) == 3)
         #expect(self.missing(Array(0..<40) + Array(0..<200)) == 0)
         #expect(self.missing(Array(0..<40) + [0, 1, 2, 4]) == 1)
-        // A slow one that a fast one comes past.
+        // A fast numbering passes a slow one.
         #expect(self.missing([1_000] + Array(0..<1_500) + [1_001, 1_002]) == 0)
     }
 
@@ -77,7 +77,7 @@ struct SenderNumbersTests {
     }
 
     @Test(
-        "the ledger waits for what may still come, for each process by itself, and has the rest when a tick brought nothing"
+        "the ledger waits for late datagrams of each process, and counts missing ones after a tick without datagrams"
     )
     func ledger() {
         var fixture = LedgerFixture.reporting()
@@ -98,18 +98,18 @@ struct SenderNumbersTests {
         #expect(missing(fixture) == 0)
         fixture.tick()
         #expect(missing(fixture) == 1)
-        // 9 is not waited for any more.
+        // The ledger no longer waits for 9.
         note([9, 11])
         fixture.tick()
         fixture.tick()
         #expect(missing(fixture) == 1)
-        // Of a process that nobody knows nothing can be said.
+        // For an unknown process the ledger counts nothing as missing.
         note([0, 100], pid: 99)
         #expect(missing(fixture) == 1)
         #expect(fixture.snapshot.capture.reports.unknownProcess == 2)
     }
 
-    @Test("a damaged datagram has come")
+    @Test("a damaged datagram is not a missing one")
     func damaged() {
         var fixture = LedgerFixture.reporting()
         var cut = received([.response(.sample(1, from: 0, to: 400))], .init(sequence: 1))

@@ -18,7 +18,7 @@ struct WireTests {
         return [process?.bytes.wireSent, process?.bytes.wireReceived]
     }
 
-    @Test("packets of a socket are its only process's, and of sockets of nobody yet they wait for the process")
+    @Test("a socket's packets count for its only process; those of a socket without a process wait for one")
     func onlyOwner() {
         var f = F()
         f.absorb(F.socket(1, [], wire: Self.wire(60, 120)))
@@ -32,7 +32,7 @@ struct WireTests {
         #expect(f.snapshot.totals.bytes.wireReceived == 220)
     }
 
-    @Test("a connection that nobody ever accepted is the kernel's")
+    @Test("packets of a connection that no process accepted count for the kernel")
     func neverAccepted() {
         var f = F()
         f.absorb(F.socket(1, [], closed: f.now, wire: Self.wire(60, 120)))
@@ -43,7 +43,7 @@ struct WireTests {
     }
 
     @Test(
-        "processes share a socket's packets by what they moved, to the byte",
+        "processes share a socket's packets in proportion to what they moved, to the byte",
         arguments: [
             (UInt64(1), UInt64(1), UInt64(101)), (1, 2, 100), (0, 0, 77), (0, 5, 9), (1 << 63, 1 << 62, UInt64.max - 7),
         ]
@@ -84,7 +84,7 @@ struct WireTests {
         ])
     }
 
-    @Test("packets of no socket are the row kernel; one that is on its way to a socket is not taken for one")
+    @Test("packets without a socket count in the row kernel; a packet still on its way to a socket does not")
     func kernel() {
         var f = F()
         // The second look finds 1,000 bytes between the interface and their socket.
@@ -96,7 +96,7 @@ struct WireTests {
         #expect(f.snapshot.totals.bytes.wireReceived == 40)
     }
 
-    @Test("an interface's counters are compared from the first look on, and one that came later from its birth on")
+    @Test("an interface's counters are compared from the first look on, a later interface's from its creation on")
     func interfaces() throws {
         var f = F()
         func look(_ bytes: UInt64, _ seen: UInt64, also born: UInt64? = nil) throws -> InterfaceEvidence {
@@ -138,14 +138,14 @@ struct WireTests {
         }
         #expect(try look(11_400, 100).sent.lasting == 0)
         #expect(try look(11_400 + 1_140, 100 + 1_000).sent.lasting == 0)
-        // 500 bytes more in the counter, at first perhaps on their way, then for good.
+        // The counter has 500 bytes more. At first they may be on their way; at the third look the difference lasts.
         #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 0)
         #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 0)
         #expect(try look(11_400 + 1_640, 100 + 1_000).sent.lasting == 500)
         #expect(try look(11_400 + 1_640, 100 + 1_000, also: 64).sent.lasting == 0)
     }
 
-    @Test("a counter that falls is never shown, and is a defect with a number")
+    @Test("a counter that falls is never shown, and counts as a loss")
     func backwards() {
         var f = F()
         let stream = TCPStream()
@@ -163,7 +163,7 @@ struct WireTests {
         #expect(f.snapshot.capture.loss.countersBackwards == 1)
     }
 
-    @Test("a process that runs another program has its name, and is looked up again")
+    @Test("a process that runs another program takes the program's name and is looked up again")
     func executed() {
         var f = F()
         f.absorb(F.socket(1, [F.owner(Self.first, sent: 1, name: "sh")]))
@@ -184,7 +184,7 @@ struct WireTests {
         )
     }
 
-    @Test("an interface that is gone keeps its bytes in the row of all that are gone, and they count once")
+    @Test("the bytes of an interface that is gone move to the row of all gone interfaces and count once")
     func goneInterfaces() {
         var f = F()
         let tell = { (packets: [InterfacePackets]) in
@@ -195,7 +195,7 @@ struct WireTests {
             tell([Self.passed(7, 1, sent: 10, received: 20), Self.passed(8, 1, sent: 100, received: 200)])
         }
         #expect(Self.wire(of: 0, in: f.snapshot) == [110, 220])
-        // One that is absent, and one whose element began anew; new bytes came meanwhile.
+        // One interface is absent, the other's map element started again from 0; new bytes came meanwhile.
         for _ in 0..<4 {
             tell([Self.passed(7, 1, sent: 1, received: 2), Self.passed(0, 0, sent: 111, received: 222)])
         }
@@ -213,7 +213,7 @@ struct WireTests {
     }
 
     @Test(
-        "an interface that takes the index of one that is gone is audited from its own beginning on",
+        "an interface that takes the index of a gone interface is audited from its own creation on",
         arguments: [false, true]
     )
     func indexTakenAgain(seenGone: Bool) throws {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Absences")
 struct AbsencesTests {
-    @Test("a socket is gone after several lists in a row without it, and counts from the beginning after that")
+    @Test("a socket is gone after several lists in a row without it, and absences count from the start after that")
     func gone() {
         var absences = Absences()
         for _ in 1...3 {
@@ -13,7 +13,7 @@ struct AbsencesTests {
         }
     }
 
-    @Test("a socket that is there again begins anew")
+    @Test("a socket that is listed again counts absences from the start")
     func back() {
         var absences = Absences()
         for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7]).isEmpty) }

@@ -20,7 +20,7 @@ struct AddressBlockTests {
     }
 
     @Test(
-        "What is no block is refused, with what is wrong with it",
+        "A text that is no block is refused with the reason",
         arguments: [
             ("", .address("")), ("/8", .address("/8")), ("10/8", .address("10/8")),
             ("10.0.0/24", .address("10.0.0/24")),
@@ -44,7 +44,7 @@ struct AddressBlockTests {
     }
 
     @Test(
-        "Bits beyond the prefix are a slip, and the message shows both ways out",
+        "Bits beyond the prefix are an error, and the message shows both corrections",
         arguments: [
             ("10.1.0.0/8", "10.0.0.0/8", "10.1.0.0"), ("192.0.2.1/31", "192.0.2.0/31", "192.0.2.1"),
             ("2001:db8::1/32", "2001:db8::/32", "2001:db8::1"), ("::1/0", "::/0", "::1"),
@@ -55,11 +55,11 @@ struct AddressBlockTests {
         let message = try #require(fault).description
         #expect(message.contains("write \(block) for"))
         #expect(message.contains("or \(address) for"))
-        // Who looks for something means the block around it.
+        // A search for such a text means the block around the address.
         #expect(AddressBlock(around: text)?.description == block)
     }
 
-    @Test("Nobody's address alone is a slip", arguments: ["0.0.0.0", "::", "0.0.0.0/32", "::/128"])
+    @Test("The unspecified address alone is an error", arguments: ["0.0.0.0", "::", "0.0.0.0/32", "::/128"])
     func unspecified(_ text: String) {
         #expect(throws: AddressBlock.Fault.self) { try AddressBlock(text) }
     }
@@ -76,7 +76,7 @@ struct AddressBlockTests {
             ("10.0.0.0/8", "::ffff:10.1.2.3", true), ("::/1", "2001:db8::1", true), ("8000::/1", "2001:db8::1", false),
             ("2001:db8::/33", "2001:db8:7fff::1", true), ("2001:db8::/33", "2001:db8:8000::", false),
             ("fe80::/10", "febf::1", true), ("fe80::/10", "fec0::1", false),
-            // No other end lies nowhere.
+            // The unspecified address means no remote end, so no block contains it.
             ("0.0.0.0/0", "0.0.0.0", false), ("::/0", "::", false),
         ]
     )

@@ -22,7 +22,7 @@ struct AddressClassesTests {
         #expect(try AddressClasses(definitions.reversed()).name(of: address) == name)
     }
 
-    @Test("What no block covers has no class, and IPv4 blocks cover no IPv6")
+    @Test("An address outside all blocks has no class, and IPv4 blocks cover no IPv6 address")
     func uncovered() throws {
         let classes = try AddressClasses(["a=10.0.0.0/8", "b=0.0.0.0/0"])
         #expect(classes.name(of: try #require(InternetAddress("2001:db8::1"))) == nil)
@@ -39,7 +39,7 @@ struct AddressClassesTests {
     }
 
     @Test(
-        "A definition that is wrong is refused, with what is wrong with it",
+        "A wrong definition is refused with the reason",
         arguments: [
             (["paid"], "'paid' is not NAME=CIDR[,CIDR...]"), ([""], "'' is not NAME=CIDR[,CIDR...]"),
             (["paid="], "'paid=' is not NAME=CIDR[,CIDR...]"), (["=10.0.0.0/8"], "'' is not a name for a class"),
@@ -60,12 +60,12 @@ struct AddressClassesTests {
         #expect(try #require(fault).description.contains(message))
     }
 
-    /// The definition itself, one block after the other.
+    /// Looks the address up by the definition itself, one block after the other.
     private func nameByLooking(_ address: InternetAddress, _ blocks: [(AddressBlock, String)]) -> String? {
         blocks.filter { $0.0.contains(address) }.max { $0.0.bits < $1.0.bits }?.1
     }
 
-    @Test("Looking up is looking at every block", arguments: 0..<20 as Range<UInt64>)
+    @Test("The lookup gives the same class as a search through every block", arguments: 0..<20 as Range<UInt64>)
     func lookUp(seed: UInt64) throws {
         var random = Seeded(seed)
         func address() -> InternetAddress {
@@ -107,14 +107,14 @@ struct ScopeTests {
         "How far the other end is",
         arguments: [
             ("127.0.0.1", "127.0.0.1", .loopback), ("127.0.0.1", "127.8.8.8", .loopback), ("::1", "::1", .loopback),
-            // One end is enough: what has a loopback address can't leave the machine.
+            // One loopback address is enough, because its traffic can't leave the machine.
             ("127.0.0.1", "10.0.0.5", .loopback), ("10.0.0.5", "127.0.0.1", .loopback),
             ("10.0.0.5", "10.0.0.5", .sameHost), ("198.51.100.7", "198.51.100.7", .sameHost),
             // A container and the host's end of its veth pair, in either direction, whichever words the socket speaks.
             ("10.0.0.5", "172.17.0.2", .sameHost), ("172.17.0.2", "172.17.0.1", .sameHost),
             ("::ffff:172.17.0.1", "::ffff:172.17.0.2", .sameHost), ("172.17.0.1", "::ffff:172.17.0.2", .sameHost),
             ("fe80::1", "fe80::2", .sameHost), ("10.0.0.5", "198.51.100.9", .sameHost),
-            // Not one of ours.
+            // This is not one of the host's addresses.
             ("10.0.0.5", "172.17.0.3", .localArea), ("10.0.0.5", "192.168.1.1", .localArea),
             ("fe80::1", "fe80::3", .localArea), ("10.0.0.5", "169.254.169.254", .localArea),
             ("10.0.0.5", "100.64.0.1", .localArea), ("fd00::1", "fd00::2", .localArea),

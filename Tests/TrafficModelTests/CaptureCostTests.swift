@@ -9,11 +9,11 @@ struct CaptureCostTests {
     }
 
     @Test(
-        "Growth is what was added, or all of a count that began anew",
+        "Growth is the difference, or the whole count where counting started again",
         arguments: [
             (counters(0, 0), counters(0, 0), counters(0, 0)),
             (counters(100, 5000, 1), counters(130, 8000, 3), counters(30, 3000, 2)),
-            // Reattached: each of the three alone gives it away.
+            // The program was attached again: each of the three values alone shows that.
             (counters(100, 5000, 1), counters(7, 9000, 1), counters(7, 9000, 1)),
             (counters(100, 5000, 1), counters(101, 400, 1), counters(101, 400, 1)),
             (counters(100, 5000, 1), counters(101, 5001, 0), counters(101, 5001, 0)),
@@ -35,7 +35,7 @@ struct CaptureCostTests {
         #expect(abs(program.cpuPercent - 0.3) < 1e-12)
     }
 
-    @Test("What was not called has no time a call: unknown, not 0")
+    @Test("A program that was not called has an unknown time per call, not 0")
     func notCalled() {
         let program = CaptureCost.Program(name: "p", hook: "h", growth: Self.counters(0, 0, 5), seconds: 2)
         #expect(program.nanosecondsPerCall == nil)

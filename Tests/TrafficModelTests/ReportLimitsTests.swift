@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Allowances")
 struct ReportLimitsTests {
-    @Test("a process, a user and all have as much as they may, and no more")
+    @Test("a process, a user and all users together get their limit, and no more")
     func edges() {
         var budget = Budget<Int32>(Allowance(process: 3, user: 5, all: 7))
         func take(_ amount: Int, _ process: Int32, _ user: UInt32) -> Bool { budget.take(amount, of: process, user) }
@@ -20,7 +20,7 @@ struct ReportLimitsTests {
         #expect(take(2, 4, 11))
         #expect(!take(1, 5, 12))
         #expect(budget.used == 7)
-        // What is given back is there for others, within their own allowances.
+        // Places that are given back are free for others, within their own limits.
         budget.add(-2, of: 2, 10)
         #expect(!take(1, 1, 10))
         #expect(take(1, 5, 12) && take(1, 3, 10))
@@ -29,7 +29,7 @@ struct ReportLimitsTests {
         #expect(take(3, 1, 10))
     }
 
-    @Test("no user's allowance is that of all, and no process's more than its user's")
+    @Test("a user's limit is below half of the limit of all, and a process's limit is at most its user's")
     func shares() {
         for allowance in [
             ReportLimits.waitingBytes, ReportLimits.waitingRecords, ReportLimits.openExchanges,

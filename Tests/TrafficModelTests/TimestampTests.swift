@@ -26,7 +26,7 @@ struct TimestampTests {
         for _ in 0..<5000 {
             let milliseconds = Int64.random(in: -9_000_000_000_000...9_000_000_000_000, using: &generator)
             let time = Timestamp(nanosecondsSinceEpoch: milliseconds * 1_000_000)
-            // Foundation cuts off, and the Double of a millisecond often lies below it: ask for the middle.
+            // Foundation cuts off, and a millisecond's Double is often too small: the test formats the middle.
             let date = Date(timeIntervalSince1970: (Double(milliseconds) + 0.5) / 1000)
             #expect(time.description == style.format(date))
             let read = try JSONDecoder().decode([Timestamp].self, from: Data("[\"\(time)\"]".utf8))

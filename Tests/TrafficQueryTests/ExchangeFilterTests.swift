@@ -69,7 +69,7 @@ struct ExchangeFilterTests {
         #expect(Self.snapshot.filtered(by: try Filter(text)).exchanges?.map(\.exchange) == numbers)
     }
 
-    @Test("a process passes by one of its exchanges, or by an endpoint of its own, and its sockets with it")
+    @Test("a process passes with its sockets when one of its exchanges or own endpoints passes")
     func processes() throws {
         func passing(_ text: String) throws -> [Int32]? {
             Self.snapshot.filtered(by: try Filter(text)).processes?.map(\.identity.pid)
@@ -83,7 +83,7 @@ struct ExchangeFilterTests {
         #expect(server.totals.bytes == FilterTests.nginx.bytes)
     }
 
-    @Test("a row of an endpoint knows its host, route and outcomes, and neither methods nor statuses")
+    @Test("an endpoint's row has its host, route and outcomes, and neither methods nor statuses")
     func endpoints() throws {
         func routes(_ text: String) throws -> [String?]? {
             Self.snapshot.filtered(by: try Filter(text)).endpoints?.map(\.route)
@@ -95,7 +95,7 @@ struct ExchangeFilterTests {
     }
 
     @Test(
-        "what is no status is an error that says what is",
+        "a wrong status is an error that names the right forms",
         arguments: [
             "status:", "status:99", "status:1000", "status:0xx", "status:5x", "status:ok", "status:300-200",
             "outcome:bad",

@@ -3,7 +3,7 @@ import Testing
 import TrafficModel
 import TrafficQuery
 
-@Suite("What a filter says of a faulty text")
+@Suite("Errors of a faulty filter")
 struct FilterErrorTests {
     @Test(
         "The error has the place and the reason",
@@ -66,7 +66,7 @@ struct FilterErrorTests {
     }
 
     @Test(
-        "A word that elsewhere joins terms is refused, with what does so here; quoted it is a word",
+        "A word that joins terms in other languages is refused, with the right way to join; quoted, the word is text",
         arguments: [
             ("user:a OR user:b", 7, "user:a,b"), ("a or b", 2, "user:a,b"), ("a || b", 2, "user:a,b"),
             ("user:a AND user:b", 7, "leave it out"), ("a && b", 2, "leave it out"), ("not user:a", 0, "-user:a"),
@@ -81,7 +81,7 @@ struct FilterErrorTests {
         #expect(throws: Never.self) { try Filter(quoted.joined(separator: " ")) }
     }
 
-    @Test("A list has a value at each place, and each of its faults stands where it is")
+    @Test("A list needs a value at each place, and an error names the place of its fault")
     func lists() throws {
         #expect(throws: FilterError(reason: .missingValue(after: "port:80,"), offset: 2)) { try Filter("a port:80,") }
         #expect(throws: FilterError(reason: .missingValue(after: "user:"), offset: 0)) { try Filter("user:,a") }
@@ -90,7 +90,7 @@ struct FilterErrorTests {
         #expect(throws: FilterError.self) { try Filter("rx>1,2") }
     }
 
-    @Test("A filter has an end: so many characters, so many values, and the limit is named")
+    @Test("A filter has limits for characters and for values, and the error names the limit")
     func limits() throws {
         let long = String(repeating: "x", count: 4096)
         #expect(throws: Never.self) { try Filter(long) }

@@ -115,7 +115,7 @@ struct FilterTests {
         #expect(try Filter(text).matches(Self.lookup, owners: [Self.curl]) == matches)
     }
 
-    @Test("A socket without another end is in no network")
+    @Test("A socket without a remote address is in no network")
     func unspecified() throws {
         var socket = Self.https
         socket.remote = Self.address("0.0.0.0", 0)
@@ -152,13 +152,13 @@ struct FilterTests {
         #expect(try Filter("-" + text).matches(Self.https, owners: [Self.nginx]) == !matches)
     }
 
-    @Test("Text beyond ASCII is compared without regard to case", arguments: ["process:ÜNÏ", "MÜNCH", "user:münchen"])
+    @Test("Text beyond ASCII is compared without case", arguments: ["process:ÜNÏ", "MÜNCH", "user:münchen"])
     func unicode(text: String) throws {
         #expect(try Filter(text).matches(Self.curl))
         #expect(try !Filter(text).matches(Self.nginx))
     }
 
-    @Test("Quotes keep blanks, a backslash in them keeps quotes")
+    @Test("Quotes keep blanks, and a backslash inside quotes keeps a quote")
     func quotes() throws {
         var process = Self.curl
         process.details.name = #"a "b\ c"#
@@ -167,7 +167,7 @@ struct FilterTests {
     }
 
     @Test(
-        "Of several values with commas between them one has to hold",
+        "Of several values with commas between them, one has to match",
         arguments: [
             ("user:root,www-data", true), ("user:root,postgres", false), ("process:curl,nginx", true),
             ("pid:1,101", true), ("port:80,443", true), ("port:80,8000-8100", false), ("proto:udp,tcp", true),
@@ -223,22 +223,22 @@ struct FilterTests {
         #expect(filtered.exited?.count == exited)
     }
 
-    @Test("Totals are of what passes: its processes, whole, and what is left of exited ones")
+    @Test("Totals are of the processes that pass, with all their bytes, and of the ended processes' rows that pass")
     func totals() throws {
         let bytes = Self.nginx.bytes
         #expect(Self.snapshot.filtered(by: try Filter("")).totals == Self.snapshot.totals)
         let nginx = Self.snapshot.filtered(by: try Filter("nginx")).totals
         #expect(nginx.bytes.payload == bytes.payload + bytes.payload)
         #expect(nginx.rates == Self.nginx.rates)
-        // A socket makes its process pass with all that it moved.
+        // A socket makes its process pass with all of the process's bytes.
         #expect(Self.snapshot.filtered(by: try Filter("port:443")).totals.bytes.payload == bytes.payload)
         let none = Self.snapshot.filtered(by: try Filter("nobody")).totals
         #expect(none.bytes.payload == PayloadBytes() && none.rates == PayloadRates())
-        // Of sockets that are gone nobody knows any more whose bytes went how far.
+        // The scopes and classes of gone sockets' bytes are not known for each process.
         #expect(nginx.byScope.isEmpty && nginx.byClass == nil)
     }
 
-    @Test("Without sockets, terms about them are ignored, and a process without any passes none of them")
+    @Test("Without a list of sockets, terms about sockets are ignored; a process without sockets passes no such term")
     func absentSockets() throws {
         var snapshot = Self.snapshot
         snapshot.sockets = nil

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Report from Python")
 struct PythonSenderTests {
-    @Test("another language can speak it in 60 lines")
+    @Test("a Python program can send reports with 60 lines of code")
     func sender() throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "send_report.py")
         let lines = try String(contentsOf: script, encoding: .utf8).split(

@@ -3,10 +3,10 @@ import Testing
 
 @testable import TrafficReport
 
-/// Bytes that were written down by hand after Format.md, not by the code under test.
+/// The golden bytes were written by hand from Format.md, not by the code under test.
 @Suite("Report format")
 struct ReportFormatTests {
-    @Test("the golden datagrams read as what they say, and are written to the byte", arguments: Golden.all)
+    @Test("the golden datagrams read as their records, and writing gives the same bytes", arguments: Golden.all)
     func golden(_ golden: Golden) throws {
         let bytes = try golden.bytes()
         let (contents, records) = try read(bytes)
@@ -15,7 +15,7 @@ struct ReportFormatTests {
         #expect(write(golden.records, golden.header) == bytes)
     }
 
-    @Test("what is written reads the same, whatever it is")
+    @Test("any record reads back as it was written")
     func roundTrip() throws {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<300 {
@@ -33,7 +33,7 @@ struct ReportFormatTests {
         }
     }
 
-    @Test("a full datagram takes no more, loses nothing and begins anew")
+    @Test("a full datagram takes no more records and loses none, and the writer starts a new datagram")
     func full() throws {
         var writer = ReportWriter()
         var message = Report.Message(exchange: 1)
@@ -64,7 +64,7 @@ struct ReportFormatTests {
         #expect(cut.host == message.host)
     }
 
-    /// What is no UTF-8 takes three bytes for one when it is replaced.
+    /// A byte that is not UTF-8 takes three bytes when it is replaced.
     @Test("a string does not grow beyond its limit when it is read")
     func replaced() throws {
         var message = Report.Message(exchange: 1)
@@ -78,7 +78,7 @@ struct ReportFormatTests {
         #expect(try TrafficReportTests.read(write(records)).records == records)
     }
 
-    @Test("a name that comes again is the one before, one that only begins like it is not")
+    @Test("a repeated name is identical to the name before, a name that only begins alike is not")
     func names() throws {
         let routes = ["/a", "/a", "/ab", "/a", "", "", "/é", "/é"]
         let records = routes.enumerated().map { index, route in
@@ -93,20 +93,20 @@ struct ReportFormatTests {
         #expect(isSame == [true, false, false, false, true, false, true])
         var bytes = write(records)
         let last = try #require(bytes.lastIndex(of: 0xa9))
-        bytes[last] = 0xff  // no UTF-8: replaced
+        bytes[last] = 0xff  // not UTF-8: replaced
         guard case .response(let message)? = try read(bytes).records.last else { throw ReportError.notAReport }
         #expect(message.route == "/\u{fffd}\u{fffd}" && message.host == "h")
     }
 
-    @Test("a later library's types and fields are skipped, and an earlier one's missing fields are 0")
+    @Test("a later library's types and fields are skipped, and an earlier library's missing fields are 0")
     func evolution() throws {
         var bytes = try Golden.request.bytes()
-        // A record of type 9 with 16 bytes in front, and a header that is 8 bytes longer.
+        // The header is 8 bytes longer, and a record of type 9 with 16 bytes comes before the request.
         let unknown: [UInt8] = [9, 0, 8, 0, 16, 0, 0, 0] + [UInt8](repeating: 0xff, count: 8)
         bytes.insert(contentsOf: [UInt8](repeating: 0xee, count: 8) + unknown, at: 24)
         bytes[5] = 32
         bytes[6] = 2
-        // And 8 more bytes at the end of the request's fixed part.
+        // The request's fixed part has 8 more bytes at its end.
         let fixedEnd = 32 + 16 + 8 + 128
         bytes.insert(contentsOf: [UInt8](repeating: 0xdd, count: 8), at: fixedEnd)
         bytes[48 + 2] += 8
@@ -115,7 +115,7 @@ struct ReportFormatTests {
         #expect(contents.skippedRecords == 1 && contents.malformedRecords == 0)
         #expect(records == Golden.request.records)
 
-        // Of a fixed part that ends after the cookie.
+        // A request whose fixed part ends after the cookie.
         let short: [UInt8] =
             [1, 0, 24, 0, 40, 0, 0, 0] + [5, 0, 0, 0, 0, 0, 0, 0] + [UInt8](repeating: 0, count: 8)
             + [9, 0, 0, 0, 0, 0, 0, 0] + [0, 0, 0, 0, 0, 0, 0, 0]
@@ -127,7 +127,7 @@ struct ReportFormatTests {
         #expect(try read(header + short).records == [.request(message)])
     }
 
-    @Test("the outcome of a library that knew 64 bytes of it says nothing of TLS, and all else")
+    @Test("an outcome of an older library with 64 bytes lacks only the TLS time")
     func shorterOutcome() throws {
         guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
         var bytes = try Golden.exchange.bytes()
@@ -142,7 +142,7 @@ struct ReportFormatTests {
         #expect(records == [Golden.exchange.records[0], .outcome(outcome)])
     }
 
-    @Test("an outcome from before there were flags is nobody's first; flags of later versions change nothing")
+    @Test("an outcome without flags is not its connection's first; flags of later versions change nothing")
     func flags() throws {
         guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
         #expect(outcome.isFirst)
@@ -155,7 +155,7 @@ struct ReportFormatTests {
         }
     }
 
-    @Test("what is no report says what it is")
+    @Test("the error says why a datagram is no report")
     func refusals() throws {
         let bytes = try Golden.request.bytes()
         #expect(throws: ReportError.notAReport) { try read([]) }
@@ -165,7 +165,7 @@ struct ReportFormatTests {
         #expect(throws: ReportError.truncated(record: 0)) { try read(Array(bytes.dropLast())) }
     }
 
-    @Test("numbers that can't be are counted and not handed on")
+    @Test("records with impossible numbers are counted and not passed on")
     func impossible() throws {
         var backwards = Report.Message(exchange: 1)
         backwards.interval = .init(from: 10, to: 5, bytes: 0)
@@ -210,7 +210,7 @@ struct ReportFormatTests {
         #expect(accepted > 0 && refused > 0)
     }
 
-    /// Ten seconds of a debug build.
+    /// Takes ten seconds in a debug build.
     private static let mutationCount = 200_000
 }
 

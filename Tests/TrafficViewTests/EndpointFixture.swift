@@ -157,7 +157,7 @@ extension Fixture {
 extension Snapshot {
     struct NoProcess: Error {}
 
-    /// Where the process is that moves most: the first row of the list.
+    /// The index of the process with the highest rate, which is the first row of the list.
     fileprivate func busiest() throws -> Int {
         guard let processes = self.processes,
             let index = processes.indices.max(by: { processes[$0].rates.total < processes[$1].rates.total })

@@ -12,7 +12,7 @@ enum Fixture {
         Timestamp(nanosecondsSinceEpoch: Self.start.nanosecondsSinceEpoch + Int64(seconds * 1e9))
     }
 
-    /// wcwidth(3) of the test's own letters; the real one is libc's, in the driver.
+    /// wcwidth(3) for the test's own letters. The driver uses the C library's wcwidth(3).
     static let unicode = Typeface.unicode { scalar in
         switch scalar.value {
         case 0x300...0x36f: 0

@@ -4,8 +4,8 @@ import TrafficModel
 
 @testable import TrafficView
 
-/// Pictures of the screen, kept as text in Frames/. `UPDATE_FRAMES=1 swift test` draws them anew; look at the difference before
-/// committing it.
+/// Pictures of the screen, kept as text in Frames/. `UPDATE_FRAMES=1 swift test` draws them again; look at
+/// the difference before committing.
 @Suite("Screens of top")
 struct FrameTests {
     struct Scene: Sendable, CustomTestStringConvertible {
@@ -154,7 +154,7 @@ struct FrameTests {
         }
     }
 
-    /// What holds of every frame.
+    /// Checks what has to hold for every frame.
     static func check(_ frame: Frame, width: Int, height: Int, typeface: Typeface) {
         #expect(frame.rows.count <= height)
         for row in frame.rows {

@@ -35,7 +35,7 @@ struct ManySocketsTests {
         #expect(state.selectedText.contains("9,950 more sockets, Enter shows them"))
     }
 
-    @Test("shows them all on Enter, and the cursor goes on where it was")
+    @Test("shows all sockets on Enter, and the cursor stays at its place")
     func all() throws {
         var state = try self.state()
         state.press(.down, .enter)
@@ -45,7 +45,7 @@ struct ManySocketsTests {
         #expect(state.cursor == 1 + ListBuilder.socketsShown + 1)
         guard case .socket(let index, _)? = state.selectedRow?.content else { return #expect(Bool(false)) }
         #expect(index == 9999 - ListBuilder.socketsShown)
-        // Scrolling draws what is on the screen, not what there is.
+        // Scrolling draws only the rows on the screen, not all rows.
         for _ in 0..<200 { state.press(.pageDown) }
         #expect(state.frame().rows.count == 24)
         state.press(.left)

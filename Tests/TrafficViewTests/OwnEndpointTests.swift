@@ -48,20 +48,20 @@ struct OwnEndpointTests {
     private let serve = [Fixture.own(.server, "shop.example", "/orders", requests: 30, sent: 9_000)]
     private let buy = [Fixture.own(.client, "shop.example", "/orders", requests: 28, failures: 1, sent: 560)]
 
-    @Test("a process shows its own and none of another process of its executable, with its own numbers")
+    @Test("a process shows its own endpoints and numbers, and none of another process of its executable")
     func own() throws {
         let snapshot = try self.snapshot((self.serve, self.buy))
         #expect(self.inside(try self.top(snapshot, rows: 0)) == ["└ ← shop.example/orders 30 req - - 9.00 kB 3.60 kB"])
         #expect(self.inside(try self.top(snapshot, rows: 1)) == ["└ → shop.example/orders 28 req - - 560 B 3.36 kB"])
     }
 
-    @Test("one that reported nothing shows nothing, whatever others of its executable reported")
+    @Test("a process that reported nothing shows none, whatever other processes of its executable reported")
     func none() throws {
         let state = try self.top(try self.snapshot((self.serve, [])), rows: 1)
         #expect(self.inside(state) == ["└ no endpoints reported; e shows the sockets"])
     }
 
-    @Test("one that exited, or of a daemon that does not say, shows those of its executable, and says so")
+    @Test("an ended process, or an old daemon's process, shows its executable's endpoints, and says so")
     func executables() throws {
         let all = [
             "├ ← shop.example/orders 30 req - - p90 12ms 9.00 kB 3.60 kB",
@@ -71,13 +71,13 @@ struct OwnEndpointTests {
         #expect(self.inside(exited) == ["├ exited: endpoints of all processes of its executable"] + all)
         let old = try self.top(try self.snapshot((nil, nil)), rows: 0)
         #expect(self.inside(old) == ["├ endpoints of all processes of its executable"] + all)
-        // Nothing of it to be taken for anything.
+        // The executable has no endpoints either.
         var snapshot = try self.snapshot((self.serve, nil), buyerExited: true)
         snapshot.endpoints = []
         #expect(self.inside(try self.top(snapshot, rows: 1)) == ["└ no endpoints reported; e shows the sockets"])
     }
 
-    @Test("details are the process's own; what is not known of it alone stands under its executable's name")
+    @Test("details are the process's own; what is only known for the executable stands under a heading of its own")
     func details() throws {
         var state = try self.top(try self.snapshot((self.serve, self.buy)), rows: 1, height: 40)
         state.press(.down, "i")
@@ -90,12 +90,12 @@ struct OwnEndpointTests {
         #expect(lines.contains { $0.contains("sent 560 B") })
     }
 
-    @Test("the row of what exceeds the rows that a process may have says what it is")
+    @Test("the row for endpoints beyond a process's limit says what it is")
     func rest() throws {
         let rest = Fixture.own(.server, EndpointUsage.other, EndpointUsage.other, requests: 5, sent: 1 << 30)
         var state = try self.top(try self.snapshot((self.serve + [rest], [])), rows: 0, height: 40)
         #expect(self.inside(state).first == "├ ← _other: all others 5 req - - 1.07 GB 600 B")
-        // The executable's row of that name is about other endpoints.
+        // The executable's row with that name sums other endpoints.
         state.press(.down, "i")
         #expect(!state.frame().plainText.contains("All processes of its executable"))
     }

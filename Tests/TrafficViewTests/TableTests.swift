@@ -27,7 +27,7 @@ struct TableTests {
         try FrameTests.compare(frame.plainText, with: "table-processes-unlimited")
     }
 
-    @Test("bytes of calls that go on have a column of their own, where there are any")
+    @Test("bytes of calls that have not returned have a column of their own, where there are any")
     func pending() throws {
         var snapshot = try Fixture.snapshot(withSockets: true)
         for index in snapshot.processes?.indices ?? 0..<0 { snapshot.processes?[index].bytes.pendingSent = 0 }
@@ -47,7 +47,7 @@ struct TableTests {
         #expect(lines(Table.sockets(snapshot))[1].contains(" 77 B "))
     }
 
-    @Test("Endpoints: columns go as it gets narrow, host, route and bytes stay", arguments: [160, 80])
+    @Test("Endpoints: a narrow table drops columns, but keeps host, route and bytes", arguments: [160, 80])
     func endpoints(width: Int) throws {
         let snapshot = try Fixture.snapshotWithEndpoints().withEndpoints(sortedBy: .received, limit: 5)
         let frame = Table.endpoints(snapshot).frame(width: width, typeface: Fixture.unicode, units: .bytes)
@@ -64,7 +64,7 @@ struct TableTests {
     }
 
     @Test(
-        "Endpoints are sorted as asked, equal ones by name",
+        "Endpoints have the requested order, and equal endpoints are ordered by name",
         arguments: [
             (EndpointSortKey.total, "/images/{name}"), (.sent, "/images/{name}"), (.received, "/orders/{id}"),
             (.requests, "/orders/{id}"), (.failures, "/login"), (.wasted, "/login"),
@@ -80,7 +80,7 @@ struct TableTests {
         #expect(sorted?.count == 6 && printable?.route == first)
     }
 
-    @Test("exchanges are sorted as asked; the limit keeps the newest, or the first of the order")
+    @Test("exchanges have the requested order; the limit keeps the newest, or the first of the order")
     func exchangeOrder() throws {
         var snapshot = try Fixture.snapshot()
         snapshot.exchanges = try ([(1, 200), (2, 503), (3, 404)] as [(UInt64, UInt16)]).map { number, status in
@@ -97,7 +97,7 @@ struct TableTests {
         #expect(order(.status) == [2, 3, 1] && order(.time, reversed: true) == [3, 1, 2])
     }
 
-    @Test("exchanges: those that ended and those that go on", arguments: [160, 80])
+    @Test("exchanges: ended ones and open ones", arguments: [160, 80])
     func exchanges(width: Int) throws {
         let exchanges = [
             try Fixture.exchange(1, status: 200, outcome: .ok), try Fixture.exchange(2, status: 503, outcome: .http5xx),
@@ -110,7 +110,7 @@ struct TableTests {
         #expect(table.rows.map { $0[9] } == [.text("ok"), .text("http_5xx"), .text("receiving"), .text("waiting")])
     }
 
-    @Test("ten letters for the phases, each a tenth of the time")
+    @Test("ten letters show the phases, each letter a tenth of the time")
     func phaseBar() {
         #expect(PhaseBar.text([:]) == "")
         #expect(PhaseBar.text([.wait: 0]) == "")
@@ -143,7 +143,7 @@ struct TableTests {
     }
 
     @Test(
-        "what counting costs is a table with its total, and what was not called has no time",
+        "the cost of counting is a table with its total, and a program that was not called has no time",
         arguments: [80, 40, 20]
     )
     func cost(width: Int) throws {
@@ -173,7 +173,7 @@ struct TableTests {
         statisticsNanoseconds: 77
     )
 
-    @Test("without programs the cost says so; with another's statistics it says whose they may be")
+    @Test("without programs the cost says so; with foreign statistics the cost says who may have switched them on")
     func otherCosts() throws {
         let view = DoctorView(typeface: Fixture.unicode, width: 200)
         let none = view.frame(of: try self.report(cost: CaptureCost(seconds: 0, programs: [])))
@@ -185,7 +185,7 @@ struct TableTests {
         #expect(shared.contains("were on before (sysctl kernel.bpf_stats_enabled") && !shared.contains("longer"))
     }
 
-    @Test("the doctor shows the limits where they are asked for")
+    @Test("the doctor shows the limits on request")
     func limits() throws {
         var report = try self.report(cost: Self.cost)
         report.cost = nil

@@ -11,7 +11,7 @@ struct TopStateTests {
         state.rows.compactMap { if case .usage(let row) = $0.content { row.pid } else { nil } }
     }
 
-    @Test("the cursor follows its process wherever the order puts it")
+    @Test("the cursor follows its process wherever the order puts the process")
     func cursorFollows() throws {
         var state = try Fixture.top()
         #expect(state.selectedText.contains("node"))
@@ -86,7 +86,7 @@ struct TopStateTests {
             #expect(state.order.key == key)
         }
         let before = state.order
-        // Beside all rows and titles.
+        // These clicks are outside all rows and titles.
         for (row, column) in [(0, 0), (titles - 1, 3), (23, 3), (22, 3), (1_000, 3), (-1, -1), (titles, 1_000)] {
             state.press(.click(row: row, column: column))
             #expect(state.order == before && state.expanded.count == 1 && state.mode == .list)
@@ -97,9 +97,9 @@ struct TopStateTests {
         #expect(state.mode == .list && state.cursor > 2)
     }
 
-    @Test("mouse reports are read to the letter, and whatever is no report ends after a few characters")
+    @Test("mouse reports are read exactly, and a text that is no report is given up after a few characters")
     func mouseReports() {
-        /// What comes of `text`, and how many characters of the text that took.
+        /// The outcome of `text`, and how many of its characters the report took.
         func read(_ text: String) -> (outcome: MouseReport.Outcome, length: Int) {
             var report = MouseReport()
             for (index, character) in text.unicodeScalars.enumerated() {
@@ -166,7 +166,7 @@ struct TopStateTests {
         #expect(state.wantsQuit)
     }
 
-    @Test("of rows with equal values the running ones come first")
+    @Test("among rows with equal values the running processes come first")
     func runningFirst() throws {
         var state = try Fixture.top()
         var snapshot = try Fixture.snapshot(tick: 29)
@@ -175,7 +175,7 @@ struct TopStateTests {
         #expect(self.pids(state) == [4_194_304, 812, 77, 901, 2, 1301])
     }
 
-    @Test("a reused pid is another process, and the cursor does not take it for the old one")
+    @Test("a reused pid is another process, and the cursor does not confuse the two")
     func pidReuse() throws {
         var state = try Fixture.top()
         state.press(.down)
@@ -200,7 +200,7 @@ struct TopStateTests {
     }
 
     @Test(
-        "each key sorts by its column, and once more reverses",
+        "each key sorts by its column, and a second press reverses the order",
         arguments: [
             ("S", [812, 4_194_304]), ("D", [4_194_304, 812]), ("C", [4_194_304, 812]), ("P", [2, 77]),
             ("N", [1301, 77]),
@@ -217,7 +217,7 @@ struct TopStateTests {
         #expect(self.pids(state).last == first.first)
     }
 
-    @Test("< and > go through the columns on the screen, and round")
+    @Test("< and > go through the columns on the screen, and wrap around")
     func neighbours() throws {
         var state = try Fixture.top(width: 80)
         var keys: [SortKey] = []
@@ -230,7 +230,7 @@ struct TopStateTests {
         #expect(state.order.key == .sentRate)
     }
 
-    @Test("t asks the same question of totals and back")
+    @Test("t switches the sort between a rate and its total")
     func measure() throws {
         var state = try Fixture.top()
         state.press("S", "t")
@@ -239,7 +239,7 @@ struct TopStateTests {
         #expect(state.order.key == .sentRate)
     }
 
-    @Test("paused, the picture stands still, and going on shows what came meanwhile")
+    @Test("a paused screen stands still, and resuming shows what came meanwhile")
     func pause() throws {
         var state = try Fixture.top()
         state.press(" ")
@@ -263,7 +263,7 @@ struct TopStateTests {
         #expect(state.frame() == still)
     }
 
-    @Test("sockets of one process do not pass for those of another")
+    @Test("sockets of one process are not taken for those of another")
     func partialSockets() throws {
         var state = try Fixture.top()
         state.press(.down, .enter)
@@ -278,7 +278,7 @@ struct TopStateTests {
         #expect(state.frame().plainText.contains("no sockets"))
     }
 
-    @Test("sockets are asked for when something shows them, and only then")
+    @Test("sockets are requested only while the screen shows them")
     func socketDemand() throws {
         var state = try Fixture.top()
         #expect(state.socketDemand == .none)
@@ -301,7 +301,7 @@ struct TopStateTests {
         #expect(state.socketDemand == .none)
     }
 
-    @Test("an open row whose process is gone asks for no sockets")
+    @Test("an open row whose process is gone requests no sockets")
     func openRowGone() throws {
         var state = try Fixture.top()
         state.press(.down, .enter)
@@ -321,7 +321,7 @@ struct TopStateTests {
         #expect(state.rows.count == 7)
     }
 
-    @Test("a frozen row stands first whatever it moves, until it is freed")
+    @Test("a frozen row stands first whatever its process moves, until the row is freed")
     func pin() throws {
         var state = try Fixture.top()
         state.press(.end, .up, "f")
@@ -351,7 +351,7 @@ struct TopStateTests {
         #expect(state.filterText.isEmpty && self.pids(state).count == 6)
     }
 
-    @Test("keys that edit do so in the prompt, and control characters stay out")
+    @Test("editing keys work in the prompt, and control characters stay out")
     func editing() throws {
         var state = try Fixture.top()
         state.press("/")
@@ -362,7 +362,7 @@ struct TopStateTests {
         #expect(state.filterText == "?paus b")
     }
 
-    @Test("a daemon that goes dims the rows and says so; one that returns makes them live")
+    @Test("a lost daemon dims the rows, and the screen says so; a daemon that returns makes the rows live")
     func lost() throws {
         var state = try Fixture.top()
         state.loseConnection(reason: "gone")
@@ -376,7 +376,7 @@ struct TopStateTests {
         #expect(!state.frame().plainText.contains("waiting"))
     }
 
-    @Test("another boot or a daemon that counts anew starts the histories over")
+    @Test("another boot or a daemon that counts from the start begins new histories")
     func newCounters() throws {
         var state = try Fixture.top()
         var snapshot = try Fixture.snapshot(tick: 1)

@@ -6,7 +6,7 @@ import Testing
 @Suite("Text from outside")
 struct TypefaceTests {
     @Test(
-        "nothing that commands a terminal passes",
+        "no character that controls a terminal passes",
         arguments: [
             ("plain name", "plain name"),
             ("\u{1b}[2J", "\\x1b[2J"),
@@ -35,7 +35,7 @@ struct TypefaceTests {
         #expect(Fixture.unicode.printable(raw) == harmless)
     }
 
-    @Test("ASCII shows other letters as question marks, and harm as harm")
+    @Test("ASCII shows other letters as question marks, and harmful characters as usual")
     func ascii() {
         #expect(Typeface.ascii.printable("naïve 日本 \u{1b}\u{202e}") == "na?ve ?? \\x1b\\u{202e}")
     }
@@ -51,7 +51,7 @@ struct TypefaceTests {
         #expect(Fixture.unicode.printable(String(repeating: "é", count: 100_000), limit: 3) == "ééé")
     }
 
-    @Test("seeded random text never leaves a character that acts")
+    @Test("seeded random text never leaves a character that controls the terminal")
     func random() {
         var generator = Seeded(7)
         for _ in 0..<2000 {

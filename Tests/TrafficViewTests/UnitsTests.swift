@@ -28,7 +28,7 @@ struct UnitsTests {
         #expect(text.utf8.count == Units.bits.width)
     }
 
-    @Test("rates that are no numbers print as none")
+    @Test("rates that are not numbers print as no rate")
     func strangeRates() {
         #expect(Units.bytes.rate(.nan) == "0 B/s")
         #expect(Units.bytes.rate(-5) == "0 B/s")
