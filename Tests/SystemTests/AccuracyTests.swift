@@ -19,7 +19,7 @@ extension SystemTests {
             try expectExact(check)
         }
 
-        @Test("a daemon that starts in mid-transfer has exactly what came after", arguments: ["tcp", "tcp-unread"])
+        @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])
         func startInTheMiddle(_ name: String) async throws {
             let (check, daemon) = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
                 try await Daemon(Machine.programs, method: Machine.method)
@@ -45,7 +45,7 @@ extension SystemTests {
             }
         }
 
-        @Test("5,000 short connections are accounted, every one")
+        @Test("every one of 5,000 short connections is counted")
         func shortConnections() async throws {
             let check = try await withDaemon { daemon in
                 try await AccuracyCheck.run(

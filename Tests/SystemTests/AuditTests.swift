@@ -6,7 +6,7 @@ import TrafficAudit
 import TrafficModel
 
 extension SystemTests {
-    /// A daemon in a network namespace of its own, whose every byte is the generator's.
+    /// A daemon in a network namespace of its own, where only the generator moves bytes.
     @Suite(.needsBPF, .needs("ip"))
     struct AuditTests {
         private func audit(_ daemon: Daemon, _ arguments: String...) async throws -> (report: AuditReport, code: Int32)
@@ -35,7 +35,7 @@ extension SystemTests {
                         try generator.goOn()
                         try await generator.exit()
                     }
-                    // What is on its way is told from what is no socket's by three looks.
+                    // The daemon needs three readings to separate bytes that are on their way from bytes of no socket.
                     for _ in 0..<4 { _ = try await daemon.snapshot() }
                     let (report, _) = try await self.audit(daemon)
                     let own = try #require(report.sections.first { $0.kind == .interface && $0.name == "lo" })
@@ -50,7 +50,7 @@ extension SystemTests {
             }
         }
 
-        @Test("one interface, one process and one socket can be asked for, and what is not there exits with 2")
+        @Test("audit takes one interface, one process or one socket, and exits with 2 if there is no such thing")
         func subjects() async throws {
             try await withDaemon { daemon in
                 let generator = try Generator(Machine.programs, scenario: "tcp")
@@ -59,7 +59,8 @@ extension SystemTests {
                     try await daemon.snapshot().processes?.first { $0.identity.pid == pid }?.bytes.wireSent
                 }
                 for process in truth.processes {
-                    // A late acknowledgement may pass between the questions: the same number before and after is the audit's.
+                    // A late acknowledgement may pass between the requests. If the number is the same before and after,
+                    // the audit has it too.
                     var (before, after) = (try await wireSent(process.pid), UInt64?.none)
                     for _ in 0..<50 {
                         let (report, code) = try await self.audit(daemon, "--process", "\(process.pid)")

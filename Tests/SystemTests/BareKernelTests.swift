@@ -2,10 +2,10 @@ import Foundation
 import GroundTruth
 import Testing
 
-/// A kernel that lacks something, made by hiding it in a mount namespace of the daemon's own.
+/// A kernel that lacks something: the test hides a directory in a mount namespace of the daemon's own.
 @Suite(.tags(.kernel), .serialized, .needsRoot, .needs("unshare"))
 struct BareKernelTests {
-    /// Runs the daemon for `seconds` with `directory` empty, and gives what it answered to `path` meanwhile.
+    /// Runs the daemon with an empty `directory`. Returns the daemon's answer to a request for `path`.
     private func run(
         hiding directory: String,
         method: String,
@@ -31,7 +31,7 @@ struct BareKernelTests {
         return (result.code, result.error, result.output)
     }
 
-    @Test("without BTF a BPF method says so in one line", .needsBPF)
+    @Test("without BTF the daemon refuses a BPF method, with a message of one line", .needsBPF)
     func noBTF() async throws {
         let result = try await self.run(hiding: "/sys/kernel/btf", method: "tracepoint")
         #expect(result.code == 1)

@@ -4,10 +4,10 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The comparison itself: it would be worth nothing if it let a wrong count pass.
+    /// The comparison itself. A comparison that lets a wrong count pass is worth nothing.
     @Suite(.needsBPF)
     struct ComparisonTests {
-        @Test("a comparison notices one byte, a missing socket, a wrong name and a socket that is none of ours")
+        @Test("a comparison notices one byte, a missing socket, a wrong name and a foreign socket")
         func noticesMistakes() async throws {
             let (truth, snapshot) = try await withDaemon { daemon in
                 let generator = try Generator(Machine.programs, scenario: "tcp")
@@ -40,13 +40,13 @@ extension SystemTests {
             wrong.processes?[process].identity.startBoottimeNanoseconds += 1_000_000_000
             #expect(self.differences(truth, wrong).count >= 1)
 
-            // Nothing was reported: a byte that is explained is too much, for the socket and for its process.
+            // No program reported. So one explained byte is wrong, for the socket and for its process.
             wrong = snapshot
             wrong.sockets?[index].explained = 1
             wrong.processes?[process].explained = 1
             #expect(self.differences(truth, wrong).count == 2)
 
-            // One end has connected, in no more than its call took, and the other one has not.
+            // One end has connected, in at most the time of its call. The other end has not connected.
             for (role, times) in [("client", [nil, 3_600_000_000]), ("server", [0])] as [(String, [UInt64?])] {
                 let cookie = truth.sockets.first { $0.role == role }?.cookie
                 let end = try #require(snapshot.sockets?.firstIndex { $0.cookie.rawValue == cookie })

@@ -16,7 +16,7 @@ extension SystemTests {
 
         private func cost(_ doctor: Program) async throws -> CaptureCost {
             let report = try JSONDecoder().decode(DoctorReport.self, from: try await doctor.rest())
-            // The daemon tells its limits too: those of the kernel side, of the ledger and of reports.
+            // The report has the daemon's limits too: limits of the kernel side, of the ledger and of reports.
             let ofKernel = report.capture.method == .poll ? [] : ["closed sockets in the ring"]
             for of in ofKernel + ["ended processes", "claims that wait"] {
                 #expect(report.limits?.contains { $0.of.hasPrefix(of) && ($0.user ?? 0) > 0 } == true, "\(of)")
@@ -26,7 +26,7 @@ extension SystemTests {
             return try #require(report.cost)
         }
 
-        /// Whether the daemon holds the kernel's statistics on.
+        /// Whether the daemon keeps the kernel's statistics switched on.
         private func isMeasuring(_ daemon: Daemon) -> Bool {
             let folder = "/proc/\(daemon.program.pid)/fd"
             let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
@@ -37,7 +37,7 @@ extension SystemTests {
         }
 
         private func waitUntil(_ isMeasuring: Bool, _ daemon: Daemon) async throws {
-            // Less than the measurements that are to end before their time have left.
+            // Shorter than the rest of a measurement that a test ends early.
             let deadline = ContinuousClock.now + .seconds(5)
             while self.isMeasuring(daemon) != isMeasuring {
                 try #require(ContinuousClock.now < deadline, "measuring: \(!isMeasuring)")
@@ -45,7 +45,7 @@ extension SystemTests {
             }
         }
 
-        /// - Returns: How many sends it made: one for every request and one for every answer.
+        /// - Returns: How many sends the generator made: one for every request and one for every answer.
         @discardableResult
         private func makeRequests(_ count: UInt64) async throws -> UInt64 {
             let options = ["--address", "127.0.0.1", "--count", "\(count)"]
@@ -54,7 +54,7 @@ extension SystemTests {
             return 2 * count
         }
 
-        /// `run_cnt` of the daemon's programs, by the kernel's id.
+        /// `run_cnt` of each of the daemon's programs, by the program's id.
         private func runs(_ daemon: Daemon) async throws -> [Int: UInt64] {
             struct Row: Decodable {
                 var id: Int
@@ -68,7 +68,8 @@ extension SystemTests {
             )
         }
 
-        /// The kernel has one switch for the machine, which another test or person may have on just now.
+        /// The kernel has one switch for the whole machine. Another program may have switched the statistics on, so
+        /// this tries again.
         private func expectStandstill(_ daemon: Daemon) async throws {
             for _ in 0..<20 {
                 let before = try await self.runs(daemon)
@@ -81,7 +82,7 @@ extension SystemTests {
         }
 
         @Test(
-            "it counts at least the calls that were made meanwhile, no more than bpftool has, and stops",
+            "doctor counts at least the calls of the meantime, at most those that bpftool shows, and stops",
             .needsBPF,
             .needs("bpftool")
         )
@@ -91,9 +92,9 @@ extension SystemTests {
                 let before = try await self.runs(daemon)
                 let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
                 try await self.waitUntil(true, daemon)
-                // The clock runs from a moment after the switch.
+                // The measurement begins a moment after the switch.
                 try await Task.sleep(for: .milliseconds(200))
-                // As many as the machine makes in that time; those that are not done in it may count or not.
+                // As many requests as the machine makes in that time. Requests that end later may count or not.
                 var sends: UInt64 = 0
                 while sends < 2_000 {
                     let more = try await self.makeRequests(100)
@@ -118,7 +119,7 @@ extension SystemTests {
         }
 
         @Test(
-            "a client that is gone leaves no statistics on, whether it was alone or not",
+            "the statistics go off when a client goes away, but not before the last client has its report",
             .needsBPF,
             .needs("bpftool")
         )
@@ -138,7 +139,7 @@ extension SystemTests {
             }
         }
 
-        @Test("the table has a line per program and the total, and the daemon goes on counting", .needsBPF)
+        @Test("the table has a line for each program and the total, and the daemon goes on counting", .needsBPF)
         func table() async throws {
             try await withDaemon { daemon in
                 let doctor = try self.doctor(daemon, "--duration", "1")
@@ -158,7 +159,7 @@ extension SystemTests {
             }
         }
 
-        @Test("on a terminal it says that it measures, and takes that away", .needsBPF, .needs("tmux"))
+        @Test("on a terminal doctor says that it measures, and then removes the message", .needsBPF, .needs("tmux"))
         func progress() async throws {
             try await withDaemon { daemon in
                 try await Lab.withDirectory { directory in
@@ -177,7 +178,7 @@ extension SystemTests {
             }
         }
 
-        @Test("a stranger is refused with 77", .needsBPF, .needs("setpriv"))
+        @Test("a user without permission gets exit code 77", .needsBPF, .needs("setpriv"))
         func stranger() async throws {
             try await withDaemon { daemon in
                 chmod(daemon.directories.controlSocket.path, 0o666)
@@ -194,7 +195,7 @@ extension SystemTests {
         @Test("with the method poll there is nothing to measure, and no wait")
         func poll() async throws {
             try await withDaemon(method: "poll") { daemon in
-                // No time: none was waited for.
+                // 0 seconds: there was no wait.
                 let cost = try await self.cost(try self.doctor(daemon, "--duration", "10", "--format", "json"))
                 #expect(cost == CaptureCost(seconds: 0, programs: []))
                 let doctor = try self.doctor(daemon)

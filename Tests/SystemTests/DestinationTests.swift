@@ -4,7 +4,7 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// Scopes and classes on real connections, by curl's and nginx's own figures.
+    /// Scopes and classes of real connections, compared with curl's and nginx's own figures.
     @Suite(.tags(.peer), .needsBPF, .needs("ip", "nft", "nginx", "curl"))
     struct DestinationTests {
         private struct Transfer {
@@ -12,7 +12,7 @@ extension SystemTests {
             var payload: PayloadBytes
         }
 
-        /// What curl says that it sent (request) and received (header and body).
+        /// The bytes that curl sent (request) and received (header and body), by its own figures.
         private func curl(_ url: String, in namespace: NetworkNamespace? = nil) async throws -> Transfer {
             let format = "%{local_port} %{size_request} %{size_header} %{size_download} %{http_code}"
             let options = [
@@ -28,7 +28,7 @@ extension SystemTests {
             )
         }
 
-        @Test("each scope and class is one number, and it is curl's; a container is this host from its first byte on")
+        @Test("each scope and class has curl's numbers; a container is this host from its first byte on")
         func sums() async throws {
             let lab = ContainerNetwork()
             let classes = [
@@ -56,7 +56,8 @@ extension SystemTests {
                         let server = name == "loop" ? outside : name == "six" ? inside6 : inside
                         for file in ["large", "small", "large"] {
                             let transfer = try await self.curl(server.url(file, at: address))
-                            // At once: closed sockets are listed for a while only, a shorter one on a busy machine.
+                            // Check at once, because the daemon lists closed sockets only for a while, and for less
+                            // time on a busy machine.
                             try await Self.check(transfer, class: name, scope, on: daemon)
                             sums[name, default: PayloadBytes()] += transfer.payload
                         }
@@ -66,7 +67,8 @@ extension SystemTests {
                     try await inside6.stop()
                     try await outside.stop()
 
-                    // The servers' ends: curl has an address in a class where it came over IPv4 from the host's end of the pair.
+                    // The servers' ends: curl's address is in a class if curl came over IPv4 from the host's end of the
+                    // pair.
                     for entry in try inside.log() {
                         sums["host"]? += PayloadBytes(sent: entry.bytesSent, received: entry.requestLength)
                     }
@@ -75,7 +77,7 @@ extension SystemTests {
             }
         }
 
-        /// Both ends of what curl did, found by the filter.
+        /// Finds both ends of curl's transfer with a filter, and checks them.
         private static func check(
             _ transfer: Transfer,
             class name: String,
@@ -97,13 +99,13 @@ extension SystemTests {
             }
             #expect(client.role == .client)
             #expect(client.bytes.payload == transfer.payload)
-            // The server is in a container of this host, wherever curl believes it to be.
+            // The server is in a container of this host, although its address may look far away.
             let far = scope == .loopback ? SocketScope.loopback : .sameHost
             let servers = try await sockets("scope:\(far.rawValue)%20rport:\(transfer.port)")
             #expect(servers.contains { $0.role == .server && $0.local.port == client.remote.port }, "\(name)")
         }
 
-        @Test("a container that is gone before its addresses can be read is this host all the same")
+        @Test("a container that is gone before the daemon can read its addresses still counts as this host")
         func shortLived() async throws {
             for attempt in 1... {
                 if try await self.containerWithinOneRound() { return }
@@ -111,8 +113,9 @@ extension SystemTests {
             }
         }
 
-        /// - Returns: Whether no round of the daemon came between its beginning and its end, and its sockets are still listed: otherwise
-        ///   nothing was tested.
+        /// - Returns: `false` if the test tested nothing: a sweep came while the container was there, or its sockets
+        /// are no longer
+        ///   listed.
         private func containerWithinOneRound() async throws -> Bool {
             let lab = ContainerNetwork()
             return try await withDaemon(arguments: ["--interval", "2", "--class", "lab=\(lab.network)"]) { daemon in
@@ -128,7 +131,7 @@ extension SystemTests {
                 }
                 let snapshot = try await daemon.snapshot()
                 #expect(snapshot.totals.byClass?["lab"]?.payload == sum)
-                // Less than two rounds: the next one.
+                // Less than two intervals: this is the next sweep.
                 let passed = snapshot.takenBoottimeNanoseconds - start.takenBoottimeNanoseconds
                 let sockets = (snapshot.sockets ?? []).filter { $0.addressClass == "lab" }
                 guard passed < 3_500_000_000, sockets.count == 2 else { return false }
@@ -137,7 +140,7 @@ extension SystemTests {
             }
         }
 
-        @Test("without classes there are none")
+        @Test("without configured classes the snapshot has no classes")
         func none() async throws {
             try await withDaemon { daemon in
                 let snapshot = try await daemon.snapshot()
@@ -147,9 +150,9 @@ extension SystemTests {
     }
 }
 
-/// A container's network: a namespace, a veth pair, and addresses that nobody else has, from the ranges for tests (RFC 2544) and for
-/// private use (RFC 4193). What goes to faraway places the namespace turns to itself, so that their addresses are no interface's and no
-/// socket's, as those of other machines are.
+/// A container's network: a namespace, a veth pair, and unused addresses from the ranges for tests (RFC 2544) and for
+/// private use (RFC 4193). The namespace redirects packets for faraway addresses to itself. So, as with other machines,
+/// no interface and no socket has these addresses.
 private struct ContainerNetwork {
     private let third = Int.random(in: 0...255)
     private let link = "tdt\(UUID().uuidString.prefix(8))"
@@ -159,7 +162,7 @@ private struct ContainerNetwork {
     var host: String { "198.18.\(self.third).1" }
     var container: String { "198.18.\(self.third).2" }
     var far: String { "198.19.\(self.third).0" }
-    /// Of a /64.
+    /// The network part of a /64.
     var six: String { "\(self.site):0:1::" }
     var loopback: String { "127.93.\(self.third).7" }
 

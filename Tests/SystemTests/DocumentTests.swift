@@ -8,12 +8,12 @@ import TrafficExport
 import TrafficLedger
 import TrafficModel
 
-/// README, docs and their like: whatever they name is there, and what they tell people to type works.
+/// README, docs and similar files: everything that they name exists, and every command in them works.
 enum Documents {
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// By path below the root.
+    /// The texts, by path below the root.
     static let all: [String: String] = {
         let folder = Documents.root.appending(path: "docs").path
         let docs = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).map { "docs/\($0)" }
@@ -42,15 +42,15 @@ enum Documents {
         return blocks
     }
 
-    /// Commands of a block, those that go on over lines as one.
+    /// The commands of a block. A command that continues over several lines is one command.
     static func commands(_ block: String) -> [String] {
         block.replacing("\\\n", with: " ").split(separator: "\n").map {
-            // Comments at the end of a line are set off by two blanks.
+            // Two blanks precede a comment at the end of a line.
             String($0.prefix(upTo: $0.range(of: "  #")?.lowerBound ?? $0.endIndex)).trimmingCharacters(in: .whitespaces)
         }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }
 
-    /// A heading's anchor, as hosts of repositories make it.
+    /// The anchors of the headings, as hosts of repositories make them.
     static func anchors(of text: String) -> Set<String> {
         Set(
             text.split(separator: "\n").filter { $0.hasPrefix("#") }.map { line in
@@ -65,20 +65,20 @@ enum Documents {
 
 @Suite("Documents")
 struct DocumentTests {
-    @Test("the customary ones are there, and the README is short")
+    @Test("the usual documents exist, and the README is short")
     func there() throws {
         #expect(Documents.all.count >= 17)
         let readme = try #require(Documents.all["README.md"])
         #expect(readme.split(whereSeparator: \.isWhitespace).count < 1_000)
     }
 
-    @Test("the tables of limits say what the code has")
+    @Test("the tables of limits have the numbers of the code")
     func limits() throws {
         func text(_ number: UInt64?) -> String {
             number.map { $0.formatted(.number.locale(Locale(identifier: "en_US"))) } ?? ""
         }
         let security = Set(try #require(Documents.all["docs/security.md"]).components(separatedBy: "\n"))
-        // In parentheses what `kprobe` has instead.
+        // In parentheses: the value of `kprobe`.
         let kprobe = CaptureLimits.table(.kprobe)
         for (limit, other) in zip(CaptureLimits.table(.tracepoint), kprobe) {
             #expect(limit.of == other.of && limit.beyond == other.beyond)
@@ -103,7 +103,7 @@ struct DocumentTests {
         }
     }
 
-    @Test("links lead to files and headings that are there", arguments: Documents.all.keys.sorted())
+    @Test("links lead to files and headings that exist", arguments: Documents.all.keys.sorted())
     func links(document: String) throws {
         let text = try #require(Documents.all[document])
         for match in text.matches(of: /\]\(([^)\s]+)\)/) {
@@ -119,7 +119,7 @@ struct DocumentTests {
         }
     }
 
-    @Test("every document of docs is reached from the README")
+    @Test("the README links to every document of docs")
     func reached() throws {
         let readme = try #require(Documents.all["README.md"])
         for name in Documents.all.keys where name != "README.md" && name != "CHANGELOG.md" && name != "SECURITY.md" {
@@ -127,7 +127,7 @@ struct DocumentTests {
         }
     }
 
-    @Test("options that they name exist")
+    @Test("every named option exists")
     func options() async throws {
         var known: Set<String> = []
         func learn(_ text: String) { known.formUnion(text.matches(of: /--[a-z][a-z-]*/).map { String($0.output) }) }
@@ -142,7 +142,7 @@ struct DocumentTests {
         for script in ["try", "test", "accuracy", "kernel-matrix", "bench", "package"] {
             learn(try String(contentsOf: Documents.root.appending(path: "scripts/\(script)"), encoding: .utf8))
         }
-        // Others' programs, and what a release has renamed.
+        // Options of other programs, and options that a release has renamed.
         let foreign: Set = [
             "--strict", "--unix-socket", "--privileged", "--pid", "--net", "--static-swift-stdlib", "--remove",
             "--rung", "--no-color",
@@ -158,7 +158,7 @@ struct DocumentTests {
         #expect(named > 50)
     }
 
-    @Test("fields that they name exist")
+    @Test("every named field exists")
     func fields() throws {
         let schemas = [
             Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
@@ -166,7 +166,7 @@ struct DocumentTests {
         let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
             .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }
             .map { try String(contentsOf: Documents.root.appending(path: "bpf/\($0)"), encoding: .utf8) }.joined()
-        // Of the kernel and of peers, beside what our programs hook.
+        // Names of the kernel and of peers, except functions that our programs hook.
         let foreign: Set = [
             "sock_diag", "tcp_sock", "http_route", "url_template", "skb_consume_udp", "inet_sendmsg", "inet_recvmsg",
             "io_uring",
@@ -188,11 +188,11 @@ struct DocumentTests {
 extension SystemTests {
     @Suite(.needsBPF)
     struct DocumentedCommandTests {
-        /// The daemon that people are told to start.
+        /// The default directory, because the documents start a daemon without options.
         static let directory = "/run/trafficd"
 
         @Test(
-            "every command works as it stands there, beside a daemon with its own defaults",
+            "every command works as written, beside a daemon with default options",
             .needs("jq", "curl", "script", "timeout")
         )
         func commands() async throws {
@@ -202,7 +202,7 @@ extension SystemTests {
             let work = URL(filePath: "/tmp/td-\(UUID().uuidString.prefix(8))")
             try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
             defer { try? FileManager.default.removeItem(at: work) }
-            // We are root already.
+            // The test runs as root, so sudo has nothing to do.
             let sudo = work.appending(path: "sudo")
             try Data("#!/bin/sh\nexec \"$@\"\n".utf8).write(to: sudo)
             chmod(sudo.path, 0o755)
@@ -221,7 +221,7 @@ extension SystemTests {
             var run = 0
             for (name, text) in Documents.all.sorted(by: { $0.key < $1.key }) {
                 for command in Documents.blocks("sh", in: text).flatMap(Documents.commands) {
-                    // A screen wants a terminal, and what goes on until it is stopped is stopped.
+                    // A screen needs a terminal. The test stops commands that run until they are stopped.
                     let isScreen = command.contains("top") && !command.contains("--once")
                     let goesOn = isScreen || command.contains("watch") || command.contains("trafficd run")
                     let wanted =

@@ -6,8 +6,9 @@ import TrafficAudit
 import TrafficExport
 import TrafficModel
 
-/// A control socket that serves made-up snapshots: what `trafficctl` shows is known to the byte, and the daemon can be taken
-/// away at any moment.
+/// A control socket that serves made-up snapshots. So the test knows exactly what `trafficctl` must show, and can take
+/// the
+/// daemon away at any moment.
 final class FakeDaemon: Sendable {
     private struct State {
         var listener: Int32
@@ -19,8 +20,8 @@ final class FakeDaemon: Sendable {
     private let audit: AuditReport?
 
     /// - Parameters:
-    ///   - directory: Gets a `control.sock`, in place of one that is there.
-    ///   - audit: `nil` where it serves none.
+    ///   - directory: Gets a `control.sock`, which replaces an existing one.
+    ///   - audit: `nil` if the daemon serves no audit.
     ///   - snapshot: Called for every answer and every line of a stream.
     init(directory: String, audit: AuditReport? = nil, snapshot: @escaping @Sendable () -> Snapshot) throws {
         let path = directory + "/control.sock"
@@ -39,7 +40,7 @@ final class FakeDaemon: Sendable {
         self.stop()
     }
 
-    /// Goes away as a killed daemon does: the socket's file stays, all connections end.
+    /// Ends as a killed daemon does: the socket's file stays, all connections end.
     func stop() {
         self.state.withLock { state in
             for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }

@@ -5,10 +5,10 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// What goes wrong around the daemon, and what a person then sees.
+    /// Faults around the daemon, and the messages that the user then gets.
     @Suite
     struct FaultTests {
-        /// One line, so that it fits a log and a terminal.
+        /// The message has one line, so that it fits a log and a terminal.
         private func expectOneLine(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
             let lines = text.split(separator: "\n").filter { !$0.isEmpty }
             #expect(lines.count == 1, "\(text)", sourceLocation: sourceLocation)
@@ -33,7 +33,7 @@ extension SystemTests {
             }
         }
 
-        @Test("without root it says what is missing and exits with 77", .needsRoot, .needs("setpriv"))
+        @Test("without root the daemon says what is missing and exits with 77", .needsRoot, .needs("setpriv"))
         func noRoot() async throws {
             let directories = try DaemonDirectories()
             let daemon = Machine.programs.daemon.path
@@ -58,7 +58,7 @@ extension SystemTests {
         }
 
         @Test(
-            "classes that can't be meant so are bad usage: 64, and the message says what is wrong",
+            "invalid classes are bad usage: 64, and the message says what is wrong",
             arguments: [
                 (["a=10.0.0.1/8"], "10.0.0.1/8 goes on beyond its prefix: write 10.0.0.0/8"),
                 (["a=10.0.0.0/33"], "no prefix length of 0 to 32"), (["=::1"], "'' is not a name"),
@@ -72,7 +72,7 @@ extension SystemTests {
             #expect(result.error.contains(message))
         }
 
-        @Test("a runtime directory that a live daemon has is not taken over", .needsRoot)
+        @Test("a daemon does not take over the runtime directory of a running daemon", .needsRoot)
         func runtimeDirectoryTaken() async throws {
             try await withDaemon { first in
                 let refusal = try #require(try await self.refusal(directories: first.directories))
@@ -84,7 +84,7 @@ extension SystemTests {
             }
         }
 
-        @Test("what a killed daemon left does not stop the next, and nothing of it stays in the kernel", .needsRoot)
+        @Test("a killed daemon's leftovers do not stop the next daemon, and nothing stays in the kernel", .needsRoot)
         func killed() async throws {
             let directories = try DaemonDirectories()
             let first = try await Daemon(Machine.programs, method: Machine.method, directories: directories)
@@ -100,9 +100,9 @@ extension SystemTests {
             }
         }
 
-        @Test("a directory that cannot be written is named", .needsRoot)
+        @Test("a message names a directory that the daemon can't write", .needsRoot)
         func unwritableDirectory() async throws {
-            // Root may write anywhere but into kernel file systems, and below a plain file.
+            // Root may write everywhere except in kernel file systems and below a plain file.
             for path in ["/proc/trafficd", "/dev/null/trafficd"] {
                 let result = try await Program.run(
                     Machine.programs.daemon,
@@ -114,7 +114,7 @@ extension SystemTests {
             }
         }
 
-        @Test("more than a million open files on the machine stop no daemon, and keep none from its method", .needsBPF)
+        @Test("a million open files on the machine neither stop a daemon nor change its capture method", .needsBPF)
         func manyDescriptors() async throws {
             try await withDaemon { daemon in
                 let first = try await daemon.snapshot().capture
@@ -131,7 +131,7 @@ extension SystemTests {
         }
 
         @Test(
-            "a daemon that can open no file any more goes on counting, says what it can't read, and reads it later",
+            "a daemon that can open no more files goes on counting, says what it can't read, and reads it later",
             .needsBPF,
             .needs("prlimit")
         )
@@ -152,7 +152,7 @@ extension SystemTests {
                 try await self.expect(truth, from: daemon, afterSweeps: 2)
                 var after = try await daemon.snapshot().capture
                 #expect(after.loss.readsFailed > before.loss.readsFailed)
-                // Processes that it had no descriptor for are watched again within a second or so.
+                // Within about a second the daemon watches again the processes for which it had no descriptor.
                 let deadline = ContinuousClock.now + Program.patience
                 while after.blindSpots != before.blindSpots && ContinuousClock.now < deadline {
                     after = try await daemon.snapshot().capture
@@ -174,7 +174,7 @@ extension SystemTests {
             }
         }
 
-        @Test("SIGINT stops it as SIGTERM does", .needsRoot)
+        @Test("SIGINT stops the daemon as SIGTERM does", .needsRoot)
         func interrupt() async throws {
             let daemon = try await Daemon(Machine.programs, method: Machine.method)
             let code = try await daemon.stop(SIGINT)

@@ -4,11 +4,11 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// Two unprivileged processes use up what they can; everybody's bytes stay exact, the flood's too.
+    /// Two unprivileged processes use up all the room they can get. The bytes of all processes stay exact, theirs too.
     @Suite
     struct FloodTests {
         @Test(
-            "a flood costs nobody a byte",
+            "a flood costs no process a byte",
             .needsBPF,
             arguments: ["empty", "byte", "tcp", "process", "held"]
         )

@@ -5,10 +5,10 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// Requests beside a daemon whose next sweep of its own accord is a minute away.
+    /// Requests to a daemon with an interval of a minute, so that only a request causes a sweep.
     @Suite(.needsBPF)
     struct FreshAnswerTests {
-        @Test("what was moved before a request is in its answer, 50 times in a row")
+        @Test("bytes that moved before a request are in its answer, 50 times in a row")
         func fresh() async throws {
             try await withDaemon(arguments: ["--interval", "60"]) { daemon in
                 let pair = try LoopbackPair()

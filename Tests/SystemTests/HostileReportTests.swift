@@ -8,11 +8,12 @@ extension SystemTests {
     /// An honest server reports while another user's processes send as many records as they can.
     @Suite(.needsBPF, .needs("python3"))
     struct HostileReportTests {
-        /// With both ends of each fewer than the ledger lists of closed sockets, should all close in one round of a slow machine.
+        /// The sockets at both ends are fewer than the closed sockets that the ledger lists, even if all close in one
+        /// interval of a slow machine.
         private static let connections = 1_500
         private static let exchangesOfConnection = 10
 
-        /// What every sender of these tests needs: a record, and a socket that makes the process known to the kernel.
+        /// What every sender of these tests needs: a record, and a socket, so that the kernel counts for the process.
         private static let prelude = """
             import collections, os, socket, struct, sys, time
             def record(kind, fixed, names):
@@ -32,8 +33,9 @@ extension SystemTests {
 
             """
 
-        /// Reports as the library does: what waits for a tenth of a second or fills a datagram is sent without waiting, and what finds no
-        /// room is kept for the next time.
+        /// Reports as the library does: sends without waiting what has waited for a tenth of a second or fills a
+        /// datagram, and keeps
+        /// for the next time what finds no room.
         private static let honest = """
             connections, exchanges = int(sys.argv[2]), int(sys.argv[3])
             listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -88,7 +90,7 @@ extension SystemTests {
             sys.stdin.read()
             """
 
-        /// Claims on sockets that there are not, as fast as they are taken, as user nobody.
+        /// Claims sockets that do not exist, as fast as the daemon takes the datagrams, as user nobody.
         private static let flooder = """
             os.setgid(65534)
             os.setuid(65534)
@@ -117,7 +119,7 @@ extension SystemTests {
             )
         }
 
-        @Test("two flooders of another user cost an honest server no byte, and are counted themselves")
+        @Test("two flooders of another user cost an honest server no byte, and their own excess is counted")
         func flood() async throws {
             try await withDaemon { daemon in
                 let flooders = try (0..<2).map { _ in try self.start(Self.flooder, daemon) }
@@ -130,13 +132,15 @@ extension SystemTests {
                     ["\(Self.connections)", "\(Self.exchangesOfConnection)"]
                 )
                 #expect(try await honest.line() == Data("ready".utf8), "\(honest.errorText)")
-                // A process's first records wait for its name, which on a slow machine takes two rounds of the flood.
+                // A process's first records wait until the daemon knows its name. With a flood on a slow machine that
+                // takes two rounds.
                 for _ in 0..<100 where try await daemon.snapshot().endpoints?.isEmpty != false {}
                 for flooder in flooders { try flooder.writeLine() }
                 try honest.writeLine()
                 let exchanges = UInt64(Self.connections * Self.exchangesOfConnection)
                 #expect(try await honest.line() == Data("\(exchanges)".utf8), "\(honest.errorText)")
-                // What was sent before this is settled in the next rounds, each of which takes what the flood sent meanwhile, too.
+                // The daemon settles earlier records in the next rounds. Each round also takes what the flood has sent
+                // in the meantime.
                 let deadline = ContinuousClock.now + .seconds(60)
                 var snapshot = try await daemon.snapshot()
                 while snapshot.capture.reports.joined < 2 * exchanges && ContinuousClock.now < deadline {
@@ -151,7 +155,7 @@ extension SystemTests {
                 #expect(endpoint.requests == exchanges && endpoint.responses == exchanges)
                 #expect(endpoint.outcomes == [.ok: exchanges] && endpoint.quality == .exact)
                 #expect(snapshot.capture.reports.joined == 2 * exchanges, "\(snapshot.capture.reports)")
-                // What the flooders exceed is counted: claims that were not waited for, and datagrams.
+                // The daemon counts what exceeds the flooders' limits: claims that could not wait, and datagrams.
                 let reports = snapshot.capture.reports
                 #expect(reports.late > 0 && reports.unwaited > 0 && reports.droppedDatagrams > 0)
                 #expect(reports.impossible == 0 && reports.foreign == 0 && reports.overlapping == 0)

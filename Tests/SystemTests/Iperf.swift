@@ -5,21 +5,22 @@ import Testing
 
 /// iperf3 over the loopback interface of a network namespace.
 ///
-/// It takes the same port of TCP and of UDP, and starts to listen on the latter in the middle of a test. Where others open sockets, too,
-/// no port is sure to be free then; in a namespace of one's own every port is.
+/// iperf3 uses the same port number for TCP and UDP, and opens the UDP port only in the middle of a test. Other
+/// programs may
+/// have taken that port by then; in a new network namespace every port is free.
 struct Iperf {
     struct Report: Decodable {
         struct Start: Decodable { var connected: [Connection] }
         struct Connection: Decodable { var socket: Int, local_port: UInt16 }
         struct End: Decodable { var streams: [Stream] }
-        /// TCP has one entry for each end, UDP one that both share.
+        /// TCP has one entry for each end. UDP has one entry for both ends.
         struct Stream: Decodable { var sender: Side?, udp: Side? }
         struct Side: Decodable { var socket: Int, bytes: UInt64 }
         var start: Start
         var end: End
     }
 
-    /// All that there is where it went wrong. The exit code is 0 then, too.
+    /// The only field after a failure. The exit code is 0 even then.
     private struct Refusal: Decodable { var error: String? }
 
     static let port: UInt16 = 5201
@@ -47,7 +48,7 @@ struct Iperf {
         return (launcher.program, launcher.arguments + [iperf.path, "--port", String(Self.port)])
     }
 
-    /// One test of the client, the only one that the server is there for.
+    /// One test of the client. The server serves only this test.
     func run(_ options: [String]) async throws -> Report {
         let (program, arguments) = try Self.command(in: self.namespace)
         let result = try await Program.run(program, arguments + ["--client", "127.0.0.1", "--json"] + options)

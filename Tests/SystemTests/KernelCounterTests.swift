@@ -5,7 +5,7 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The daemon's counts against the kernel's own, as `ss` and `/sys/class/net` give them.
+    /// The daemon's counts, compared with the kernel's own from `ss` and `/sys/class/net`.
     @Suite(.tags(.peer), .needsBPF)
     struct KernelCounterTests {
         @Test("payload, segments and round-trip times of open connections are what ss prints", .needs("ss"))
@@ -27,12 +27,12 @@ extension SystemTests {
             }
         }
 
-        @Test("retransmissions are what ss prints, where every tenth packet is lost", .needs("ss", "ip", "nft"))
+        @Test("retransmissions are what ss prints, if every tenth packet is lost", .needs("ss", "ip", "nft"))
         func retransmissions() async throws {
             try await NetworkNamespace.with { namespace in
                 try await namespace.run("nft", "add table inet lossy")
                 try await namespace.run("nft", "add chain inet lossy input { type filter hook input priority 0; }")
-                // Never the first packet of a connection: that would cost a second.
+                // Never drop the first packet of a connection: that would cost a second.
                 let rule = "tcp flags & (syn | fin) == 0 numgen random mod 10 0 counter drop"
                 try await namespace.run("nft", "add rule inet lossy input \(rule)")
                 try await withDaemon { daemon in
@@ -63,7 +63,7 @@ extension SystemTests {
         }
 
         @Test(
-            "a process has as many sockets open as ss lists for it",
+            "a process has as many open sockets as ss lists for it",
             .needs("ss"),
             arguments: ["idle", "udp", "scm-rights"]
         )
@@ -97,7 +97,8 @@ extension SystemTests {
         func interfaces() async throws {
             try await withDaemon { daemon in
                 let names = try FileManager.default.contentsOfDirectory(atPath: "/sys/class/net").sorted()
-                // Other programs may talk meanwhile: what is shown lies between two looks, and is exact where they are equal.
+                // Other programs may send in the meantime. So the daemon's number is between two readings, and exact if
+                // they are equal.
                 for attempt in 1... {
                     let before = Self.interfaceBytes(names)
                     let snapshot = try await daemon.snapshot()
@@ -164,7 +165,7 @@ extension SystemTests {
             }
         }
 
-        /// A snapshot between two looks of `ss` that are equal: the last acknowledgements may still be on their way.
+        /// A snapshot between two equal outputs of `ss`, because the last acknowledgements may still be on their way.
         private static func quietMoment(
             of daemon: Daemon,
             in namespace: NetworkNamespace? = nil

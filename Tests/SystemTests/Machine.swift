@@ -3,20 +3,21 @@ import GroundTruth
 import TestSupport
 import Testing
 
-/// Whole programs on the real kernel, one test after the other: their traffic would disturb the figures of another's.
+/// Whole programs on the real kernel. The tests run one after the other, because their traffic would disturb other
+/// tests.
 @Suite(.tags(.kernel), .serialized)
 enum SystemTests {}
 
-/// What this machine lets the tests do. Each answer is probed once.
+/// What this machine lets the tests do. Each property is probed once.
 enum Machine {
-    /// The programs of the build that the tests belong to.
+    /// The programs of the same build as the tests.
     static let programs = Programs(
         directory: URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
     )
 
     static let isRoot = geteuid() == 0
 
-    /// The method to test, if one was asked for by TRAFFICD_TEST_METHOD.
+    /// The capture method to test: the value of TRAFFICD_TEST_METHOD, if it is set.
     static let method = ProcessInfo.processInfo.environment["TRAFFICD_TEST_METHOD"] ?? "auto"
 
     /// BPF with type information: what every method but `poll` needs.
@@ -29,7 +30,8 @@ enum Machine {
         tools.allSatisfy { Machine.path(of: $0) != nil }
     }
 
-    /// scripts/test installs every tool first and sets this: then a missing one is a failure and no reason to skip.
+    /// scripts/test installs every tool first and sets this. Then a missing tool is a failure, and no reason to skip a
+    /// test.
     static let mustNotSkip = ProcessInfo.processInfo.environment["TRAFFICD_TEST_COMPLETE"] == "1"
 
     static let scenarios = (try? Generator.scenarios(Machine.programs)) ?? []
@@ -51,7 +53,7 @@ extension Trait where Self == ConditionTrait {
 extension Tag {
     /// Starts a daemon on the real kernel.
     @Tag static var kernel: Self
-    /// Compares with counts that a third program made.
+    /// Compares the daemon's counts with counts of another program.
     @Tag static var peer: Self
 }
 

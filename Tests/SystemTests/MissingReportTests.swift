@@ -8,7 +8,8 @@ extension SystemTests {
     /// Numbered datagrams of a program in another language, over the daemon's own socket.
     @Suite(.needsBPF, .needs("python3"))
     struct MissingReportTests {
-        /// `send(number)` says whether the socket took the datagram. The kernel knows the process by a socket of its own.
+        /// `send(number)` returns whether the socket took the datagram. The process opens a socket, so that the kernel
+        /// counts for it.
         private static let prelude = """
             import socket, struct, sys
             own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -30,7 +31,7 @@ extension SystemTests {
             return try Program(python, ["-c", Self.prelude + script, daemon.directories.reportSocket.path])
         }
 
-        /// What the daemon says once it has heard of so many datagrams, and then of none for a while.
+        /// The daemon's snapshot once the daemon has received this many datagrams. Then no more must come for a while.
         private func settled(_ daemon: Daemon, datagrams: UInt64) async throws -> Snapshot {
             let deadline = ContinuousClock.now + .seconds(20)
             var snapshot = try await daemon.snapshot()
@@ -42,7 +43,7 @@ extension SystemTests {
             return snapshot
         }
 
-        @Test("numbers that are left out are missing; those out of order, and of a second numbering, are not")
+        @Test("skipped numbers are missing; numbers out of order, or of a second numbering, are not")
         func leftOut() async throws {
             let script = """
                 import random
@@ -68,7 +69,7 @@ extension SystemTests {
             }
         }
 
-        @Test("what a daemon that hangs had no room for is missing, to the datagram")
+        @Test("every datagram for which a daemon that hangs had no room is missing")
         func hangs() async throws {
             let script = """
                 reports.setblocking(False)

@@ -3,14 +3,14 @@ import GroundTruth
 import Testing
 
 extension SystemTests {
-    /// The lab that scripts/accuracy measures in: it must be right itself, and leave nothing behind.
+    /// The lab in which scripts/accuracy measures. The lab must itself be right, and leave nothing behind.
     @Suite(.needsRoot, .needs("ip", "nft", "ethtool"))
     struct NetworkLabTests {
         private func exists(_ namespace: String) -> Bool {
             FileManager.default.fileExists(atPath: "/run/netns/\(namespace)")
         }
 
-        /// Runs a scenario across, without a daemon.
+        /// Runs a scenario between the lab's namespaces, without a daemon.
         private func run(
             _ scenario: String,
             in lab: NetworkLab,
@@ -28,7 +28,7 @@ extension SystemTests {
             return truth
         }
 
-        @Test("it takes everything away, and what a killed run has left")
+        @Test("the lab removes everything that it made, and the leftovers of a killed run")
         func leavesNothing() async throws {
             let dead = "trafficd-lab-\(pid_t.max)-1-1-near"
             #expect(try await tool("ip", ["netns", "add", dead]).code == 0)
@@ -51,13 +51,14 @@ extension SystemTests {
             let wire = WireTruth(from: before, to: try await self.settled(lab))
             #expect(truth.acrossNamespaces)
             #expect(wire.disagreements == [])
-            // Headers come on top of payload that is counted at both ends.
+            // Both ends count the payload; the link counts the packets once, with headers.
             #expect(wire.link.total > truth.bytes / 2)
             #expect(wire.atInterface == wire.link)
         }
 
-        /// Two readings that are equal: a packet in the middle of one (IPv6 announces its addresses by itself) would be in one counter and not
-        /// in the other. And what follows the end of a connection is over then.
+        /// Two equal readings. A packet during a reading (IPv6 announces its addresses by itself) could be in one
+        /// counter and not in
+        /// another. After two equal readings, the packets that end connections have passed, too.
         private func settled(_ lab: NetworkLab) async throws -> LabCounters {
             var last = try await lab.counters()
             for _ in 0..<20 {
@@ -69,7 +70,7 @@ extension SystemTests {
             return last
         }
 
-        @Test("offloads make the near interface's packets large, and every packet of the link is counted all the same")
+        @Test("offloads make the near interface's packets large, and every packet of the link still counts")
         func offloads() async throws {
             func packets(_ lab: NetworkLab) async throws -> UInt64 {
                 let before = try await self.settled(lab)
@@ -77,8 +78,9 @@ extension SystemTests {
                 let after = try await self.settled(lab)
                 let truth = WireTruth(from: before, to: after, aggregates: lab.hasOffloads)
                 #expect(truth.disagreements == [])
-                // A segment over Ethernet has at most 1,448 bytes, and 52 of headers with timestamps: percents more than aggregates
-                // with one header each.
+                // A segment over Ethernet has at most 1,448 bytes of payload, and 52 bytes of headers with timestamps:
+                // some percent more
+                // than aggregates with one header each.
                 let near = result.processes.filter { $0.networkNamespace == lab.near.inode }
                 let payload = near.reduce(0) { $0 + $1.sent }
                 #expect(payload > 10_000_000 && truth.link.sent >= payload + payload / 1_448 * 52)
@@ -89,7 +91,7 @@ extension SystemTests {
             #expect(on * 4 < off)
         }
 
-        @Test("servers are in the peer's namespace, clients in the near one, and what can't be split stays near")
+        @Test("servers are in the peer's namespace, clients in the near one; scenarios that can't be split stay near")
         func whereabouts() async throws {
             let lab = try await NetworkLab()
             let across = try await self.run("tcp", in: lab)

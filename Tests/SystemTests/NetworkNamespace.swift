@@ -3,7 +3,7 @@ import GroundTruth
 import TestSupport
 import Testing
 
-/// A network namespace of a test's own, with a loopback interface; gone with the test.
+/// A network namespace for one test, with a loopback interface. The namespace goes away with the test.
 struct NetworkNamespace {
     let name = "trafficd-test-\(UUID().uuidString.prefix(8))"
 
@@ -20,7 +20,7 @@ struct NetworkNamespace {
         try await self.ip("netns", "delete", namespace.name)
     }
 
-    /// What the kernel knows it by.
+    /// The inode number, the kernel's name for the namespace.
     var inode: UInt32 {
         get throws {
             let attributes = try FileManager.default.attributesOfItem(atPath: "/run/netns/\(self.name)")
@@ -28,7 +28,7 @@ struct NetworkNamespace {
         }
     }
 
-    /// Runs a tool inside.
+    /// Runs a tool in the namespace.
     func run(_ tool: String, _ arguments: String...) async throws {
         try await Self.ip(["netns", "exec", self.name, tool] + arguments)
     }

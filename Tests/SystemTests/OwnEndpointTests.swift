@@ -9,7 +9,7 @@ extension SystemTests {
     /// Three processes of one executable: the example's server and two customers.
     @Suite(.needsBPF, .needs("curl"))
     struct OwnEndpointTests {
-        /// Requests of a visit, as ReportTests counts them.
+        /// The requests of a visit, as in ReportTests.
         private static let requestsOfVisit: UInt64 = 14
 
         private func own(_ snapshot: Snapshot, _ program: Program) -> [ProcessEndpoint]? {
@@ -24,7 +24,7 @@ extension SystemTests {
             (self.own(snapshot, program) ?? []).reduce(0) { $0 + $1.responses }
         }
 
-        @Test("each has its own endpoints while it lives, as many as it says itself, and none of another")
+        @Test("a running process has only its own endpoints, with as many requests as it counts itself")
         func shop() async throws {
             try await withDaemon { daemon in
                 let example = Machine.programs.directory.appending(path: "trafficexample")
@@ -38,7 +38,7 @@ extension SystemTests {
                 )
                 try #require(curl.code == 0, "\(server.errorText)")
 
-                // A customer visits at once, and then waits for ten seconds before it tells its visits.
+                // A customer visits at once, and then waits for ten seconds before it prints the number of its visits.
                 let buy = ["buy", "--seconds", "1", "--rate", "0.1"] + options
                 let customers = try [1, 3].map { try Program(example, buy + ["--visitors", "\($0)"]) }
                 var snapshot = try await daemon.snapshot()
@@ -63,7 +63,7 @@ extension SystemTests {
                 #expect(self.own(snapshot, server)?.allSatisfy { $0.role == .server } == true)
                 self.expectSums(snapshot, [server] + customers)
 
-                // Those of who exited are gone, with nothing missing in the sum.
+                // The endpoints of processes that exited are gone, and nothing is missing from the sums.
                 while self.own(snapshot, customers[1]) != nil && ContinuousClock.now < deadline + .seconds(20) {
                     snapshot = try await daemon.snapshot()
                 }
@@ -76,7 +76,7 @@ extension SystemTests {
             }
         }
 
-        /// Whatever is the executable's is somebody's own, to the byte.
+        /// The endpoints of the executable are the sums of the processes' own endpoints, to the byte.
         private func expectSums(_ snapshot: Snapshot, _ programs: [Program]) {
             let endpoints = snapshot.endpoints ?? []
             #expect(!endpoints.isEmpty)

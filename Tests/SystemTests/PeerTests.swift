@@ -4,14 +4,14 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The daemon's counts against what other programs say of themselves.
+    /// The daemon's counts, compared with other programs' counts of their own traffic.
     @Suite(.tags(.peer), .needsBPF)
     struct PeerTests {
         // MARK: iperf3
 
         /// On each data connection iperf3 first sends its 37-byte cookie (TCP), or 4 bytes each way (UDP).
         @Test(
-            "iperf3's data streams, by its own JSON",
+            "iperf3's data streams have the bytes of iperf3's own JSON",
             .needs("iperf3", "ip"),
             arguments: [("tcp", 37 as UInt64, 0 as UInt64), ("udp", 4, 4)]
         )
@@ -47,7 +47,7 @@ extension SystemTests {
             var received: UInt64
         }
 
-        /// curl's own figures: what it sent is request and upload, what it received header and body.
+        /// curl's own figures. Sent are request and upload; received are header and body.
         private func curl(_ arguments: [String]) async throws -> [Transfer] {
             let format = "%{local_port} %{size_request} %{size_upload} %{size_header} %{size_download}\n"
             let result = try await tool("curl", ["--silent", "--show-error", "--write-out", format] + arguments)
@@ -62,7 +62,7 @@ extension SystemTests {
             }
         }
 
-        @Test("nginx with sendfile and curl, by nginx's log and curl's figures", .needs("nginx", "curl"))
+        @Test("nginx with sendfile and curl have the bytes of nginx's log and curl's figures", .needs("nginx", "curl"))
         func webServer() async throws {
             try await withDaemon { daemon in
                 let nginx = try await WebServer(files: ["small": 1234, "large": 10_000_000])
@@ -96,7 +96,7 @@ extension SystemTests {
             }
         }
 
-        @Test("an upload, by nginx's log and curl's figures", .needs("nginx", "curl"))
+        @Test("an upload has the bytes of nginx's log and curl's figures", .needs("nginx", "curl"))
         func upload() async throws {
             try await withDaemon { daemon in
                 let nginx = try await WebServer(files: ["source": 5_000_000])

@@ -16,10 +16,10 @@ import TrafficModel
 import TrafficReport
 
 extension SystemTests {
-    /// Where the time of a client's exchanges goes, on paths that are slow in one place.
+    /// In which phases a client's exchanges spend their time, on paths that are slow in one place.
     @Suite(.tags(.peer), .needsBPF, .needs("python3"))
     struct PhaseTests {
-        /// Once `count` exchanges of clients have ended, in the order of their starts.
+        /// The exchanges of clients once `count` of them have ended, in the order of their starts.
         private func ended(_ daemon: Daemon, _ count: Int) async throws -> [ExchangeUsage] {
             let deadline = ContinuousClock.now + .seconds(20)
             while true {
@@ -33,7 +33,8 @@ extension SystemTests {
             }
         }
 
-        /// Once a client of `host` has ended an exchange, and the endpoints have all that have ended.
+        /// All ended exchanges and the endpoints, once an exchange with `host` has ended and the endpoints contain all
+        /// ended exchanges.
         private func settled(
             _ daemon: Daemon,
             host: String
@@ -57,7 +58,7 @@ extension SystemTests {
 
         // MARK: Connect
 
-        /// Loses the first SYN of each connection: the kernel sends another one after a second.
+        /// Drops the first SYN of each connection. The kernel sends another SYN after a second.
         private func loseSYNs(_ namespace: NetworkNamespace, port: UInt16) async throws {
             let isSYN = "tcp dport \(port) tcp flags & (syn | ack) == syn"
             for command in [
@@ -69,7 +70,8 @@ extension SystemTests {
             ] { try await namespace.run("nft", command) }
         }
 
-        /// Seconds from a connection's first SYN to the first SYN-ACK, by the client's port, of what tcpdump prints.
+        /// Seconds from a connection's first SYN to the first SYN-ACK, by the client's port, from the output of
+        /// tcpdump.
         private func handshakes(_ dump: String, port: UInt16) -> [UInt16: Double] {
             var (asked, took): ([UInt16: Double], [UInt16: Double]) = ([:], [:])
             for line in dump.split(separator: "\n") {
@@ -85,7 +87,8 @@ extension SystemTests {
             return took
         }
 
-        /// One exchange over a socket of its own, reported as another language does it. Prints its port and the call's own microseconds.
+        /// One exchange over a socket of its own, reported by a program in another language. The program prints its
+        /// port and the microseconds that its call took.
         private static let reporter = """
             import socket, struct, sys, time
             sys.path.insert(0, sys.argv[1])
@@ -121,7 +124,7 @@ extension SystemTests {
             """
 
         @Test(
-            "a lost SYN's second is in connect, of the first exchange alone: as tcpdump, curl and the caller have it",
+            "a lost SYN's second is in connect of the first exchange only, as tcpdump, curl and the caller measure",
             .needs("ip", "nft", "tcpdump", "curl", "ss")
         )
         func lostSYN() async throws {
@@ -155,7 +158,7 @@ extension SystemTests {
                     let scripts = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                         .appending(path: "TrafficReportTests").path
                     let reportSocket = daemon.directories.reportSocket.path
-                    // -B: leaves no compiled script behind.
+                    // With -B, Python leaves no compiled script behind.
                     let python = try start(["python3", "-B", "-c", Self.reporter, scripts, "\(port)", reportSocket])
                     let line = String(decoding: try await python.line() ?? Data(), as: UTF8.self)
                     let call = line.split(separator: " ").compactMap { UInt64($0) }
@@ -191,21 +194,22 @@ extension SystemTests {
                     }
                     #expect(exchanges.allSatisfy { $0.phases[.tls] == nil && $0.phases[.dns] == nil })
                     for exchange in exchanges { self.expectSum(exchange) }
-                    // A clock tick may be missing of the second.
+                    // The second may be shorter by a clock tick.
                     let connects = connections.compactMap { $0[0].phases[.connect] }
                     #expect(connects.allSatisfy { $0 >= 990_000 })
-                    // What is on the wire lies within what the kernel has, and that within the call.
+                    // The time on the wire is within the kernel's time, and the kernel's time is within the call's
+                    // time.
                     let connect = try #require(other.phases[.connect])
                     let seen = try #require(handshakes[UInt16(call[0])])
                     #expect(Double(connect) >= seen * 1e6 - 1_000 && connect <= call[1])
                     #expect(socket?.connectMicroseconds == connect)
-                    // curl, which does not report, has waited as long on the same path.
+                    // curl, which does not report, waited equally long on the same path.
                     let words = curl.output.split(whereSeparator: \.isWhitespace)
                     try #require(words.count == 2, "\(curl)")
                     let seenOfCurl = try #require(handshakes[UInt16(words[0]) ?? 0])
                     #expect(seenOfCurl >= 0.99 && Double(words[1]) ?? 0 >= seenOfCurl - 0.001)
                     #expect(Double(connects.min() ?? 0) >= (handshakes.values.min() ?? 2) * 1e6 - 1_000)
-                    // The endpoints have the same, and no server has connected.
+                    // The endpoints have the same times, and no server has a connect phase.
                     let phases = { (role: EndpointRole) in
                         endpoints.filter { $0.role == role }.compactMap { $0.phases[.connect] }
                     }
@@ -219,7 +223,8 @@ extension SystemTests {
             }
         }
 
-        /// Has room for one connection that is not accepted, which it takes up itself. When a client waits for an answer it makes room.
+        /// Has room for one connection that is not accepted, and fills this room itself. Makes room once a client waits
+        /// for an answer to its SYN.
         private static let crowded = """
             import socket, time
             server = socket.socket()
@@ -239,7 +244,7 @@ extension SystemTests {
                 connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
             """
 
-        @Test("of URLSession, which does not show its sockets, connect is known, too: in what the task took")
+        @Test("connect is known for URLSession too, which does not show its sockets: within the task's duration")
         func session() async throws {
             try await withDaemon { daemon in
                 let server = try Program(try #require(Machine.path(of: "python3")), ["-c", Self.crowded])
@@ -262,20 +267,20 @@ extension SystemTests {
             }
         }
 
-        /// When a connection's handlers are added.
+        /// When the test adds a connection's handlers.
         enum Arrival: CaseIterable {
             case beforeConnecting, connected, behindPreface
         }
 
-        /// With settings that set nothing (RFC 9113 sections 3.4 and 6.5).
+        /// The preface, with empty settings (RFC 9113 sections 3.4 and 6.5).
         private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
 
-        /// `GET /` of `http://h` and no more to come: HEADERS in the words of HPACK's static table (RFC 7541 appendix A).
+        /// `GET /` of `http://h` without a body: HEADERS with entries of HPACK's static table (RFC 7541 appendix A).
         private static func request(_ stream: UInt8) -> [UInt8] {
             [0, 0, 6, 1, 5, 0, 0, 0, stream, 0x82, 0x86, 0x84, 0x41, 1, UInt8(ascii: "h")]
         }
 
-        /// Two exchanges, one after the other, of HTTP/2 without TLS.
+        /// Two exchanges of HTTP/2 without TLS, one after the other.
         private func converse(_ port: Int, _ arrival: Arrival, _ daemon: Daemon) async throws {
             let (monitor, records) = (TrafficMonitor(), Records())
             try monitor.start(.init(socketPath: daemon.directories.reportSocket.path, observers: [records]))
@@ -300,7 +305,7 @@ extension SystemTests {
             monitor.stop()
         }
 
-        @Test("of HTTP/2 without TLS connect is known, too, where the handlers were there before the preface")
+        @Test("connect is known for HTTP/2 without TLS too, if the handlers were there before the preface")
         func preface() async throws {
             try await withDaemon { daemon in
                 let server = try await InstrumentedServer(isHTTP2: true)
@@ -325,7 +330,7 @@ extension SystemTests {
 
         // MARK: TLS
 
-        /// Waits between accept() and the handshake, and before each answer. Prints when it had the connection.
+        /// Waits between accept() and the handshake, and before each answer. Prints when accept() returned.
         private static let slow = """
             import socket, ssl, sys, time
             certificate, key, handshake, answer = sys.argv[1:]
@@ -342,7 +347,8 @@ extension SystemTests {
                     connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
             """
 
-        /// Two exchanges of AsyncHTTPClient on one connection, and when the server had accepted that.
+        /// Two exchanges of AsyncHTTPClient on one connection, and the time when the server had accepted that
+        /// connection.
         private func exchanges(
             _ daemon: Daemon,
             handshake: Int,
@@ -381,7 +387,7 @@ extension SystemTests {
             return (Array(exchanges), try #require(UInt64(accepted)))
         }
 
-        @Test("a peer that is slow to shake hands is in tls, one that is slow to answer in wait, and in nothing else")
+        @Test("the delay of a slow handshake is only in tls, the delay of a slow answer only in wait")
         func slowPeer() async throws {
             try await withDaemon { daemon in
                 let records = (Records(), Records())
@@ -397,8 +403,9 @@ extension SystemTests {
                 let phase = { (exchange: ExchangeUsage, phase: ExchangePhase) in exchange.phases[phase] ?? 0 }
                 #expect(phase(slow[0], .tls) >= 1_000_000 && phase(slow[0], .tls) > phase(lazy[0], .tls))
                 #expect(phase(slow[0], .connect) < 1_000_000 && phase(lazy[0], .connect) < 1_000_000)
-                // The server has the request, and sleeps, before the client is told that all of it is sent: from its first byte on it is
-                // a second at least.
+                // The server may have the request, and sleep, before the client learns that all of the request is sent.
+                // So send and
+                // wait together take at least a second.
                 #expect(
                     lazy.allSatisfy {
                         phase($0, .send) + phase($0, .wait) >= 1_000_000 && phase($0, .wait) > phase($0, .send)
@@ -407,7 +414,8 @@ extension SystemTests {
                 )
                 #expect(slow.allSatisfy { phase($0, .wait) < phase(lazy[0], .wait) })
                 #expect((slow + lazy).allSatisfy { phase($0, .send) < 1_000_000 && phase($0, .receive) < 1_000_000 })
-                // The kernel had established it before the server accepted it, and after the client was asked to.
+                // The kernel established the connection after the client began to connect, and before the server
+                // accepted it.
                 let told = try #require(records.0.outcomes.first?.tlsEndedAt)
                 try #require(start < acceptedAt && acceptedAt < told)
                 #expect(phase(slow[0], .tls) >= (told - acceptedAt) / 1_000)

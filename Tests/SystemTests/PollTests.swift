@@ -5,10 +5,12 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The method without BPF. What it promises is less: TCP connections that live longer than its interval, each with one owner.
+    /// The capture method without BPF. This method promises less: TCP connections that live longer than its interval,
+    /// each with one owner.
     @Suite(.needsRoot)
     struct PollTests {
-        /// Plain TCP connections between two processes, held open until they were looked at. Not `splice-in`: there both ends
+        /// Plain TCP connections between two processes, held open until the daemon has read them. Not `splice-in`:
+        /// there both ends
         /// shut down, and a connection that has ended is gone from sock_diag though its descriptors are open.
         @Test("open TCP connections are exact", arguments: ["tcp", "tcp-requests", "writev", "sendfile"])
         func openConnections(_ name: String) async throws {
@@ -44,11 +46,11 @@ extension SystemTests {
             try await generator.exit()
         }
 
-        @Test("a network namespace is counted when it is made after the start, and not kept when it goes", .needs("ip"))
+        @Test("a network namespace made after the start is counted, and released when it goes away", .needs("ip"))
         func comingAndGoing() async throws {
             let interface = "tv\(UUID().uuidString.prefix(8))"
             let daemon = try await self.startBeside(interface)
-            // The other end of the pair was in a namespace that is gone.
+            // The kernel deletes the pair once nothing keeps the namespace of its other end.
             for _ in 0..<600 where FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)") {
                 try await Task.sleep(for: .milliseconds(50))
             }
@@ -56,7 +58,7 @@ extension SystemTests {
             try await finish(daemon)
         }
 
-        /// A daemon that began in the presence of a namespace, which is deleted then.
+        /// A daemon that started beside a namespace. The namespace is deleted afterwards.
         private func startBeside(_ interface: String) async throws -> Daemon {
             var started: Daemon?
             try await NetworkNamespace.with { early in

@@ -8,10 +8,10 @@ import TrafficModel
 import TrafficReport
 
 extension SystemTests {
-    /// A server of this process that reports, the daemon, and curl, which counts for itself.
+    /// A server in this process that reports, the daemon, and curl, which makes its own counts.
     @Suite(.tags(.peer), .needsBPF, .needs("curl", "openssl"))
     struct ReportTests {
-        /// What a daemon says once it has settled `requests` exchanges of this process.
+        /// The daemon's snapshot once the daemon has settled `requests` exchanges of this process.
         private func settled(_ daemon: Daemon, requests: Int) async throws -> Snapshot {
             let deadline = ContinuousClock.now + .seconds(20)
             while true {
@@ -21,7 +21,8 @@ extension SystemTests {
             }
         }
 
-        /// The server's sockets, with one more than were known: they are listed for a short time only once they have closed.
+        /// The server's sockets, at least one more than known before. The daemon lists closed sockets only for a short
+        /// time.
         private func explained(
             _ daemon: Daemon,
             _ server: InstrumentedServer,
@@ -106,7 +107,7 @@ extension SystemTests {
                 let sent = endpoints.reduce(into: MessageBytes()) { $0 += $1.sent }
                 let received = endpoints.reduce(into: MessageBytes()) { $0 += $1.received }
                 #expect(received.line + received.header == transfers.reduce(0) { $0 + $1.requestBytes })
-                // curl counts the framing of what it uploads.
+                // curl counts the framing of its uploads.
                 #expect(received.body + received.framing == transfers.reduce(0) { $0 + $1.uploadBytes })
                 #expect(sent.line + sent.header == transfers.reduce(0) { $0 + $1.headerBytes })
                 #expect(sent.body == transfers.reduce(0) { $0 + $1.bodyBytes })
@@ -116,7 +117,7 @@ extension SystemTests {
                 #expect(sent.cookie == UInt64(transfers.count * (17 + 25)))
                 #expect(endpoints.reduce(0) { $0 + $1.requests } == transfers.count)
                 #expect(endpoints.reduce(0) { $0 + $1.responses } == transfers.count)
-                // The server says of its bodies that they are JSON, curl of its uploads nothing; neither encodes.
+                // The server labels its bodies as JSON. curl does not label its uploads. Neither encodes bodies.
                 #expect(endpoints.reduce(0) { $0 + ($1.content[.json] ?? 0) } == sent.body)
                 #expect(endpoints.reduce(0) { $0 + ($1.content[.unknown] ?? 0) } == received.body)
                 #expect(endpoints.reduce(0) { $0 + ($1.decodedBody ?? 0) } == sent.body + received.body)
@@ -131,7 +132,7 @@ extension SystemTests {
                 #expect(statuses.waste.failed == wasted([404, 500]))
                 #expect(statuses.waste.redirected == wasted([302]))
                 #expect(statuses.duration?.count == 7)
-                // All but what carried handshakes, and what came after the last message: the ends of the connections.
+                // All wire bytes except those of handshakes and of the ends of connections, after the last message.
                 let estimated = endpoints.reduce(0) { $0 + $1.wireEstimated }
                 let wire = sockets.values.reduce(0) { $0 + ($1.bytes.wireSent ?? 0) + ($1.bytes.wireReceived ?? 0) }
                 let payload = sockets.values.reduce(0) { $0 + $1.bytes.payload.total }
@@ -141,7 +142,7 @@ extension SystemTests {
             }
         }
 
-        @Test("the commands say the same: which endpoint, and what the last requests were")
+        @Test("the commands show the same endpoints and the same last requests")
         func commands() async throws {
             try await withDaemon { daemon in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
@@ -212,7 +213,7 @@ extension SystemTests {
                 for exchange in exchanges {
                     #expect(exchange.outcome == .ok && exchange.status == 200 && exchange.process.pid == getpid())
                     let phases = exchange.phases.values.reduce(0, +)
-                    // Each phase and the whole are cut to microseconds.
+                    // Each phase and the duration are rounded down to microseconds.
                     #expect(phases <= exchange.duration ?? 0 && (exchange.duration ?? 0) - phases <= 3)
                 }
                 func process() async throws -> ProcessUsage {
@@ -222,7 +223,7 @@ extension SystemTests {
                 #expect(before.explained == received + transfers.reduce(0) { $0 + $1.headerBytes + $1.bodyBytes })
                 let top = try await trafficctl("top", "--once")
                 let after = try await process()
-                // Other tests of this process may have moved bytes meanwhile.
+                // Other tests of this process may have moved bytes in the meantime.
                 let shares = [after, before].map { $0.explained * 100 / max(1, $0.bytes.payload.total) }
                 #expect(top.contains("EXPL%") && (shares[0]...shares[1]).contains { top.contains("\($0)%") }, "\(top)")
             }
@@ -266,7 +267,7 @@ extension SystemTests {
             }
         }
 
-        @Test("a gigabyte that is streamed is counted to the byte", .needs("truncate"))
+        @Test("a streamed gigabyte is counted to the byte", .needs("truncate"))
         func gigabyte() async throws {
             try await withDaemon { daemon in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
@@ -281,7 +282,7 @@ extension SystemTests {
             }
         }
 
-        @Test("secrets of queries, cookies, credentials and bodies are in nothing that the daemon gets or says")
+        @Test("secrets in queries, cookies, credentials and bodies never reach the daemon or its answers")
         func secrets() async throws {
             let directories = try DaemonDirectories()
             let recording = directories.root.appending(path: "events.ndjson")
@@ -312,11 +313,11 @@ extension SystemTests {
                 .flatMap(\._0).map { Data($0.datagram) }
             #expect(!datagrams.isEmpty)
             for document in documents + datagrams { #expect(document.range(of: Data(secret.utf8)) == nil) }
-            // The length of the query is counted all the same: these are its bytes, not its text.
+            // The documents do contain the exchange, by the name of its route.
             #expect(documents[1].range(of: Data("/length/{id}".utf8)) != nil)
         }
 
-        @Test("who claims a socket of another process is turned down and counted", .needs("python3"))
+        @Test("a process that claims a socket of another process is rejected and counted", .needs("python3"))
         func foreign() async throws {
             try await withDaemon { daemon in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
@@ -329,7 +330,7 @@ extension SystemTests {
                 let hex = writer.finish(.init()) { bytes in
                     bytes.indices.map { String(format: "%02x", bytes[$0]) }.joined()
                 }
-                // It has a socket of its own, so that the kernel knows it.
+                // The process has a socket of its own, so that the kernel counts for this process.
                 let script = """
                     import socket, sys, time
                     own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -356,14 +357,14 @@ extension SystemTests {
             return server.records.requests.first
         }
 
-        @Test("a daemon that hangs or is gone is nothing to the app, and one that comes back explains what comes then")
+        @Test("a daemon that hangs or is gone does not disturb the app; a daemon that comes back explains later bytes")
         func absent() async throws {
             let directories = try DaemonDirectories()
             let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
             let transfers = try await Curl.run([], ["\(server.url)/length/1"])
             try await withDaemon(directories: directories) { daemon in
                 daemon.program.signal(SIGSTOP)
-                // More than a Unix socket queues.
+                // More requests than a Unix socket can queue records for.
                 let stopped = try await Curl.run([], (0..<3_000).map { "\(server.url)/length/\($0 % 10)" })
                 #expect(stopped.count == 3_000 && stopped.allSatisfy { $0.status == 200 })
                 daemon.program.signal(SIGCONT)
@@ -382,7 +383,7 @@ extension SystemTests {
             try await server.stop()
         }
 
-        @Test("of a connection that is older than the daemon only what it counted is explained, and called inferred")
+        @Test("on a connection older than the daemon, only the bytes it counted are explained, as inferred")
         func restarted() async throws {
             let directories = try DaemonDirectories()
             let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
@@ -426,7 +427,7 @@ extension SystemTests {
             _ = try await server.exit()
         }
 
-        @Test("exchanges --follow prints each exchange once, when it has ended")
+        @Test("exchanges --follow prints each exchange once, when the exchange has ended")
         func follow() async throws {
             try await withDaemon { daemon in
                 let arguments = [
@@ -475,7 +476,7 @@ extension SystemTests {
                     }
                     #expect(endpoints.allSatisfy { $0.quality == .exact })
                     #expect(client.count > 6 && client.count == server.count)
-                    // A dozen, one more, and what the redirect leads to.
+                    // Twelve requests, one more, and the request that the redirect leads to.
                     #expect(visits > 0 && client.reduce(0) { $0 + $1.requests } == 14 * visits)
                     for (one, other) in zip(client, server) {
                         #expect(one.sent == other.received && one.received == other.sent)
@@ -498,7 +499,7 @@ extension SystemTests {
             }
         }
 
-        /// Once both ends have told of as many exchanges.
+        /// The daemon's snapshot once both ends have reported equally many exchanges.
         private func settledShop(_ daemon: Daemon) async throws -> Snapshot {
             let deadline = ContinuousClock.now + .seconds(20)
             while true {
@@ -535,7 +536,7 @@ extension SystemTests {
                     ["buy", "--port", port, "--report-socket", daemon.directories.reportSocket.path]
                 )
                 #expect(try await listener.line() == Data("asked".utf8))
-                // Records wait for a tenth of a second before they are sent.
+                // The library sends a record after it has waited for a tenth of a second.
                 var snapshot = try await daemon.snapshot()
                 for _ in 0..<100 where snapshot.endpoints?.isEmpty != false { snapshot = try await daemon.snapshot() }
                 client.signal(SIGKILL)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-/// Runs `body` beside a daemon of its own, then stops it and checks that it left nothing behind.
+/// Runs `body` beside a new daemon, then stops the daemon and checks that the daemon left nothing behind.
 func withDaemon<Result>(
     method: String = Machine.method,
     directories: DaemonDirectories? = nil,
@@ -31,7 +31,7 @@ func withDaemon<Result>(
     return result
 }
 
-/// SIGTERM, exit code 0, no socket, and no BPF program or map that the daemon held.
+/// Sends SIGTERM. The daemon must exit with 0 and leave no socket, and no BPF program or map.
 func finish(_ daemon: Daemon, _ sourceLocation: SourceLocation = #_sourceLocation) async throws {
     let held = BPFObjects.held(by: daemon.program.pid)
     let code = try await daemon.stop()
@@ -45,7 +45,8 @@ func finish(_ daemon: Daemon, _ sourceLocation: SourceLocation = #_sourceLocatio
     #expect(left.isEmpty, "left in the kernel: \(left)", sourceLocation: sourceLocation)
 }
 
-/// The programs and maps that a process has open, by kernel id. By id and not by number, because other daemons may run.
+/// The programs and maps that a process has open, by kernel id. Ids and not just a count, because other daemons may
+/// run.
 struct BPFObjects {
     var programs: Set<Int> = []
     var maps: Set<Int> = []
@@ -65,7 +66,7 @@ struct BPFObjects {
         return held
     }
 
-    /// The kernel frees them in the background, so they get a moment.
+    /// The kernel frees programs and maps in the background, so this waits a moment.
     func stillThere() async throws -> [String] {
         guard Machine.has("bpftool") else { return [] }
         var left: [String] = []

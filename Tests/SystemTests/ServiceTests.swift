@@ -6,7 +6,7 @@ import Testing
 import TrafficModel
 
 extension SystemTests {
-    /// The daemon as a service: what the packaged unit lets it do, and what it tells systemd.
+    /// The daemon as a service: what the packaged unit allows, and what the daemon reports to systemd.
     @Suite(.needsBPF)
     struct ServiceTests {
         private static let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -19,14 +19,15 @@ extension SystemTests {
         /// A field of every thread's status (proc_pid_status(5)).
         private func threads(of pid: pid_t, _ field: String) throws -> [String] {
             try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task").compactMap { task in
-                // One may have ended meanwhile.
+                // A thread may have ended in the meantime.
                 let status = try? String(contentsOfFile: "/proc/\(pid)/task/\(task)/status", encoding: .utf8)
                 let line = status?.split(separator: "\n").first { $0.hasPrefix(field + ":") }
                 return line.map { $0.dropFirst(field.count + 1).trimmingCharacters(in: .whitespaces) }
             }
         }
 
-        /// The notification comes after the socket; rights are given up before it, and after the first answer perhaps.
+        /// The socket comes first. The daemon then gives up its rights, perhaps after its first answer, and then
+        /// notifies systemd.
         private func expectFewRights(of daemon: Daemon) async throws {
             var rights: [UInt64?] = []
             for _ in 0..<500 {
@@ -42,7 +43,7 @@ extension SystemTests {
         }
 
         @Test(
-            "once it counts, no thread has more rights than counting takes, and it counts on",
+            "once the daemon counts, no thread has more rights than counting needs, and counting goes on",
             arguments: ["tcp", "churn"]
         )
         func rights(scenario: String) async throws {
@@ -62,7 +63,7 @@ extension SystemTests {
         }
 
         @Test(
-            "under the unit's restrictions, as another user than root, it counts every byte",
+            "under the unit's restrictions, as a user other than root, the daemon counts every byte",
             .needs("systemd-analyze", "setpriv"),
             arguments: ["tcp", "udp", "churn", "short-lived"]
         )
@@ -83,13 +84,13 @@ extension SystemTests {
         }
 
         @Test(
-            "a service that can't set the length of report.sock's queue takes the host's",
+            "a service that can't set the length of report.sock's queue uses the host's length",
             .needs("setpriv", "unshare")
         )
         func reportQueue() async throws {
             let directories = try DaemonDirectories()
             let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
-            // A network namespace of its own stands for a host whose length systemd has raised.
+            // A new network namespace stands for a host on which systemd has raised the length.
             let script = "echo 100 >/proc/sys/net/unix/max_dgram_qlen && exec \"$@\""
             let launcher = (
                 program: URL(filePath: "/usr/bin/unshare"),
@@ -118,7 +119,7 @@ extension SystemTests {
             }
         }
 
-        @Test("it tells systemd when it is ready, at every interval that it lives, and when it stops")
+        @Test("the daemon notifies systemd when it is ready, at every interval, and when it stops")
         func notifications() async throws {
             let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
             let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
@@ -150,7 +151,7 @@ extension SystemTests {
             }
         }
 
-        @Test("the packaged file of options names every option of the daemon, and no other")
+        @Test("the packaged file of options names every option of the daemon, and no other option")
         func options() async throws {
             let help = try await Tool.run(Machine.programs.daemon.path, ["run", "--help"]).output
             let file = Self.package.appending(path: "packaging/trafficd.default")

@@ -3,15 +3,15 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A terminal with a program in it, by tmux: keys in, screen out.
+/// A terminal made by tmux, with a program in it. Tests send keys and read the screen.
 final class Terminal {
     private let socket: String
     let directory: String
 
-    /// Whether tmux is here.
+    /// Whether tmux is installed.
     static let isAvailable = (try? Tool.wait(for: "tmux", ["-V"], mayFail: true))?.status == 0
 
-    /// - Parameter command: A line for sh; how it ended and the word "over" come after it on the screen.
+    /// - Parameter command: A line for sh. After the command, the screen shows its exit status and the word "over".
     init(
         width: Int,
         height: Int,
@@ -23,10 +23,10 @@ final class Terminal {
         throws
     {
         self.directory = directory
-        // Of its own: the server of an earlier terminal may still be ending.
+        // Each terminal has its own server, because the server of an earlier terminal may still be ending.
         self.socket = "\(directory)/tmux-\(UUID().uuidString.prefix(4))"
-        // The shell outlives Ctrl-C, and Swift's own crash handler, which would wait for a key, stays out of it.
-        // stty tells the whole state of the terminal; what top leaves changed shows as a difference.
+        // The shell outlives Ctrl-C. Swift's own crash handler is off, because it would wait for a key.
+        // stty prints the whole state of the terminal, so anything that top leaves changed shows as a difference.
         let script = """
             trap : INT; stty -a > '\(directory)/before'; \(command); echo "exit status $?"; stty -a > '\(directory)/after'; \
             echo over; exec sleep 1000
@@ -40,7 +40,7 @@ final class Terminal {
             "\(width)",
             "-y",
             "\(height)",
-            // Nothing that another run of top has kept.
+            // An empty directory, so that top finds no settings of another run.
             "env -u XDG_CONFIG_HOME HOME='\(directory)' TERM=\(type) LC_ALL=\(locale) SWIFT_BACKTRACE=enable=no sh -c \"$SCRIPT\"",
             environment: ["SCRIPT": script]
         )
@@ -100,7 +100,7 @@ final class Terminal {
         get throws { try Data(contentsOf: URL(filePath: "\(self.directory)/bytes")) }
     }
 
-    /// Waits until the screen is as asked, and returns it.
+    /// Waits until the screen fulfils the condition, and returns the screen.
     @discardableResult
     func wait(_ what: String, until holds: (String) throws -> Bool) async throws -> String {
         var screen = ""
@@ -117,9 +117,9 @@ final class Terminal {
         try await self.wait("'\(text)'") { $0.contains(text) }
     }
 
-    /// That the terminal is as it was before: same settings, first screen, visible cursor.
+    /// Checks that the terminal is as it was before: same settings, first screen, visible cursor.
     ///
-    /// Waits for the script's last word, which comes after the second list of settings is whole.
+    /// Waits for the script's last word, because only then is the second list of settings complete.
     func expectRestored() async throws {
         try await self.wait(for: "over")
         let before = try String(contentsOfFile: "\(self.directory)/before", encoding: .utf8)
@@ -132,14 +132,14 @@ final class Terminal {
     }
 }
 
-/// Where the test's programs are, and a directory that goes away.
+/// The place of the test's programs, and a temporary directory.
 enum Lab {
     static let binaries = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path()
 
     static func binary(_ name: String) -> String { Self.binaries + "/" + name }
 
     static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
-        // Short: a socket's path has 107 bytes.
+        // The name is short, because a socket's path has at most 107 bytes.
         let path = "/tmp/tt-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: path) }

@@ -103,13 +103,13 @@ struct TopScreenTests {
             try await terminal.wait("the page three lines further") { $0.contains("Keys of") && !$0.contains("Up k") }
             try terminal.press("q")
             try await terminal.wait("the list") { !$0.contains("Keys of") }
-            // Buttons that mean nothing here, reports that never end or are no reports: the screen goes on.
+            // Buttons without a meaning, reports that never end, and bytes that are no reports do not stop the screen.
             for button in [1, 2, 66, 67, 128, 99_999_999] { try click(button, row: 20, column: 5) }
             let separators = String(repeating: ";", count: 60)
             for text in ["1\(separators)9M", "\(separators)M", "0;-1;2M", "0;0;0M", "M", "é;1;1M", "1;2\u{1b}[<0;5"] {
                 try terminal.type("\u{1b}[<" + text)
             }
-            // The older protocol, as a terminal sends it that knows no other.
+            // The older protocol of the mouse, for terminals that know no other.
             try terminal.type("\u{1b}[M !!")
             daemon.stop()
             try await terminal.wait(for: "waiting for trafficd")
@@ -123,7 +123,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("keeps what the person chose for the next start; options win, and a file of nonsense does no harm")
+    @Test("keeps the user's choices for the next start; options win, and a file of nonsense does no harm")
     func settings() async throws {
         try await Lab.withDirectory { directory in
             let daemon = try FakeDaemon(directory: directory) { .sample() }
@@ -164,7 +164,8 @@ struct TopScreenTests {
                 try await terminal.wait(for: "exit status 0")
             }
             #expect(try String(contentsOfFile: path, encoding: .utf8).contains(#""group" : "process""#))
-            // A link at the file's place is replaced, not followed; and where others may write, nothing is kept.
+            // top replaces a link in place of the file and does not follow it. Where others may write, top keeps
+            // nothing.
             let victim = directory + "/victim"
             for (mode, isReplaced) in [(mode_t(0o700), true), (0o777, false)] {
                 try "precious".write(toFile: victim, atomically: false, encoding: .utf8)
@@ -181,7 +182,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("takes every size the terminal gets, 20x5 included")
+    @Test("adapts to every size of the terminal, 20x5 included")
     func resize() async throws {
         try await self.withTop(sockets: 200) { terminal, _, _ in
             try await terminal.wait(for: "nginx")
@@ -199,7 +200,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("waits for a daemon that is not there, and for one that went away, and takes up where it comes back")
+    @Test("waits for a daemon that is not there or went away, and goes on when the daemon comes back")
     func lostDaemon() async throws {
         try await self.withTop { terminal, daemon, directory in
             try await terminal.wait(for: "nginx")
@@ -216,7 +217,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("says how to start a daemon that never was there")
+    @Test("says how to start the daemon if there never was one")
     func noDaemon() async throws {
         try await Lab.withDirectory { directory in
             let terminal = try Terminal(
@@ -233,7 +234,7 @@ struct TopScreenTests {
     }
 
     @Test(
-        "a signal that ends it leaves the terminal as it was, a crash too",
+        "after a fatal signal or a crash the terminal is as it was before",
         arguments: [SIGTERM, SIGHUP, SIGINT, SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGTRAP, SIGQUIT]
     )
     func signals(_ signal: Int32) async throws {
@@ -246,13 +247,13 @@ struct TopScreenTests {
         }
     }
 
-    @Test("stops on Ctrl-Z with the terminal given back, and goes on when continued")
+    @Test("restores the terminal and stops on Ctrl-Z, and goes on when continued")
     func suspend() async throws {
         try await Lab.withDirectory { directory in
             let daemon = try FakeDaemon(directory: directory) { .sample() }
             defer { daemon.stop() }
             let top = "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)' --interval 0.1"
-            // Job control takes an interactive shell.
+            // Job control needs an interactive shell.
             let terminal = try Terminal(
                 width: 80,
                 height: 24,
@@ -295,7 +296,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("draws with ASCII where the locale has no more, and without colours where asked")
+    @Test("draws with ASCII if the locale has no more, and without colours if asked")
     func asciiWithoutColor() async throws {
         try await self.withTop(options: "--color never", locale: "C") { terminal, _, _ in
             let screen = try await terminal.wait(for: "nginx")
@@ -304,7 +305,7 @@ struct TopScreenTests {
             try await terminal.wait(for: "over")
             let text = String(decoding: try terminal.bytes, as: UTF8.self)
             #expect(text.utf8.allSatisfy { $0 < 0x80 })
-            // SGR 30 to 49 and 90 to 107 are colours; 39 and 49, "the default", are what programs reset with.
+            // SGR 30 to 49 and 90 to 107 are colours; programs use 39 and 49, "the default", to reset them.
             let colors = text.matches(of: /\u{1b}\[[0-9;]*?\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m/)
             #expect(colors.isEmpty, "\(colors.map(\.output.0.debugDescription))")
         }
@@ -319,7 +320,7 @@ struct TopScreenTests {
         }
     }
 
-    @Test("an unknown terminal is named, with what to do")
+    @Test("for an unknown terminal the message names the terminal and says what to do")
     func unknownTerminal() async throws {
         try await self.withTop(width: 200, type: "nosuchterm") { terminal, _, _ in
             let screen = try await terminal.wait(for: "over")

@@ -25,7 +25,7 @@ struct TrafficctlTests {
         )
     }
 
-    /// - Parameter script: Sees the program as `$ctl` and the daemon's directory as `$dir`.
+    /// - Parameter script: A shell script. `$ctl` is the program, `$dir` the daemon's directory.
     private func shell(_ script: String, _ directory: String) throws -> Tool {
         try Tool.wait(
             for: "bash",
@@ -35,7 +35,7 @@ struct TrafficctlTests {
         )
     }
 
-    @Test("export passes the daemon's bytes on")
+    @Test("export prints the daemon's bytes unchanged")
     func export() async throws {
         try await self.withDaemon { directory in
             let result = try self.trafficctl("export", "--runtime-directory", directory)
@@ -45,12 +45,12 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("export to a file replaces it at once, or leaves it alone")
+    @Test("export to a file replaces the file as a whole, or leaves it alone")
     func exportToFile() async throws {
         try await self.withDaemon { directory in
             let path = directory + "/out.json"
             try Data("old".utf8).write(to: URL(filePath: path))
-            // Files of at most one block of 1 kB: the disk is full early.
+            // Files of at most one block of 1 kB, as if the disk were soon full.
             let full = try self.shell(
                 "trap '' XFSZ; ulimit -f 1; $ctl export --runtime-directory $dir -o $dir/out.json",
                 directory
@@ -95,7 +95,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("watch writes a snapshot per line as it comes, and stops after as many as asked for")
+    @Test("watch writes each snapshot as one line when it comes, and stops after --count snapshots")
     func watch() async throws {
         try await self.withDaemon { directory in
             let result = try self.trafficctl(
@@ -114,7 +114,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("a pipe gets what --format says: plain tables and exact fields, and a hostile name is one cell of one line")
+    @Test("a pipe gets the format of --format: plain tables, exact fields, and a hostile name as one cell of one line")
     func tables() async throws {
         try await self.withDaemon { directory in
             let table = try self.trafficctl("processes", "--runtime-directory", directory, "-s", "total")
@@ -201,7 +201,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("without a terminal top says so, and what to do")
+    @Test("without a terminal top says what is missing and what to do")
     func noTerminal() throws {
         let result = try self.trafficctl("top")
         #expect(result.status == 1)
@@ -242,7 +242,7 @@ struct TrafficctlTests {
         try await self.withDaemon { directory in
             chmod(directory + "/control.sock", 0)
             chmod(directory, 0o755)
-            // To root nothing is forbidden, so it becomes somebody else.
+            // Root may do everything, so the program runs as another user.
             let result = try Tool.wait(
                 for: "setpriv",
                 [
@@ -254,13 +254,13 @@ struct TrafficctlTests {
             if getuid() == 0 {
                 #expect(result.status == 77)
                 #expect(result.error.contains("use sudo"))
-                // It is made by nobody: what is advised has to work on a machine that lacks it.
+                // Nothing creates the group: the advice must work on a machine without the group.
                 #expect(result.error.contains("groupadd -f trafficd"))
             }
         }
     }
 
-    @Test("audit tells what is unexplained from what it could not ask, as diff does")
+    @Test("audit has different exit codes for unexplained bytes and for no answer, as diff does")
     func auditExitCodes() async throws {
         var report = AuditReport(
             takenAt: Timestamp(nanosecondsSinceEpoch: 0),
@@ -275,7 +275,7 @@ struct TrafficctlTests {
                 for format in ["json", "table"] {
                     let options = ["audit", "--runtime-directory", directory, "--format", format]
                     #expect(try Tool.wait(for: Lab.binary("trafficctl"), options, mayFail: true).status == code)
-                    // Also where nobody reads what it says.
+                    // Also if the reader of the output ends at once.
                     let script = "$ctl audit --runtime-directory $dir --format \(format) | true; echo ${PIPESTATUS[0]}"
                     #expect(try self.shell(script, directory).output == "\(code)\n")
                 }
@@ -287,7 +287,7 @@ struct TrafficctlTests {
             let missing = try self.trafficctl("audit", "--runtime-directory", directory)
             #expect(missing.status == 2 && missing.error.contains("trafficd is not running"))
         }
-        // It has no audit.
+        // This daemon serves no audit.
         try await self.withDaemon { directory in
             let result = try self.trafficctl("audit", "--runtime-directory", directory)
             #expect(result.status == 2)
@@ -295,7 +295,7 @@ struct TrafficctlTests {
         #expect(try self.trafficctl("audit", "--socket", "x").status == 64)
     }
 
-    @Test("sockets has the cookie that audit takes")
+    @Test("sockets prints the cookie that audit takes")
     func cookies() async throws {
         try await self.withDaemon { directory in
             let table = try self.trafficctl("sockets", "--runtime-directory", directory, "--format", "tsv", "-r")
@@ -308,7 +308,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("a later daemon's audit is named as such")
+    @Test("an audit of a later daemon is refused, and the message names its version")
     func otherAuditSchema() async throws {
         var report = AuditReport(
             takenAt: Timestamp(nanosecondsSinceEpoch: 0),
@@ -333,7 +333,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("a daemon of another schema version is named as such")
+    @Test("a daemon with another schema version is refused, and the message names the version")
     func otherSchema() async throws {
         try await Lab.withDirectory { directory in
             let daemon = try FakeDaemon(directory: directory) {
@@ -348,7 +348,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("the directory can come from the environment, and stand before the command")
+    @Test("the directory can come from the environment, or stand before the command")
     func directoryOptions() async throws {
         try await self.withDaemon { directory in
             let environment = ["TRAFFICD_RUNTIME_DIRECTORY": directory]
@@ -359,7 +359,7 @@ struct TrafficctlTests {
         }
     }
 
-    @Test("completions come for every shell", arguments: ["bash", "zsh", "fish"])
+    @Test("there are completions for every shell", arguments: ["bash", "zsh", "fish"])
     func completions(shell: String) throws {
         let result = try self.trafficctl("--generate-completion-script", shell)
         #expect(result.status == 0 && result.output.contains("trafficctl"))

@@ -8,7 +8,7 @@ import TrafficModel
 import TrafficReport
 
 extension SystemTests {
-    /// TrafficSession over TLS, beside nginx, which counts plaintext, and the kernel, which counts ciphertext.
+    /// TrafficSession over TLS, compared with nginx, which counts plaintext, and the kernel, which counts ciphertext.
     @Suite(.tags(.peer), .needsBPF, .needs("nginx", "openssl", "unshare", "mount"))
     struct URLSessionTests {
         private static let authorities = "/etc/ssl/certs/ca-certificates.crt"
@@ -29,7 +29,7 @@ extension SystemTests {
                 .init(method: "GET", path: "/to/1"),
             ] + (0..<20).map { .init(method: "GET", path: $0 % 4 == 0 ? "/file" : "/none?n=\($0)") }
 
-        /// URLSession in a process of its own, which trusts the tests' authority and no other.
+        /// URLSession in a process of its own, which trusts only the certificate authority of the tests.
         private struct Fetch {
             private let program: Program
 
@@ -44,7 +44,7 @@ extension SystemTests {
 
             var pid: pid_t { self.program.pid }
 
-            /// - Parameter count: So many at once.
+            /// - Parameter count: How many requests run at once.
             /// - Returns: Lines of JSON.
             func ask(_ asked: [Asked], of server: String, atOnce count: Int = 1) async throws -> [String] {
                 var results: [String] = []
@@ -87,14 +87,14 @@ extension SystemTests {
                 #expect(results.count == plain.results.count)
                 for (one, other) in zip(results, plain.results) {
                     let isSame = one == other
-                    // Behind the body, which is long.
+                    // These lines come after the body, which is long.
                     #expect(isSame, "\(client): \(one.suffix(400)) and not \(other.suffix(400))")
                 }
                 #expect(log == plain.log, "\(client)")
             }
         }
 
-        /// The process's reports, of the daemon's recording.
+        /// The process's reports, from the daemon's recording.
         private func records(in recording: URL, of pid: pid_t) throws -> Records {
             struct Event: Decodable {
                 struct Reports: Decodable { var _0: [ReceivedReport] }
@@ -110,7 +110,8 @@ extension SystemTests {
             return records
         }
 
-        /// The session's sockets, once the daemon has settled so many exchanges: a request, a response and an outcome each.
+        /// The session's sockets, once the daemon has settled this many exchanges. Each exchange has a request, a
+        /// response and an outcome.
         private func sockets(_ daemon: Daemon, of pid: pid_t, exchanges: Int) async throws -> [SocketUsage] {
             let deadline = ContinuousClock.now + .seconds(20)
             while true {
@@ -127,10 +128,11 @@ extension SystemTests {
         }
 
         /// - Parameters:
-        ///   - overhead: Of a record with AES-GCM, beyond its plaintext: RFC 5288 section 3, RFC 8446 section 5.2.
-        ///   - alert: A record with an alert: `close_notify`.
+        /// - overhead: The bytes of a record with AES-GCM beyond its plaintext: RFC 5288 section 3, RFC 8446 section
+        /// 5.2.
+        ///   - alert: The length of a record with the alert `close_notify`.
         @Test(
-            "what the kernel counted is explained; of a message the body is told, the rest is no less than nginx's",
+            "the kernel's counts are explained; bodies are reported, and the rest is at least what nginx counts",
             arguments: [("1.2", 29, 31), ("1.3", 22, 24)] as [(String, UInt64, UInt64)]
         )
         func explained(version: String, overhead: UInt64, alert: UInt64) async throws {
@@ -144,7 +146,7 @@ extension SystemTests {
                 let fetch = try await Fetch("wrapped", reportingTo: daemon.directories.reportSocket.path)
                 pid = fetch.pid
                 _ = try await fetch.ask(Self.asked, of: "https://localhost:\(nginx.tlsPort)")
-                // The redirect leads to a second one.
+                // The redirect leads to a second exchange.
                 let count = Self.asked.count + 1
                 used += try await self.sockets(daemon, of: pid, exchanges: count)
                 try await fetch.end()
@@ -159,7 +161,8 @@ extension SystemTests {
             let (requests, responses) = (records.requests, records.responses)
             try #require(requests.count == log.count && responses.count == log.count)
 
-            // While it is open nothing is left over; at its end an alert is, which belongs to no exchange.
+            // While the socket is open, every byte is explained. At its end there is an alert, which belongs to no
+            // exchange.
             let explained = records.bytes(role: .client)
             for socket in used { #expect(socket.explained == explained.toServer + explained.toClient) }
             #expect(used[0].bytes.payload.sent == explained.toServer)
@@ -172,24 +175,24 @@ extension SystemTests {
                 for message in messages {
                     #expect(message.interval.bytes == message.messageBytes + message.tlsBytes)
                     #expect(message.cookie == used[0].cookie.rawValue && message.quality == .inferred)
-                    // Not told: it is in what TLS took.
+                    // Not reported separately: these bytes are among the bytes of TLS.
                     #expect(message.messageBytes == message.bodyBytes && message.cookieBytes == 0)
                     #expect(message.version == .unknown)
                 }
             }
 
-            // All that come behind the redirect have none, its target too.
+            // No request after the redirect has a body, and neither has the request to the redirect's target.
             #expect(requests.map(\.bodyBytes) == Self.asked.map { UInt64($0.body) } + [0])
             for (index, entry) in log.enumerated() {
                 let isEncoded = entry.target == "/text"
                 #expect(isEncoded || responses[index].bodyBytes == entry.bodyBytes, "\(entry)")
-                // The first exchange has the handshake, too.
+                // The first exchange also has the handshake.
                 guard index > 0 else { continue }
                 let beside = [
                     requests[index].interval.bytes - entry.requestBytes,
                     responses[index].interval.bytes - entry.responseBytes,
                 ]
-                // Records and nothing else, each of at most 16 KiB.
+                // Only records, each of at most 16 KiB.
                 for (beside, plaintext) in zip(beside, [entry.requestBytes, entry.responseBytes]) {
                     #expect(beside % overhead == 0 && beside / overhead >= (plaintext + 16_383) / 16_384, "\(entry)")
                 }
@@ -209,7 +212,7 @@ extension SystemTests {
         func overlapping() async throws {
             let directories = try DaemonDirectories()
             let recording = directories.root.appending(path: "events.ndjson")
-            // Answered when all four have come: they overlap, however slow the machine is.
+            // The server answers when all four requests have come. So they overlap, even on a slow machine.
             let arrived = Mutex(0)
             let server = try RawServer { connection in
                 _ = connection.readHead()

@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TrafficKitTestSupport
 
-/// An nginx of its own on a free port, of the loopback address unless a test says otherwise, with a log of the bytes it counted.
+/// A separate nginx on a free port, with a log of the bytes that nginx counted. Listens on the loopback address unless
+/// a test names another.
 final class WebServer {
     struct LogEntry {
         var remotePort: UInt16
@@ -13,14 +14,14 @@ final class WebServer {
     }
 
     let port: UInt16
-    /// What it serves.
+    /// The folder of the served files.
     let folder: URL
     private let root: URL
     private let program: Program
 
     /// - Parameters:
-    ///   - addresses: Where it listens, as URLs have them.
-    ///   - namespace: Where it runs; `nil` for the test's own.
+    ///   - addresses: The addresses on which nginx listens, as written in URLs.
+    ///   - namespace: The network namespace in which nginx runs. `nil` is the test's own.
     init(
         files: [String: Int],
         addresses: [String] = ["127.0.0.1"],
@@ -90,7 +91,7 @@ final class WebServer {
 
     func url(_ path: String, at address: String = "127.0.0.1") -> String { "http://\(address):\(self.port)/\(path)" }
 
-    /// Ends it when its last response is out; the log is complete then.
+    /// Stops nginx after its last response. Then the log is complete.
     func stop() async throws {
         self.program.signal(SIGQUIT)
         try await self.program.exit()

@@ -9,7 +9,7 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-/// A client of ours against nginx, which counts messages, with a proxy between them that counts the socket's bytes.
+/// A client of ours and nginx, which counts messages, with a proxy between them that counts the socket's bytes.
 @Suite("AsyncHTTPClient against nginx")
 struct ClientTests {
     enum Security: Sendable, CaseIterable {
@@ -19,7 +19,7 @@ struct ClientTests {
         var overhead: UInt64 { self == .tls12 ? 29 : 22 }
     }
 
-    /// Requests in their order, then everything that was seen of them.
+    /// The records of the client, the proxy's bytes and nginx's log.
     struct Run {
         var records: Records
         var bytes: [CountingProxy.Bytes]
@@ -64,7 +64,7 @@ struct ClientTests {
         return configuration
     }
 
-    /// Sockets as the proxy saw them, messages as nginx did.
+    /// Compares sockets with the proxy's counts, and messages with nginx's log.
     private func expectEveryByte(_ run: Run, _ security: Security) {
         let (requests, responses) = (run.records.requests, run.records.responses)
         let explained = run.records.bytes(role: .client)
@@ -87,7 +87,7 @@ struct ClientTests {
         }
         #expect(requests.allSatisfy { $0.tlsBytes > 0 && $0.tlsBytes.isMultiple(of: security.overhead) })
         #expect(responses.allSatisfy { $0.tlsBytes > 0 && $0.tlsBytes.isMultiple(of: security.overhead) })
-        // It began after a handshake that nobody here saw.
+        // The exchange began after a handshake that the handlers did not see.
         #expect(requests.allSatisfy { $0.interval.from > 200 } && responses.allSatisfy { $0.interval.from > 500 })
     }
 
@@ -114,9 +114,9 @@ struct ClientTests {
         #expect(run.bytes.count == 1 && run.log.count == 100)
         self.expectEveryByte(run, security)
         self.expectLog(run)
-        // Decompressed behind us: what is counted is what was on the wire.
+        // The client decompresses after our handlers, so the bytes on the wire count.
         #expect(run.records.responses.contains { $0.framingBytes > 0 && $0.bodyBytes < UInt64(Nginx.text.utf8.count) })
-        // The handshake was the first one's, and over before it.
+        // Only the first exchange has the handshake, which ended before it.
         let handshakes = run.records.outcomes.map(\.tlsEndedAt)
         #expect(handshakes.map { $0 != 0 } == (0..<100).map { $0 == 0 && security != .none })
         #expect(run.records.outcomes.map(\.isFirst) == (0..<100).map { $0 == 0 })
@@ -126,7 +126,7 @@ struct ClientTests {
         #expect(run.records.connections.count == (security == .none ? 0 : 1))
     }
 
-    @Test("uploads with a length and in chunks, and a redirect, whose hops are exchanges", arguments: Security.allCases)
+    @Test("uploads with a length and in chunks, and a redirect: each hop is an exchange", arguments: Security.allCases)
     func uploadsAndRedirects(security: Security) async throws {
         let run = try await self.run(security) { client, url in
             var request = HTTPClientRequest(url: url + "/put/a")
@@ -165,7 +165,7 @@ struct ClientTests {
         #expect(run.records.outcomes.map(\.ending) == [.truncated])
     }
 
-    @Test("a connection that is reset in the midst of a body", arguments: Security.allCases)
+    @Test("a connection that is reset in the middle of a body", arguments: Security.allCases)
     func reset(security: Security) async throws {
         let run = try await self.run(security, cutAfter: 150_000, byReset: true) { client, url in
             await #expect(throws: (any Error).self) {
@@ -181,7 +181,7 @@ struct ClientTests {
         #expect(run.records.outcomes.map(\.ending) == [.reset] && run.records.outcomes.map(\.status) == [200])
     }
 
-    @Test("content codings: what is on the wire counts, and nobody here decodes it", arguments: Security.allCases)
+    @Test("content codings: the bytes on the wire count, and the handlers decode nothing", arguments: Security.allCases)
     func codings(security: Security) async throws {
         let text = Array(Nginx.text.utf8.prefix(60_000))
         let (br, deflate) = (Self.brotli(text), Self.zlib(text))
@@ -196,7 +196,7 @@ struct ClientTests {
                 let response = try await client.execute(request, timeout: .seconds(60))
                 #expect(response.headers["Content-Encoding"] == [name])
                 let collected = try await response.body.collect(upTo: 1_000_000)
-                // The client knows deflate, behind us, and leaves brotli as it is.
+                // The client decodes deflate, after our handlers, and leaves brotli as it is.
                 #expect(Array(collected.readableBytesView) == (name == "br" ? br : text))
             }
         }
@@ -212,7 +212,7 @@ struct ClientTests {
         #expect(run.records.outcomes.map(\.ending) == [.ok, .ok, .ok, .ok])
     }
 
-    /// One meta-block as it is, and an empty one at the end (RFC 7932 section 9.2).
+    /// One uncompressed meta-block, and an empty meta-block at the end (RFC 7932 section 9.2).
     private static func brotli(_ bytes: [UInt8]) -> [UInt8] {
         let header = UInt32(bytes.count - 1) << 4 | 1 << 20
         return (0..<3).map { UInt8(truncatingIfNeeded: header >> ($0 * 8)) } + bytes + [3]

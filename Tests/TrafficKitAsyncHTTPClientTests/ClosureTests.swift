@@ -10,12 +10,13 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-/// A body without a length ends with the connection, and TLS says whether that was the end (RFC 9112 section 9.8).
+/// A body without a length ends with the connection. A closure alert of TLS says that this was the end (RFC 9112
+/// section 9.8).
 @Suite("AsyncHTTPClient and TLS closure alerts", .timeLimit(.minutes(2)))
 struct ClosureTests {
     private static let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello"
 
-    /// - Parameter isClean: With a closure alert.
+    /// - Parameter isClean: The server sends a closure alert.
     private static func server(isClean: Bool) async throws -> any Channel {
         let certificates = try await Certificates.local
         let configuration = TLSConfiguration.makeServerConfiguration(
@@ -35,11 +36,11 @@ struct ClosureTests {
             .bind(host: "127.0.0.1", port: 0).get()
     }
 
-    @Test("a body without a length is complete if its end was said", arguments: [true, false])
+    @Test("a body without a length is complete only with a closure alert", arguments: [true, false])
     func lengthless(isClean: Bool) async throws {
         let server = try await Self.server(isClean: isClean)
         let url = "https://localhost:\(try #require(server.localAddress?.port))/files/1"
-        // What OpenSSL says of the same.
+        // What OpenSSL reports of the same body.
         #expect(try await Self.read(url) == (isClean ? "hello end" : "hello no end"))
 
         let (monitor, records) = (TrafficMonitor(), Records())
@@ -76,7 +77,7 @@ struct ClosureTests {
         return try await Tool.run("python3", ["-c", script, url, Certificates.local.authority]).output
     }
 
-    /// Nearest to the socket: what it closes TLS knows nothing of.
+    /// The handler nearest to the socket. If it closes the connection, TLS does not know and sends no alert.
     private final class Head: ChannelDuplexHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundIn = ByteBuffer
@@ -89,7 +90,7 @@ struct ClosureTests {
 
     private final class Answer: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
-        /// What closes the connection; without one it is closed in TLS's own way.
+        /// The handler that closes the connection. `nil`: TLS closes the connection in its own way.
         private let head: Head?
 
         init(closing head: Head?) {

@@ -8,7 +8,7 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-@Suite("Requests that fail before there is a connection")
+@Suite("Requests that fail before a connection exists")
 struct FailureTests {
     private func ending(of url: String, _ configure: (inout HTTPClient.Configuration) -> Void) async throws -> Records {
         let monitor = TrafficMonitor()
@@ -24,7 +24,7 @@ struct FailureTests {
         return records
     }
 
-    @Test("refused: nobody listens")
+    @Test("refused: no server listens")
     func refused() async throws {
         let port = try FreePort.next()
         let records = try await self.ending(of: "http://127.0.0.1:\(port)/users/1?secret=1") { _ in }
@@ -39,7 +39,7 @@ struct FailureTests {
         #expect(records.outcomes.map(\.ending) == [.dns])
     }
 
-    @Test("TLS: the certificate is nobody's")
+    @Test("TLS: no known authority has signed the certificate")
     func tls() async throws {
         let nginx = try await Nginx()
         let records = try await self.ending(of: "https://localhost:\(nginx.tlsPort)/") {

@@ -8,7 +8,7 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-/// A client of ours against nghttpd, which prints frames, with a proxy between them that counts the socket's bytes.
+/// A client of ours and nghttpd, which prints frames, with a proxy between them that counts the socket's bytes.
 @Suite("AsyncHTTPClient with HTTP/2 against nghttpd")
 struct HTTP2ClientTests {
     @Test("50 streams at a time, uploads among them", arguments: [ClientTests.Security.tls12, .tls13])
@@ -23,7 +23,7 @@ struct HTTP2ClientTests {
         let client = HTTPClient(configuration: configuration)
         let url = "https://localhost:\(proxy.port)"
         do {
-            // The connection first, or each would have its own.
+            // Make the connection first. Otherwise each request would make its own connection.
             _ = try await client.execute(HTTPClientRequest(url: url + "/small"), timeout: .seconds(60)).body.collect(
                 upTo: 10
             )

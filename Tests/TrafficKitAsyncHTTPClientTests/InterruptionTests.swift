@@ -7,24 +7,24 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-/// A client of ours that stops waiting, with a proxy between it and its server that counts the socket's bytes.
+/// A client of ours that stops waiting for its server, with a proxy between them that counts the socket's bytes.
 @Suite("AsyncHTTPClient that gives up", .timeLimit(.minutes(2)))
 struct InterruptionTests {
     enum Limit: Sendable, CaseIterable {
-        /// Of the whole request.
+        /// A limit for the whole request.
         case deadline
-        /// Without a byte of the response.
+        /// A limit for the time without a byte of the response.
         case read
     }
 
     struct Run {
         var records: Records
         var bytes: [CountingProxy.Bytes]
-        /// As the server has read it.
+        /// The head of the request, as the server has read it.
         var head: String
     }
 
-    /// A server that gets a request, answers this and says nothing else until the client has closed.
+    /// Runs a server that gets a request, sends `answer`, and then sends nothing until the client has closed.
     private func run(
         answer: String,
         _ configure: (inout HTTPClient.Configuration) -> Void = { _ in },
@@ -47,7 +47,7 @@ struct InterruptionTests {
         var head = ""
         do {
             try await body(client, "http://localhost:\(proxy.port)/users/7?secret=1")
-            // It is the end of the request that closes the connection, not that of the client.
+            // The end of the request closes the connection, not the end of the client.
             for await it in heads { head = it }
         } catch {
             try await client.shutdown()
@@ -71,14 +71,15 @@ struct InterruptionTests {
         #expect(run.records.requests.map(\.isIncomplete) == [false])
     }
 
-    /// The connection sees that its own side closes it and not why: a time limit is `cancelled`, too, as it is with HTTP/2.
+    /// The connection sees that its own side closes it, but not the reason. So a time limit is `cancelled` too, as with
+    /// HTTP/2.
     @Test("no answer in time: a request without a response", arguments: Limit.allCases)
     func timeout(limit: Limit) async throws {
         let run = try await self.run(answer: "") {
             if limit == .read { $0.timeout.read = .milliseconds(200) }
         } _: { client, url in
             let error = await #expect(throws: HTTPClientError.self) {
-                // A deadline is for making the connection too, which may take a while beside other tests.
+                // The deadline includes making the connection, which may take a while beside other tests.
                 try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(limit == .read ? 60 : 5))
             }
             #expect(error == (limit == .read ? .readTimeout : .deadlineExceeded))
@@ -90,7 +91,7 @@ struct InterruptionTests {
         #expect(outcome.duration >= 150_000_000 && outcome.phases.send != nil && outcome.phases.wait == nil)
     }
 
-    @Test("a task that is cancelled in the midst of a response")
+    @Test("a task that is cancelled in the middle of a response")
     func cancelled() async throws {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 500)
         let run = try await self.run(answer: answer) { client, url in

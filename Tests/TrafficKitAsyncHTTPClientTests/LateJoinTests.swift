@@ -9,10 +9,11 @@ import TrafficReport
 
 @testable import TrafficKitAsyncHTTPClient
 
-/// A client and a server of ours whose connection is older than the daemon, with a proxy between them that counts the socket's bytes.
-@Suite("Connections that began when nobody listened")
+/// A client and a server of ours with a connection older than the daemon. A proxy between them counts the socket's
+/// bytes.
+@Suite("Connections that began without a listener")
 struct LateJoinTests {
-    @Test("from the third request on every byte is told of, inferred", arguments: [false, true])
+    @Test("from the third request on every byte is reported, as inferred", arguments: [false, true])
     func joined(isTLS: Bool) async throws {
         let (here, there) = (try LateDaemon(), try LateDaemon())
         #expect(here.giveUp() && there.giveUp())
@@ -60,7 +61,7 @@ struct LateJoinTests {
                 #expect(messages.allSatisfy { $0.interval.bytes == $0.messageBytes + $0.tlsBytes })
                 #expect(messages.allSatisfy { ($0.tlsBytes > 0) == isTLS })
             }
-            // What came before is nobody's.
+            // Earlier bytes belong to no exchange.
             #expect(explained.toServer + (requests.first?.interval.from ?? 0) == bytes[0].toServer)
             #expect(explained.toClient + (responses.first?.interval.from ?? 0) == bytes[0].toClient)
             #expect(records.outcomes.allSatisfy { $0.ending == .ok && !$0.isFirst && $0.role == role })

@@ -14,7 +14,7 @@ import TrafficReport
 
 @testable import TrafficKitHummingbird
 
-/// An application of Hummingbird and curl, with a proxy between them that counts the socket's bytes.
+/// A Hummingbird application and curl, with a proxy between them that counts the socket's bytes.
 @Suite("Hummingbird against curl")
 struct ServerTests {
     struct Run {
@@ -29,13 +29,13 @@ struct ServerTests {
         router.get("/size/:count") { _, context -> ByteBuffer in
             ByteBuffer(repeating: 7, count: context.parameters.get("count", as: Int.self) ?? 0)
         }
-        // In chunks, as it comes.
+        // Answers in chunks, as the body comes.
         router.put("/echo/:name") { request, _ in Response(status: .ok, body: .init(asyncSequence: request.body)) }
-        // Only when it is there: long after the first of its bytes.
+        // Answers only when the whole body is there: long after its first bytes.
         router.put("/sum/:name") { request, _ in
             String(try await request.body.collect(upTo: 1 << 20).readableBytesView.reduce(0) { $0 + Int($1) })
         }
-        // Whether anybody asks for the route.
+        // Whether the route is wanted.
         router.get("/asked") { _, _ in String(RequestRoute.current?.isWanted == true) }
         router.get("/broken") { _, _ -> String in throw HTTPError(.internalServerError) }
         return router
@@ -56,7 +56,7 @@ struct ServerTests {
         return try .http2Upgrade(reportingTo: monitor, tlsConfiguration: configuration)
     }
 
-    /// A server while `body` runs, which is told its port.
+    /// Runs a server while `body` runs. `body` gets the server's port.
     private static func withServer<Result: Sendable>(
         _ monitor: TrafficMonitor,
         isTLS: Bool,
@@ -142,7 +142,7 @@ struct ServerTests {
         )
     }
 
-    @Test("uploads that come back in chunks, an error, and what the app keeps out", arguments: [false, true])
+    @Test("uploads that come back in chunks, an error, and an excluded exchange", arguments: [false, true])
     func bodies(isTLS: Bool) async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "upload-\(UUID().uuidString)")
         try Data(repeating: 7, count: 500_009).write(to: file)
@@ -196,7 +196,7 @@ struct ServerTests {
         #expect(Set(run.records.responses.map(\.status)) == [200, 404, 500])
     }
 
-    /// One after the other on one connection: `GET` of a path with a host.
+    /// Requests one after the other on one connection: `GET` of a path with a host.
     private func ask(_ requests: [(path: String, host: String)]) async throws -> Run {
         try await self.run(isTLS: false) { proxy in
             let lines = requests.map { "GET \($0.path) HTTP/1.1\r\nHost: \($0.host)\r\n" }
@@ -223,7 +223,7 @@ struct ServerTests {
         #expect(Set(run.records.responses.map { [$0.host, $0.route] }) == names)
     }
 
-    @Test("a host with every request, of a path that there is: the first ones have a row, and the rest one")
+    @Test("with a new host in every request to a known path, the first hosts have rows and the rest share one")
     func junkHosts() async throws {
         let run = try await self.ask((0..<40).map { (path: "/users/1", host: "host\($0).example") })
         let hosts = run.records.requests.map(\.host)
@@ -258,7 +258,7 @@ struct ServerTests {
     }
 
     @Test(
-        "a connection that begins where nobody listens is reported from the first request that is made when the daemon was found"
+        "a connection that begins without a listener is reported from the first request after the daemon is found"
     )
     func lateDaemon() async throws {
         let daemon = try LateDaemon()
@@ -310,7 +310,7 @@ struct ServerTests {
         let receiver = try daemon.come()
         let authority = try await Certificates.local.authority
         try await Self.withServer(daemon.monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
-            // The bodies' sizes, of requests on one connection.
+            // The sizes of the bodies, for requests on one connection.
             let ask = { (paths: [String]) in
                 let urls = paths.map { "\(isTLS ? "https" : "http")://localhost:\(port)\($0)" }
                 guard isHTTP2 else {
@@ -328,7 +328,7 @@ struct ServerTests {
         #expect(Self.routes(records).sorted() == ["/asked", "/asked", "/users/{id}", "/users/{id}"])
     }
 
-    /// Of the messages, in their order.
+    /// The routes of the messages, in their order.
     private static func routes(_ records: [Report.Record]) -> [String] {
         records.compactMap { record in
             switch record {

@@ -3,7 +3,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficReport
 
-/// A server of ours and curl, which counts for itself.
+/// A server of ours, and curl, which makes its own counts.
 @Suite("HTTP/1.1 server against curl", .serialized)
 struct CurlTests {
     @Test(
@@ -60,12 +60,12 @@ struct CurlTests {
         #expect(UInt64(request.lineBytes) + UInt64(request.headerBytes) == transfer.requestBytes)
         #expect((request.framingBytes > 0) == options.contains("Transfer-Encoding: chunked"))
         #expect(request.declaredBodyBytes == (options.contains("Transfer-Encoding: chunked") ? nil : 3_000_007))
-        // With 100-continue curl counts the interim response among the headers, and so do we.
+        // With 100-continue curl counts the interim response as headers, and so do we.
         #expect(UInt64(response.lineBytes) + UInt64(response.headerBytes) == transfer.headerBytes)
         #expect(response.bodyBytes == transfer.bodyBytes)
     }
 
-    @Test("200 exchanges on one connection lie one after the other")
+    @Test("the intervals of 200 exchanges on one connection follow each other")
     func keepAlive() async throws {
         let server = try await InstrumentedServer()
         let paths = (0..<200).map { $0.isMultiple(of: 2) ? "/length/\($0)" : "/chunked/\($0)" }
@@ -103,7 +103,7 @@ struct CurlTests {
         #expect(server.records.connections.isEmpty)
     }
 
-    @Test("100 pipelined requests in pieces that end anywhere")
+    @Test("100 pipelined requests in pieces of arbitrary length")
     func pipelined() async throws {
         let server = try await InstrumentedServer()
         let proxy = try CountingProxy(to: server.port)
@@ -117,7 +117,7 @@ struct CurlTests {
             var rest = stream[...]
             var size = 0
             while !rest.isEmpty {
-                // Of all lengths up to more than a request has, 1 among them.
+                // Pieces of all lengths, from 1 to more than the length of a request.
                 size = size % 199 + 1
                 connection.send(rest.prefix(size))
                 rest = rest.dropFirst(size)

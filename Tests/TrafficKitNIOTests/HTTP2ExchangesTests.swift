@@ -13,7 +13,7 @@ final class HTTP2ExchangesTests {
     private var encoders = (requests: HPACKEncoder(allocator: .init()), responses: HPACKEncoder(allocator: .init()))
     private var records: [Report.Record] = []
     private var bytes = (sent: UInt64(0), received: UInt64(0))
-    /// To be set before the first byte.
+    /// Must be set before the first byte.
     private var routes: TrafficRoutes?
     private let naming = NumberedExchanges(excluding: "/private")
     private lazy var exchanges = HTTP2Exchanges(
@@ -83,7 +83,7 @@ final class HTTP2ExchangesTests {
         self.exchanges.close(ending, at: 30) { self.records.append($0) }
     }
 
-    /// After the end: messages and what the connection says of itself are all bytes.
+    /// After the end: the messages and the connection's own record have all bytes.
     private func expectEveryByte() {
         var connection = Report.Connection(cookie: 5)
         for case .connection(let last) in self.records { connection = last }
@@ -99,7 +99,7 @@ final class HTTP2ExchangesTests {
         }
     }
 
-    @Test("what is kept out at its head stays so, whatever comes behind its body")
+    @Test("an exchange that is excluded at its head stays excluded, even with trailers")
     func trailersOfExcluded() throws {
         try self.request(1, "/private/x", isLast: false)
         self.naming.excluded = nil
@@ -110,7 +110,7 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("behind a head that can't be decoded nobody is named in that direction, and every byte is still counted")
+    @Test("after a head that can't be decoded that direction has no names, but every byte is counted")
     func latched() throws {
         try self.request(1)
         try self.respond(1, 200)
@@ -122,9 +122,9 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("a connection that has had requests before names none, whose table is not known", arguments: [false, true])
+    @Test("on a connection joined late no request has a name, because the table is unknown", arguments: [false, true])
     func late(hasSettings: Bool) throws {
-        // From the start, where the client's settings are the first thing that passes.
+        // The connection is seen from its start if the client's settings are the first thing that passes.
         if hasSettings { self.send(self.frame(4, 0, 0)) }
         self.send(self.frame(0, 0, 3, [1, 2, 3]))
         try self.request(5)
@@ -170,7 +170,7 @@ final class HTTP2ExchangesTests {
         #expect(responses.map(\.bodyBytes) == [1_000, 0] && responses.allSatisfy { !$0.isIncomplete })
     }
 
-    @Test("a request is of its own method, target and authority, or of the first host where there is none")
+    @Test("a request has its own method, target and authority, or the first host if there is no authority")
     func requests() throws {
         let heads: [[(String, String)]] = [
             [(":method", "GET"), (":path", "/a"), (":authority", "h"), ("host", "other")],
@@ -189,7 +189,7 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("interim responses and trailers belong to their message, which says what the final head says")
+    @Test("interim responses and trailers belong to their message, which has the values of the final head")
     func interim() throws {
         try self.request(1, isLast: false)
         self.send(self.frame(0, 0x1, 1, [1, 2, 3]))
@@ -207,14 +207,14 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("a client that asks no further, a server that resets, one that needs no more of the request")
+    @Test("a client that cancels, a server that resets, a server that needs no more of the request")
     func resets() throws {
         for stream: UInt32 in [1, 3, 5, 7] { try self.request(stream, isLast: stream < 5) }
         self.receive(self.frame(3, 0, 3, [0, 0, 0, 7]))  // REFUSED_STREAM
         self.send(self.frame(3, 0, 1, [0, 0, 0, 8]))  // CANCEL
         try self.respond(5, 413)
         self.receive(self.frame(3, 0, 5, [0, 0, 0, 0]))
-        self.receive(self.frame(0, 0x1, 3, [1, 2, 3]))  // it was on its way
+        self.receive(self.frame(0, 0x1, 3, [1, 2, 3]))  // was on its way when the stream was reset
         self.close(.timeout)
         #expect(self.endings == [.reset, .cancelled, .http4xx, .timeout])
         #expect(self.messages.map(\.exchange) == [1, 2, 3, 3, 4])
@@ -223,7 +223,7 @@ final class HTTP2ExchangesTests {
     }
 
     @Test(
-        "the first stream says that it is, and when the handshake was over, whichever ends first: where that is known",
+        "if known, the first stream is marked and has the end of the handshake, even if another stream ends first",
         arguments: [0, 7],
         [false, true]
     )
@@ -238,7 +238,7 @@ final class HTTP2ExchangesTests {
         #expect(outcomes.map(\.isFirst) == [false, tlsEndedAt != 0 || isFromStart, false])
     }
 
-    @Test("bodies of one connection are each what their own media type says")
+    @Test("each body of a connection has the class of its own media type")
     func mediaTypes() throws {
         for (index, type) in ["application/json", "text/html", "text/html", "application/json", nil].enumerated() {
             let stream = UInt32(2 * index + 1)
@@ -251,7 +251,7 @@ final class HTTP2ExchangesTests {
         #expect(responses.map(\.contentClass) == [.json, .html, .html, .json, .unknown])
     }
 
-    @Test("a request has its route when it is answered, also if it never is, and nothing is left of it")
+    @Test("a request has its route with or without an answer, and the routes keep nothing of it")
     func routed() throws {
         let routes = TrafficRoutes()
         self.routes = routes
@@ -273,7 +273,7 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("what the app keeps out, what the server makes up, what is no HTTP/2: of the connection")
+    @Test("excluded exchanges, pushed responses and bytes that are no HTTP/2 count for the connection")
     func others() throws {
         try self.request(1, "/private/x")
         try self.respond(1, 200)
@@ -293,13 +293,13 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("1,000 exchanges may be open: further ones are the connection's, also when others have ended")
+    @Test("1,000 exchanges may be open; further exchanges count for the connection, even after others end")
     func flood() throws {
         let open = 1_000
         for index in 0..<open + 20 { try self.request(UInt32(2 * index + 1), isLast: false) }
         let kept = Mirror(reflecting: self.exchanges).descendant("exchanges") as? any Collection
         #expect(kept?.count == open)
-        // One of the first, and the rest of one that was not kept.
+        // An exchange that was kept, and the rest of an exchange that was not kept.
         self.send(self.frame(0, 0x1, 1, [1]))
         try self.respond(1, 200)
         self.send(self.frame(0, 0x1, UInt32(2 * open + 3), [1]))
@@ -321,7 +321,7 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
-    @Test("a response whose request is not known to be sent yet waits for it")
+    @Test("a response waits if its request is not yet known to be sent")
     func early() throws {
         try self.respond(1, 503)
         #expect(self.records.isEmpty)

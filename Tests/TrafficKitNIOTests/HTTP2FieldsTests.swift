@@ -4,7 +4,7 @@ import Testing
 
 @testable import TrafficKitNIO
 
-@Suite("HPACK: what each field takes")
+@Suite("HPACK: the bytes of each field")
 struct HTTP2FieldsTests {
     /// RFC 7541 appendix C.3 and C.4: three requests on a connection, without and with Huffman coding.
     static let plain: [(block: String, lengths: [UInt64])] = [
@@ -33,7 +33,7 @@ struct HTTP2FieldsTests {
         return array
     }
 
-    @Test("of what must not be indexed nothing stays in the decoder's memory", arguments: [6, 20_000])
+    @Test("the decoder's memory keeps nothing of fields that must not be indexed", arguments: [6, 20_000])
     func forgets(length: Int) throws {
         let secret = String(repeating: "#", count: length)
         var headers = HPACKHeaders()
@@ -53,7 +53,7 @@ struct HTTP2FieldsTests {
     @Test("after a block that can't be decoded no further block is decoded: the table differs from the sender's")
     func latch() {
         var decoder = HTTP2FieldDecoder()
-        // A literal `:path` that is kept in the table, a field that there is none of, and what the table has.
+        // A literal `:path` that goes to the table, an index that does not exist, and the entry in the table.
         let secret = [0x44, 0x07] + Array("/secret".utf8)
         #expect(decoder.decode(secret) != nil && decoder.decode([0xbe]) != nil)
         #expect(decoder.decode([0xff, 0xff, 0x07]) == nil)
@@ -72,7 +72,7 @@ struct HTTP2FieldsTests {
         }
     }
 
-    @Test("whatever NIOHPACK encodes: the lengths add up to the block, changes of the table's size aside")
+    @Test("for any output of NIOHPACK the lengths add up to the block, except changes of the table's size")
     func encoded() throws {
         var random = SystemRandomNumberGenerator()
         var (encoder, decoder) = (HPACKEncoder(allocator: ByteBufferAllocator()), HTTP2FieldDecoder())

@@ -4,7 +4,8 @@ import Testing
 import TrafficKitTestSupport
 import TrafficReport
 
-/// A server of ours and the clients of nghttp2, which count frames for themselves, with a proxy between them that counts the socket's bytes.
+/// A server of ours and the clients of nghttp2, which make their own counts of frames. A proxy between them counts the
+/// socket's bytes.
 @Suite("HTTP/2 server against nghttp and h2load")
 struct HTTP2Tests {
     enum Security: Sendable, CaseIterable {
@@ -63,7 +64,7 @@ struct HTTP2Tests {
         self.expectEveryByte(run, security)
         let (requests, responses) = (run.records.requests, run.records.responses)
         #expect(requests.count == 60 && responses.count == 60)
-        // By stream, in the order in which requests came; nghttp numbers its streams in the order of its arguments.
+        // By stream, in the order in which the requests came. nghttp numbers its streams in the order of its arguments.
         let streams = frames.sent.keys.sorted()
         let byExchange = Dictionary(uniqueKeysWithValues: responses.map { ($0.exchange, $0) })
         for (stream, request) in zip(streams, requests.sorted { $0.exchange < $1.exchange }) {
@@ -73,11 +74,11 @@ struct HTTP2Tests {
         }
         #expect(Set(requests.map(\.route)) == ["/status/{id}", "/length/{id}"])
         #expect(Set(run.records.outcomes.map(\.ending)) == [.ok, .http4xx])
-        // Theirs are interleaved: some message has others' frames between its own.
+        // The messages are interleaved: some message has frames of others between its own frames.
         #expect(responses.contains { $0.interval.to - $0.interval.from > $0.interval.bytes })
         #expect(requests.allSatisfy { $0.lineBytes > 0 && $0.cookieBytes > 0 && $0.headerBytes >= $0.cookieBytes })
         let connection = try #require(run.records.connections.values.first)
-        // The preface, settings and their acknowledgements at least.
+        // At least the preface, the settings and their acknowledgements.
         #expect(connection.received.framing >= 24 + 9 + 9 && connection.sent.framing >= 9 + 9)
         #expect((connection.received.tls > 0) == (security != .none))
     }
@@ -121,7 +122,7 @@ struct HTTP2Tests {
         #expect(run.records.responses.map(\.bodyBytes) == [5])
     }
 
-    @Test("who asks for HTTP/1.1 gets it from the same server")
+    @Test("a client that asks for HTTP/1.1 gets it from the same server")
     func negotiated() async throws {
         let authority = try await Certificates.local.authority
         let run = try await self.run(.tls13) { url in

@@ -8,7 +8,7 @@ import TrafficKitNIO
 import TrafficKitTestSupport
 import TrafficReport
 
-/// When a connection's TLS handshake was over, as its handler tells of it in the pipeline.
+/// The end of a connection's TLS handshake, which its handler announces in the pipeline.
 @Suite("TLS handshakes")
 struct HandshakeTests {
     private static let start: [UInt8] = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
@@ -41,7 +41,7 @@ struct HandshakeTests {
     }
 
     @Test(
-        "a client's first exchange says when its handshake was over, whatever was agreed on; no other does, nor a server's",
+        "only a client's first exchange has the end of the handshake, for every agreed protocol",
         arguments: [nil, "http/1.1", "h2"] as [String?],
         [TrafficHTTPHandler.Role.client, .server]
     )
@@ -63,7 +63,7 @@ struct HandshakeTests {
         let outcomes = records.outcomes
         #expect(outcomes.map(\.ending) == [.ok, .ok])
         #expect(records.requests.allSatisfy { $0.version == (version == "h2" ? .http2 : .http1_1) })
-        // This channel has no socket: who has not seen the handshake does not know.
+        // This channel has no socket. The handlers have not seen the handshake, so its end is unknown.
         #expect(outcomes.map(\.isFirst) == [role == .client, false])
         let times = outcomes.map(\.tlsEndedAt)
         guard role == .client else { return #expect(times == [0, 0]) }

@@ -8,24 +8,24 @@ import TrafficKitNIO
 import TrafficKitTestSupport
 import TrafficReport
 
-/// A connection is counted if somebody listens when it begins, or later, if that can be.
-@Suite("Connections, and who listens")
+/// A connection is counted from its beginning if a daemon or an observer listens then, or later if it can be joined.
+@Suite("Connections with and without a listener")
 struct ListenerTests {
-    /// In a TLS handler's place: hands on what it is given.
+    /// Takes the place of a TLS handler, and passes everything on unchanged.
     private final class Plain: ChannelDuplexHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundIn = IOData
     }
 
-    /// A server's.
+    /// A server's connection.
     private struct Connection {
         let channel = EmbeddedChannel()
-        /// As whoever added the handlers was told.
+        /// The answer that the call that added the handlers returned.
         var isCounted = false
 
         private var pipeline: ChannelPipeline.SynchronousOperations { self.channel.pipeline.syncOperations }
 
-        /// As an app does it that has no more to say.
+        /// Adds handlers as an app does that leaves the choice to the library.
         init(_ monitor: TrafficMonitor, isTLS: Bool) throws {
             let tls = isTLS ? Plain() : nil
             if let tls { try self.pipeline.addHandler(tls) }
@@ -38,7 +38,7 @@ struct ListenerTests {
             )
         }
 
-        /// As one does it that makes its pipelines itself.
+        /// Adds handlers as an app does that makes its pipelines itself.
         init(_ monitor: TrafficMonitor, isTLS: Bool, _ version: TrafficHTTPHandler.Version) throws {
             let counter = isTLS ? TrafficTLSHandler() : nil
             if let counter { try self.pipeline.addHandlers([counter, Plain()]) }
@@ -47,7 +47,7 @@ struct ListenerTests {
             )
         }
 
-        /// Of ours.
+        /// The number of our handlers in the pipeline.
         var handlers: Int {
             let hasHTTP = (try? self.pipeline.handler(type: TrafficHTTPHandler.self)) != nil
             let hasTLS = (try? self.pipeline.handler(type: TrafficTLSHandler.self)) != nil
@@ -58,7 +58,7 @@ struct ListenerTests {
             try self.pass(ListenerTests.request(path), ListenerTests.response)
         }
 
-        /// With HTTP/2: `GET /`, once on a connection.
+        /// An exchange with HTTP/2: `GET /`, once on a connection.
         func exchange2() throws {
             // RFC 9113 sections 3.4, 4.1 and 6.2; fields of RFC 7541 appendix A.
             let fields: [UInt8] = [0x82, 0x86, 0x84, 0x41, 1, UInt8(ascii: "h")]
@@ -70,7 +70,7 @@ struct ListenerTests {
             )
         }
 
-        /// What passes comes out as it was put in.
+        /// Passes a request and a response, which must come out unchanged.
         func pass(_ request: ByteBuffer, _ response: ByteBuffer) throws {
             try self.channel.writeInbound(request)
             #expect(try self.channel.readInbound(as: ByteBuffer.self) == request)
@@ -99,7 +99,7 @@ struct ListenerTests {
         #expect(try isCounted())
         #expect(daemon.giveUp())
         let uncounted = try Connection(daemon.monitor, isTLS: isTLS)
-        #expect(uncounted.isCounted && uncounted.handlers == count)  // it may be
+        #expect(uncounted.isCounted && uncounted.handlers == count)  // a daemon may come
         let http2 = EmbeddedChannel()
         let isAdded = try http2.pipeline.syncOperations.addTrafficHandlers(
             role: .server,
@@ -116,12 +116,12 @@ struct ListenerTests {
             #expect(isCounted)
         }
         daemon.monitor.stop()
-        // It may be started while the connection lasts.
+        // The app may start the monitor again while the connection lasts.
         #expect(try isCounted())
     }
 
     @Test(
-        "handlers that an app adds itself stay where nobody listens: what passes is the same, and nothing is reported",
+        "without a listener, handlers that an app adds itself stay, change nothing and report nothing",
         arguments: [false, true],
         [TrafficHTTPHandler.Version.http1, .http2]
     )
@@ -133,10 +133,10 @@ struct ListenerTests {
         let counted = try Connection(daemon.monitor, isTLS: isTLS, version)
         #expect(daemon.giveUp())
         let connection = try Connection(daemon.monitor, isTLS: isTLS, version)
-        // The app may have placed its own by these.
+        // The app may have placed its own handlers relative to these.
         #expect(connection.handlers == (isTLS ? 2 : 1))
         let receiver = try daemon.come()
-        // HTTP/2 never is, HTTP/1.x not before the first request after the listener was found.
+        // HTTP/2 is never joined. HTTP/1.x is joined only at the first request after the monitor finds a listener.
         #expect(daemon.lookAgain())
         try exchange(connection)
         try connection.close()
@@ -147,7 +147,7 @@ struct ListenerTests {
         #expect(records.count { if case .outcome = $0 { true } else { false } } == 1)
     }
 
-    @Test("a connection that was counted when it began stays so, whoever comes and goes")
+    @Test("a connection that was counted when it began stays counted when listeners come and go")
     func stays() async throws {
         let daemon = try LateDaemon()
         let connection = try Connection(daemon.monitor, isTLS: false)
@@ -178,7 +178,7 @@ struct ListenerTests {
     }
 
     @Test(
-        "a body that says what a request does is not taken for one, and what comes after it is joined",
+        "a body that looks like a request is not taken for a request, and later exchanges are joined",
         arguments: [false, true]
     )
     func lookalike(isTLS: Bool) async throws {
@@ -188,7 +188,7 @@ struct ListenerTests {
         let receiver = try daemon.come()
         #expect(daemon.lookAgain())
         try connection.exchange("/before")
-        // An answer has begun before all of the body had come.
+        // The answer begins before all of the body has come.
         try connection.pass(ByteBuffer(string: "GET /fake HTTP/1.1\r\n\r\nbody\r\n"), Self.response)
         for _ in 0..<3 { try connection.exchange("/after") }
         try connection.close()
@@ -202,7 +202,7 @@ struct ListenerTests {
         #expect(routes == ["/after", "/after answered", "/after", "/after answered", "/after", "/after answered"])
     }
 
-    @Test("a connection that never is in step is left alone after a while, and goes on")
+    @Test("after a while the handlers give up on a connection that is never in step, and the connection goes on")
     func neverInStep() async throws {
         let daemon = try LateDaemon()
         #expect(daemon.giveUp())
@@ -217,7 +217,7 @@ struct ListenerTests {
         #expect(try await receiver.everything().records.isEmpty)
     }
 
-    @Test("nothing of ours keeps a channel that is closed")
+    @Test("our handlers keep no closed channel alive")
     func ends() async throws {
         let monitor = TrafficMonitor()
         let handlers = Mutex<[NIOLoopBound<TrafficHTTPHandler>]>([])
@@ -239,7 +239,7 @@ struct ListenerTests {
             try await channel.close()
             server.stop()
         }
-        // The loop has it until it has done with it.
+        // The event loop keeps the channel until the loop is done with it.
         for _ in 0..<6_000 where closed != nil { try await Task.sleep(for: .milliseconds(5)) }
         // An app may keep its handlers longer.
         #expect(handlers.withLock { $0.count } == 1)

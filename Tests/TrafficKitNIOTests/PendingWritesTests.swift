@@ -12,7 +12,7 @@ import TrafficReport
 
 @Suite("Writes that the kernel has not taken", .timeLimit(.minutes(2)))
 struct PendingWritesTests {
-    @Test("what is taken comes out in its order, in any pieces, and what is not stays")
+    @Test("taken bytes come out in order, in any pieces, and other bytes stay")
     func pieces() {
         let bytes = (0..<10_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         for piece in [1, 7, 999, 1_000, 1_001, 10_000] {
@@ -32,7 +32,7 @@ struct PendingWritesTests {
         }
     }
 
-    @Test("what was not flushed is not taken")
+    @Test("bytes that were not flushed are not taken")
     func unflushed() {
         var writes = PendingWrites()
         writes.append(.byteBuffer(ByteBuffer(string: "abc")))
@@ -46,14 +46,14 @@ struct PendingWritesTests {
         #expect(writes.flushedBytes == 2)
     }
 
-    /// A server and a client of it on loopback, until the client's connection is closed.
+    /// Runs a server and a client on loopback until the client's connection is closed.
     ///
     /// - Parameters:
-    ///   - isHalfClosable: The end of one direction is not the connection's.
-    ///   - observer: Sees what is reported, before it is noted.
-    ///   - server: Adds handlers to each of its connections.
-    ///   - body: What the client does once it is connected.
-    /// - Returns: What was reported.
+    ///   - isHalfClosable: The end of one direction does not end the connection.
+    ///   - observer: Sees each record before the record is noted.
+    ///   - server: Adds handlers to each connection of the server.
+    ///   - body: What the client does once the client is connected.
+    /// - Returns: The reported records.
     private static func run(
         isHalfClosable: Bool = false,
         observer: (any TrafficObserver)? = nil,
@@ -85,8 +85,8 @@ struct PendingWritesTests {
     private static func request(_ target: String) -> String { "GET \(target) HTTP/1.1\r\nHost: h\r\n\r\n" }
     private static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
 
-    /// What the program handed to the kernel before it closed still arrives, and nothing else does.
-    @Test("a body in one write of which the kernel takes a part: the peer gets as many bytes as are reported")
+    /// The bytes that the program handed to the kernel before it closed still arrive, and no other bytes.
+    @Test("if the kernel takes a part of a body in one write, the peer gets as many bytes as are reported")
     func part() async throws {
         let size = 64 << 20  // more than a socket's buffers hold
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n"
@@ -107,7 +107,7 @@ struct PendingWritesTests {
             try channel.pipeline.syncOperations.addHandler(Counter { count in received.withLock { $0 += count } })
         } _: { client in
             try await client.writeAndFlush(ByteBuffer(string: Self.request("/files/1")))
-            // The server has closed: now it is read.
+            // The server has closed. Only now does the client read.
             for await _ in full { break }
             try await client.setOption(.autoRead, value: true).get()
         }
@@ -118,9 +118,9 @@ struct PendingWritesTests {
         #expect(response.bodyBytes > 0 && response.bodyBytes < UInt64(size))
     }
 
-    @Test("a full socket makes nobody flush what the program has only written")
+    @Test("with a full socket, bytes that the program has only written are not flushed")
     func unflushedRest() async throws {
-        let size = 16 << 20  // twice, of which the socket's buffers hold the least
+        let size = 16 << 20  // written twice; the socket's buffers hold only a small part
         let (full, isFull) = AsyncStream<Void>.makeStream()
         let received = Mutex(0)
         let records = try await Self.run { channel, monitor in
@@ -144,7 +144,7 @@ struct PendingWritesTests {
             for await _ in full { break }
             try await client.setOption(.autoRead, value: true).get()
             while received.withLock({ $0 }) < 2 * size + 19 { try await Task.sleep(for: .milliseconds(5)) }
-            // Time for what must not come.
+            // Wait for bytes that must not come.
             try await Task.sleep(for: .milliseconds(100))
             try await client.close()
         }
@@ -153,8 +153,8 @@ struct PendingWritesTests {
         #expect(records.responses.map(\.bodyBytes) == [UInt64(2 * size)])
     }
 
-    /// It has passed where the handlers are by then, and the kernel has not seen it.
-    @Test("what the channel holds when a connection begins to be counted comes before what is counted")
+    /// These bytes have passed the place of the handlers, but the kernel has not taken them yet.
+    @Test("bytes that the channel holds when counting begins come before the counted bytes")
     func before() async throws {
         let size = 64 << 20  // more than a socket's buffers hold
         let request = Self.request("/late/1")
@@ -190,7 +190,7 @@ struct PendingWritesTests {
         )
     }
 
-    @Test("a request that is flushed before there is a connection comes before its answer")
+    @Test("a request that is flushed before the connection exists comes before its answer")
     func early() async throws {
         let request = Self.request("/early/1")
         let records = try await Self.run { channel, _ in
@@ -205,7 +205,7 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [.ok] && records.outcomes.map(\.route) == ["/early/{id}"])
     }
 
-    @Test("what is written after the end of the stream fails, and is in no report")
+    @Test("a write after the end of the stream fails, and is in no report")
     func afterTheEnd() async throws {
         let records = try await Self.run(isHalfClosable: true) { channel, monitor in
             try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
@@ -228,8 +228,8 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [.ok, .truncated])
     }
 
-    /// Without a length the body ends with the stream; with that one it is cut.
-    @Test("a client that closes because the other side has ended has not given up", arguments: [nil, 6])
+    /// Without a length the body ends with the stream. With this length the body is cut off.
+    @Test("a client that closes because the other side has ended did not cancel", arguments: [nil, 6])
     func halfClosed(length: Int?) async throws {
         let field = length.map { "Content-Length: \($0)\r\n" } ?? ""
         let records = try await Self.run(isHalfClosable: true) { channel, _ in
@@ -245,7 +245,7 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [length == nil ? .ok : .truncated])
     }
 
-    @Test("whoever observes a record may write on the connection that it is of, at once")
+    @Test("an observer of a record may at once write on the record's connection")
     func observerWrites() async throws {
         let answering = AnsweringObserver(Self.noContent)
         let records = try await Self.run(observer: answering) { channel, monitor in
@@ -261,7 +261,7 @@ struct PendingWritesTests {
         #expect(records.requests.count == 1 && records.outcomes.map(\.ending) == [.ok])
     }
 
-    @Test("a channel that is no socket is not asked: it would abort")
+    @Test("a channel without a socket is not asked for its queue, because that would abort")
     func stream() throws {
         let channel = EmbeddedChannel()
         let http2 = NIOHTTP2Handler(mode: .client, eventLoop: channel.eventLoop) {
@@ -305,7 +305,7 @@ struct PendingWritesTests {
             self.answer = answer
         }
 
-        /// Says this, and closes.
+        /// Sends `text`, and closes.
         static func closing(_ text: String) -> Answer {
             Answer { context in
                 context.writeAndFlush(NIOAny(ByteBuffer(string: text)), promise: nil)

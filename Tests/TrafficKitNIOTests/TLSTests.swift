@@ -5,10 +5,11 @@ import Testing
 import TrafficKitTestSupport
 import TrafficReport
 
-/// A server of ours with TLS, clients that know nothing of it, and a proxy between them that counts the socket's bytes.
+/// A server of ours with TLS, clients that do not know our library, and a proxy between them that counts the socket's
+/// bytes.
 @Suite("HTTP/1.1 server with TLS")
 struct TLSTests {
-    /// What a client may offer, and what a record then adds to its plaintext; 0: it differs.
+    /// A cipher that a client may offer, and the bytes that a record then adds to its plaintext. 0: they differ.
     struct Cipher: Sendable, CustomTestStringConvertible {
         var options: [String]
         var overhead: UInt64
@@ -42,7 +43,7 @@ struct TLSTests {
         return try await Curl.run(["--http1.1", "--cacert", authority] + options, urls)
     }
 
-    /// Every byte of every socket is explained, and lies in one place.
+    /// Every byte of every socket is explained, and belongs to one place.
     private func expectEveryByte(_ records: Records, _ bytes: [CountingProxy.Bytes]) {
         let explained = records.bytes(role: .server)
         #expect(explained.toServer == bytes.reduce(0) { $0 + $1.toServer })
@@ -102,7 +103,7 @@ struct TLSTests {
             #expect(request.bodyBytes == 2_000_003 && response.bodyBytes == 3_000_000)
             #expect(transfers.map(\.uploadBytes) == [request.bodyBytes + request.framingBytes])
             #expect(response.quality == .exact)
-            // With CBC a client may end what comes at once in a record without plaintext.
+            // With CBC a client may end a flight with a record without plaintext.
             if cipher.overhead > 0 {
                 #expect(request.quality == .exact)
                 #expect(request.tlsBytes.isMultiple(of: cipher.overhead))
@@ -111,7 +112,7 @@ struct TLSTests {
         }
     }
 
-    @Test("100 pipelined requests in records that end anywhere", arguments: ["-tls1_3", "-tls1_2"])
+    @Test("100 pipelined requests in records of arbitrary length", arguments: ["-tls1_3", "-tls1_2"])
     func pipelined(version: String) async throws {
         let server = try await self.server()
         let proxy = try CountingProxy(to: server.port)
@@ -134,12 +135,12 @@ struct TLSTests {
         #expect(server.records.requests.map(\.messageBytes) == requests.map { UInt64($0.utf8.count) })
         #expect(server.records.responses.map(\.bodyBytes) == (0..<100).map { UInt64($0 * 37) })
         #expect((server.records.requests + server.records.responses).allSatisfy { $0.quality == .exact })
-        // Some begin and end within one record, which is the first one's.
+        // Some requests begin and end within one record. The record counts for its first request.
         #expect(server.records.requests.contains { $0.tlsBytes == 0 })
         #expect(server.records.outcomes.map(\.ending) == Array(repeating: .ok, count: 100))
     }
 
-    @Test("a handshake that fails is TLS and nothing else")
+    @Test("a handshake that fails counts only as TLS")
     func refused() async throws {
         let server = try await self.server()
         let proxy = try CountingProxy(to: server.port)

@@ -3,10 +3,10 @@ import Testing
 import TrafficKitTestSupport
 import TrafficReport
 
-/// The daemon counts sockets of the Internet alone.
+/// The daemon does not count Unix sockets.
 @Suite("HTTP over a Unix socket")
 struct UnixSocketTests {
-    @Test("what is reported is of no socket that the daemon could know")
+    @Test("reports name no socket")
     func cookie() async throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "http-\(UUID().uuidString.prefix(8)).sock")
             .path

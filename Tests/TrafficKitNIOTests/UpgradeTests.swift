@@ -7,8 +7,9 @@ import TrafficKitNIO
 import TrafficKitTestSupport
 import TrafficReport
 
-/// A client and a server of ours that go on in another protocol, with a proxy between them that counts the socket's bytes.
-@Suite("HTTP/1.1 that is upgraded", .timeLimit(.minutes(2)))
+/// A client and a server of ours that change to another protocol, with a proxy between them that counts the socket's
+/// bytes.
+@Suite("Upgrades of HTTP/1.1", .timeLimit(.minutes(2)))
 struct UpgradeTests {
     private static let request =
         "GET /chat/1?secret=1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -16,9 +17,9 @@ struct UpgradeTests {
     private static let answer =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
-    /// What the server says first, in the segment of its answer: a text frame.
+    /// The first thing that the server sends, in the segment of its answer: a text frame.
     private static let greeting: [UInt8] = [0x81, 5] + Array("hello".utf8)
-    /// Not to be taken for messages, and some of what looks like nothing.
+    /// Frames that look like messages, and meaningless bytes. None of them is a message.
     private static let frames: [[UInt8]] =
         [Array(Self.request.utf8), Array(Self.answer.utf8), [0x81, 0x80, 1, 2, 3, 4]]
         + (1...40).map { [UInt8](repeating: UInt8($0), count: $0 * 997) }
@@ -109,7 +110,7 @@ struct UpgradeTests {
     }
 }
 
-/// A server: answers the first head, then sends back whatever comes.
+/// A server: answers the first head, then sends back everything that comes.
 private final class Switch: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -134,7 +135,7 @@ private final class Switch: ChannelInboundHandler {
     }
 }
 
-/// A client: asks, sends the frames when it has its answer, and closes when they are back.
+/// A client: sends a request, sends the frames after the answer, and closes when the frames have come back.
 private final class Talk: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -15,9 +15,9 @@ struct AddendsTests {
         #expect(Addends(of: 8, in: []) == .none)
     }
 
-    @Test("of as many as a peer may send at once, and of no more, each choice is looked at")
+    @Test("every choice is examined for as many numbers as a peer may send at once, and for no more")
     func limit() {
-        // Powers of 2 and one beyond the sum, which is no candidate: each sum has one choice.
+        // Powers of 2, and one number above the sum, which is no candidate. So each sum has exactly one choice.
         let most = (0..<Addends.mostNumbers).map { UInt64(1) << UInt64($0) }
         let sum = most.reduce(0, +)
         #expect(Addends(of: sum, in: most + [sum + 1]) == .only(most.map { _ in true } + [false]))

@@ -6,7 +6,7 @@ import TrafficReport
 @Suite("Content classes")
 struct ContentClassTests {
     @Test(
-        "a media type has its class, whatever its case, spaces and parameters",
+        "case, spaces and parameters do not change the class of a media type",
         arguments: [
             ("application/json", .json), ("application/problem+json", .json), ("application/vnd.api+json", .json),
             ("application/x-ndjson", .json), ("text/json", .json),

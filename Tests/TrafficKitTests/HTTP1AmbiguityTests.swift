@@ -2,12 +2,12 @@ import Testing
 
 @testable import TrafficKit
 
-/// What two parsers may read differently: whoever counts must not be a third one with an opinion of its own.
-@Suite("HTTP/1.x that is not said plainly")
+/// Messages that two parsers may read differently. The scanner must not become a third parser with its own reading.
+@Suite("Ambiguous HTTP/1.x")
 struct HTTP1AmbiguityTests {
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
 
-    /// Fields of a request whose body would be one chunk, or `0\r\n\r\n`.
+    /// Fields of a request. The body would be one chunk, or `0\r\n\r\n`.
     static let fields: [String] = [
         "Transfer-Encoding : chunked",
         "Transfer-Encoding\t: chunked",
@@ -44,7 +44,7 @@ struct HTTP1AmbiguityTests {
         Self.expectNothingBehind("POST / HTTP/1.1\r\nHost: h\r\n\(fields)\r\n\r\n0\r\n\r\n")
     }
 
-    /// Behind `Transfer-Encoding: chunked`.
+    /// Bodies after `Transfer-Encoding: chunked`.
     static let chunks: [String] = [
         "5 \r\nhello\r\n0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "5\r\r\nhello\r\n0\r\n\r\n", "+5\r\nhello\r\n0\r\n\r\n",
         " 5\r\nhello\r\n0\r\n\r\n", "0x5\r\nhello\r\n0\r\n\r\n", "\r\n0\r\n\r\n", ";a=b\r\n0\r\n\r\n",
@@ -107,7 +107,7 @@ struct HTTP1AmbiguityTests {
         return scanned
     }
 
-    @Test("responses: the same, and a coding that is not chunked goes on to the end of the stream")
+    @Test("responses: the same, and a body with another coding than chunked lasts until the stream ends")
     func responses() {
         for (fields, isOpaque) in [
             ("Transfer-Encoding: gzip", false), ("Transfer-Encoding: gzip\r\nContent-Length: 5", true),

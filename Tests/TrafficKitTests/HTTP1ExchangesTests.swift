@@ -6,7 +6,7 @@ import TrafficReport
 
 @Suite("HTTP/1.x exchanges")
 struct HTTP1ExchangesTests {
-    /// One end of a connection: what it sends and receives, and what is reported of it.
+    /// One end of a connection: what this end sends and receives, and what the monitor reports about it.
     struct End {
         private var exchanges: HTTP1Exchanges
         private let role: Report.Role
@@ -65,7 +65,7 @@ struct HTTP1ExchangesTests {
             self.records.compactMap { if case .connection(let it) = $0 { it } else { nil } }
         }
 
-        /// After the end every byte is in a message or in the connection's own record.
+        /// At the end every byte is in a message or in the connection's own record.
         func expectEveryByte() {
             let (out, back) = self.role == .client ? (self.requests, self.responses) : (self.responses, self.requests)
             let rest = self.connections.last ?? Report.Connection(cookie: 77)
@@ -111,7 +111,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("a line end behind a request is nobody's, and starts no clock")
+    @Test("a line end after a request belongs to no message, and starts no clock")
     func strayLineEnds() throws {
         var end = End(.server)
         end.receive(Self.get + "\r\n")
@@ -128,7 +128,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("what a connection says again is the same, and what it does not say is not taken from before")
+    @Test("a repeated value stays the same, and a missing value is not copied from the message before")
     func repeatedHeads() {
         var end = End(.client)
         for request in ["GET /a", "GET /a", "PUT /a", "PUT /b", "GET /a"] {
@@ -151,7 +151,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("pipelined requests and their answers, as a server sees them, in pieces that fit nothing")
+    @Test("pipelined requests and their answers, as a server sees them, cut at arbitrary places")
     func pipelined() {
         var end = End(.server)
         let requests = (0..<100).map { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n\($0 % 10)ab" }.joined()
@@ -166,7 +166,7 @@ struct HTTP1ExchangesTests {
     }
 
     @Test(
-        "an answer to HEAD has no body, whatever surrounds it; one to CONNECT is the last of HTTP",
+        "an answer to HEAD never has a body; after an answer to CONNECT there is no more HTTP",
         arguments: [false, true]
     )
     func methods(isServer: Bool) {
@@ -177,12 +177,12 @@ struct HTTP1ExchangesTests {
         let none = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
         ask(head + get + head)
         answer("HTTP/1.1 100 Continue\r\n\r\n" + none + none + "xy" + none)
-        // The answer comes before the request is over, which has none of its own any more.
+        // The answer comes before the request ends. The request then has no other answer.
         ask("PUT /a HTTP/1.1\r\nContent-Length: 3\r\n\r\na")
         answer("HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
         ask("bc" + get)
         answer(none + "xy")
-        // Nobody knows yet what it answers.
+        // The request that this answers is not known yet.
         ask("HEAD /a")
         answer("HTTP/1.1 408 Late\r\nContent-Length: 2\r\n\r\nxy")
         ask(" HTTP/1.1\r\n\r\nCONNECT h:1 HTTP/1.1\r\n\r\n")
@@ -208,7 +208,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("a request without response stays a request, and says how it ended")
+    @Test("a request without a response is reported, with how it ended")
     func unanswered() {
         var end = End(.client)
         end.send(Self.get)
@@ -220,7 +220,7 @@ struct HTTP1ExchangesTests {
     }
 
     @Test(
-        "a body that is cut off is a response, incomplete, with what was declared",
+        "a response with a body that is cut off is incomplete, and has the declared length",
         arguments: [Report.Ending.truncated, .reset, .timeout]
     )
     func cut(ending: Report.Ending) {
@@ -235,7 +235,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("a body without a length ends with its connection, not with a reset of it", arguments: [false, true])
+    @Test("a body without a length ends when the connection closes, not when it is reset", arguments: [false, true])
     func untilClose(isReset: Bool) {
         var end = End(.client)
         end.send(Self.get)
@@ -246,7 +246,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("what the app keeps out is excluded, and still there")
+    @Test("exchanges that the app excludes are not reported, but their bytes count")
     func excluded() {
         var end = End(.client, excluding: "/private")
         end.send("GET /private HTTP/1.1\r\n\r\n")
@@ -273,7 +273,7 @@ struct HTTP1ExchangesTests {
     }
 
     @Test(
-        "a server's request is named when it is answered, and has no route if it never is, or was before the router was asked"
+        "a server's request gets its route with the answer; without an answer, or before the router runs, there is none"
     )
     func namedLate() {
         var end = End(.server, excluding: "/private", routes: Routes(1, "/users/{user}"))
@@ -282,7 +282,7 @@ struct HTTP1ExchangesTests {
         end.send(Self.ok)
         end.receive("GET /private/1 HTTP/1.1\r\n\r\n")
         end.send(Self.ok)
-        // Too long a line: the answer does not wait for its end.
+        // The line is too long: the answer does not wait until the line ends.
         end.receive("GET /users/3 HTTP/1.1\r\n")
         end.send("HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\n\r\n")
         end.receive("Host: h\r\n\r\n")
@@ -296,7 +296,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("a request that was admitted, and is kept out when it is answered, is excluded")
+    @Test("a request that the app excludes only when it is answered is excluded")
     func refusedLate() {
         var end = End(.server, routes: Routes(1, "/users/{user}"))
         end.receive("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -308,7 +308,7 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    @Test("of requests that nobody answers only so many are kept, and the rest is opaque", arguments: [0, 1])
+    @Test("only a limited number of unanswered requests is kept, and the rest is opaque", arguments: [0, 1])
     func unanswered(more: Int) {
         var end = End(.server)
         let most = HTTP1Exchanges.mostPending
@@ -317,7 +317,7 @@ struct HTTP1ExchangesTests {
         for _ in 0..<most { end.send(Self.ok) }
         end.receive(Self.get)
         end.close()
-        // One too many is known when its head is there.
+        // The head of the request beyond the limit shows that there are too many.
         #expect(end.requests.count == most + 1 && end.responses.count == most)
         let get = UInt64(Self.get.utf8.count)
         #expect(end.connections.map(\.received.opaque) == [get * UInt64(more + 1)])
@@ -338,9 +338,9 @@ struct HTTP1ExchangesTests {
         end.expectEveryByte()
     }
 
-    /// Of a server. NIO's decoder reads nothing behind the last request; the answer that is due still counts.
+    /// For a server. NIO's decoder reads nothing after the last request; the answer to that request still counts.
     @Test(
-        "what a client sends behind its last request is no request",
+        "what a client sends after its last request is no request",
         arguments: [
             "Connection: Upgrade\r\nUpgrade: h2c", "upgrade: x\r\nconnection: keep-alive , UPGRADE",
             "Proxy-Connection: upgrade\r\nUpgrade: x", "Connection: close", "connection:\tfoo,\t Close \t",
@@ -367,7 +367,7 @@ struct HTTP1ExchangesTests {
 
     @Test("HTTP/1.0, `close` in trailers and CONNECT end the requests; `keep-alive` and half an upgrade do not")
     func whatCloses() {
-        // Of a line this long the middle is not kept, and its ends are no option together.
+        // The scanner does not keep the middle of a line this long, and the two ends together make no option.
         let cut = "," + String(repeating: "x", count: 8_173) + ",keep-" + String(repeating: "z", count: 9) + "alive,aaa"
         for (stream, count) in [
             ("GET / HTTP/1.0\r\n\r\n", 1), ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 2),
@@ -388,7 +388,7 @@ struct HTTP1ExchangesTests {
         }
     }
 
-    /// Unlike a server of this process, others may refuse a protocol and read on.
+    /// Other servers, unlike a server of this process, may refuse a protocol and continue to read.
     @Test(
         "a client whose upgrade or tunnel is refused goes on",
         arguments: ["GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\n\r\n"]
@@ -404,7 +404,7 @@ struct HTTP1ExchangesTests {
         client.expectEveryByte()
     }
 
-    @Test("behind a response that closes nothing is one, and an interim one that closes has no final one")
+    @Test("nothing after a response with `close` is a response, not even after an interim one")
     func closingResponses() {
         var client = End(.client)
         client.send(Self.get + Self.get)
@@ -424,13 +424,13 @@ struct HTTP1ExchangesTests {
                 end.send(interim + Self.ok)
             }
             end.close()
-            // What this process sends itself it means.
+            // What this process itself sends is meant as sent: its final response counts.
             #expect(end.responses.map(\.status) == (role == .client ? [100] : [200]))
             end.expectEveryByte()
         }
     }
 
-    @Test("another protocol is opaque from its first line, and a word that nobody asked for is framing")
+    @Test("another protocol is opaque from its first line, and a response without a request is framing")
     func strange() {
         var other = End(.server)
         other.receive("SSH-2.0-OpenSSH\r\nwhatever")
@@ -445,7 +445,7 @@ struct HTTP1ExchangesTests {
         idle.expectEveryByte()
     }
 
-    @Test("whatever comes, cut anywhere, every byte is somewhere")
+    @Test("for any input, cut anywhere, every byte is counted somewhere")
     func anything() {
         var random = SystemRandomNumberGenerator()
         let requests = HTTP1ScannerTests.cases.filter { $0.kind == .request }.map(\.stream)

@@ -16,7 +16,7 @@ struct HTTP1ScannerTests {
     }
 
     struct Recorder: HTTP1Sink {
-        /// Of requests that wait for their response, oldest first.
+        /// The requests that wait for their response, oldest first.
         var methods: [String] = []
         var events: [Event] = []
 
@@ -39,21 +39,21 @@ struct HTTP1ScannerTests {
         mutating func takeMethod() -> String? { self.methods.isEmpty ? nil : self.methods.removeFirst() }
     }
 
-    /// A stream of one direction and what its messages take, counted by hand or by the length of their parts.
+    /// A stream of one direction and the bytes of its messages, counted by hand or by the lengths of their parts.
     struct Case: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var kind = HTTP1Scanner.Kind.request
         var methods: [String] = []
         var stream: String
         var messages: [Lengths]
-        /// Bytes of no message.
+        /// Bytes that belong to no message.
         var between: UInt64 = 0
         var isComplete = true
         var opaqueFrom: UInt64?
     }
 
     private static let blank = String(repeating: " ", count: 300)
-    /// Of targets: around the limit of what is kept, and far beyond.
+    /// Lengths of targets: around the limit of what the scanner keeps, and far beyond.
     private static let long = [8_170, 8_182, 8_183, 8_184, 8_185, 8_195, 30_000]
 
     static let cases: [Case] = [
@@ -214,7 +214,7 @@ struct HTTP1ScannerTests {
         ),
     ]
 
-    @Test("every byte is of its class, in one piece, in two at every place, and one at a time", arguments: Self.cases)
+    @Test("every byte has its class: in one piece, cut in two at every place, and one by one", arguments: Self.cases)
     func lengths(_ test: Case) {
         let bytes = Array(test.stream.utf8)
         let whole = Self.events(test, [bytes])
@@ -226,7 +226,7 @@ struct HTTP1ScannerTests {
         #expect(!ended.dropLast().contains { !$0.1 })
         let opaque = whole.compactMap { if case .opaque(let position) = $0 { position } else { nil } }
         #expect(opaque == [test.opaqueFrom].compactMap(\.self))
-        // Messages lie one after the other, and with what is opaque they are the stream.
+        // Messages follow each other, and together with the opaque bytes they are the whole stream.
         var (end, between) = (UInt64(0), UInt64(0))
         for event in whole {
             switch event {
@@ -257,7 +257,7 @@ struct HTTP1ScannerTests {
         return recorder.events
     }
 
-    @Test("what a head says is kept, whatever its case and spaces; the rest is not")
+    @Test("the scanner keeps the known fields of a head, whatever their case and spaces, and nothing else")
     func head() throws {
         var scanner = HTTP1Scanner(.request)
         var recorder = Recorder()
@@ -272,13 +272,13 @@ struct HTTP1ScannerTests {
         let (head, request) = try #require(heads.first)
         #expect(request == .init(method: "PATCH", target: "/a?b=c", host: "api.example:8080"))
         #expect(head.contentClass == .json && head.isEncoded && head.contentLength == 2 && !head.isChunked)
-        // All of it, with what it refers to.
+        // The whole scanner, with everything that it refers to.
         var memory = ""
         dump(scanner, to: &memory)
         #expect(!memory.contains("secret") && !memory.contains("b=c"))
     }
 
-    @Test("a head without end takes no memory without end")
+    @Test("a head that never ends takes a limited amount of memory")
     func endless() {
         var scanner = HTTP1Scanner(.request)
         let letters = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)

@@ -14,7 +14,7 @@ struct HTTP2FrameScannerTests {
             + (0..<4).map { UInt8(truncatingIfNeeded: stream >> (24 - 8 * $0)) } + payload
     }
 
-    /// - Parameter size: Of the pieces in which the bytes come. Neighbours of one kind are put together.
+    /// - Parameter size: The size of the pieces in which the bytes come. Neighbours of the same kind are joined.
     static func events(_ bytes: [UInt8], pieces size: Int = .max) -> [Event] {
         var scanner = HTTP2FrameScanner()
         var events: [Event] = []
@@ -40,7 +40,7 @@ struct HTTP2FrameScannerTests {
         events.reduce(0) { if case .bytes(let count, _, _) = $1 { $0 + count } else { $0 } }
     }
 
-    /// A client that does everything once.
+    /// A client that uses every feature once.
     static let conversation: [UInt8] = [
         preface,
         frame(4, stream: 0, [0, 3, 0, 0, 0, 100]),  // SETTINGS
@@ -50,12 +50,12 @@ struct HTTP2FrameScannerTests {
         frame(8, stream: 1, [0, 0, 1, 0]),  // WINDOW_UPDATE
         frame(1, flags: 0x1, stream: 3, [0x82]), frame(9, stream: 3, [0x84, 0x86]), frame(9, flags: 0x4, stream: 3),
         frame(0, flags: 0x1, stream: 1),
-        frame(0xb, stream: 9, [1, 2, 3]),  // of no known type
+        frame(0xb, stream: 9, [1, 2, 3]),  // an unknown type
         frame(5, flags: 0x4, stream: 1, [0, 0, 0, 2, 0x82]),
         frame(3, stream: 5, [0, 0, 0, 8]),
     ].flatMap(\.self)
 
-    @Test("each byte is told, with whose it is", arguments: [1, 2, 5, 9, 13, .max])
+    @Test("each byte is reported, with its stream", arguments: [1, 2, 5, 9, 13, .max])
     func conversation(pieces: Int) {
         let events: [Event] = [
             .bytes(39, .framing, stream: 0),
@@ -73,7 +73,7 @@ struct HTTP2FrameScannerTests {
         #expect(Self.events(Self.conversation, pieces: pieces) == events)
     }
 
-    @Test("without the preface, and cut off anywhere, every byte is told")
+    @Test("without the preface, and cut off anywhere, every byte is reported")
     func cut() {
         let bytes = Self.conversation
         for start in [0, 24] {
@@ -84,7 +84,7 @@ struct HTTP2FrameScannerTests {
     }
 
     @Test(
-        "what can't be frames is opaque from there on",
+        "bytes that can't be frames are opaque, and so is everything after them",
         arguments: [
             Self.frame(0, stream: 0, [1]), Self.frame(9, stream: 1, [0x82]), Self.frame(1, stream: 0, [0x82]),
             Self.frame(0, flags: 0x8, stream: 1, [9, 1, 2]), Self.frame(3, stream: 1, [1, 2, 3]),
@@ -100,7 +100,7 @@ struct HTTP2FrameScannerTests {
     }
 
     @Test(
-        "of a header block 1 MiB is kept; of one that says that it has more, nothing",
+        "a header block of 1 MiB is kept; a block that announces more is not kept at all",
         arguments: [.max, 16_384, 1_000]
     )
     func longBlock(pieces: Int) {
@@ -110,13 +110,13 @@ struct HTTP2FrameScannerTests {
         let further = Self.frame(1, stream: 1, half) + Self.frame(9, flags: 0x4, stream: 1, half + [0x82])
         let opaque = UInt64(half.count + 1)
         #expect(Self.events(further, pieces: pieces).last == .bytes(opaque, .opaque, stream: 0))
-        // 16 MiB, of which a part has come.
+        // 16 MiB, of which only a part has come.
         let declared = [0xff, 0xff, 0xff, 1, 0x4, 0, 0, 0, 1] + half
         let events = Self.events(declared, pieces: pieces)
         #expect(events == [.bytes(9, .framing, stream: 1), .bytes(UInt64(half.count), .opaque, stream: 0)])
     }
 
-    @Test("20,000 mutated conversations: every byte is told once, however they come")
+    @Test("20,000 mutated conversations: every byte is reported once, however the bytes come")
     func mutations() {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<20_000 {

@@ -5,7 +5,7 @@ import TrafficReport
 
 @Suite("Known names")
 struct KnownNamesTests {
-    @Test("every request has its own name, however many there are, and one that comes again at once has the same")
+    @Test("every request has its own name, however many there are, and a repeated request gets the same name")
     func names() {
         var known = KnownNames()
         let name = { (request: HTTP1Head.Request, route: String) in

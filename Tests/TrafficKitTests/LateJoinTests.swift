@@ -6,7 +6,7 @@ import TrafficReport
 
 @Suite("Joining a connection late")
 struct LateJoinTests {
-    @Test("a request begins where a method is said after an answer, and nowhere else")
+    @Test("a request begins where a method comes after an answer, and nowhere else")
     func turns() {
         let begins = { (pieces: [String]) in
             var join = LateJoin()
@@ -20,11 +20,11 @@ struct LateJoinTests {
         let get = ">GET / HTTP/1.1\r\n\r\n"
         #expect(begins(["<HTTP/1.1 200 OK\r\n\r\n", get]))
         #expect(begins(["<HTTP/1.1 200 OK\r\n\r\n", "<body", ">PATCH /a HTTP/1.1"]))
-        // Of a request that was under way.
+        // The rest of a request that had begun earlier.
         #expect(!begins([get]))
         #expect(!begins(["<HTTP/1.1 100 Continue\r\n\r\n", get]))
         #expect(!begins(["<HTTP/1.1 200 OK\r\n\r\n", ">\r\n", get]))
-        // Of a body, another protocol, or the rest of a line.
+        // Part of a body, another protocol, or the rest of a line.
         for piece in [
             ">body", ">XGET / HTTP/1.1", ">GE", ">T / HTTP/1.1", ">PRI * HTTP/2.0", ">CONNECT a:1 HTTP/1.1", ">",
         ] {
@@ -32,7 +32,7 @@ struct LateJoinTests {
         }
     }
 
-    /// A server's connection from some place on.
+    /// A server's connection, seen from some place on.
     private struct Late {
         var exchanges = HTTP1Exchanges(role: .server, cookie: 7, sent: 100, received: 200, naming: NumberedExchanges())
         var trial = LateTrial(sent: 100, received: 200)
@@ -72,7 +72,7 @@ struct LateJoinTests {
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
     @Test(
-        "what is in step is told when the next request begins, or at the end, and is inferred",
+        "an exchange in step is reported when the next request begins, or at the end, as inferred",
         arguments: [false, true]
     )
     func inStep(isLast: Bool) {
@@ -88,9 +88,10 @@ struct LateJoinTests {
         #expect(late.messages.first { $0.status == 200 }?.interval == .init(from: 100, to: 100 + ok))
     }
 
-    @Test("what is out of step is never told")
+    @Test("exchanges that are out of step are never reported")
     func outOfStep() {
-        // A body that says the same as a request, and the rest of it; an answer to what was asked before; one cut off; another protocol.
+        // A body that looks like a request, and the rest of that body. An answer to an earlier request. An answer that
+        // is cut off. Another protocol.
         let answers: [(inout Late) -> Void] = [
             { $0.receive("and the rest of a body\r\n") },
             { $0.send("rest of a body\r\n") },
@@ -113,7 +114,7 @@ struct LateJoinTests {
         }
     }
 
-    @Test("who never waits for an answer is not joined, and little of it is kept")
+    @Test("a connection of a client that never waits for an answer is not joined, and little of it is kept")
     func impatient() {
         var late = Late()
         for _ in 0..<LateTrial.longest { late.receive(Self.get) }
@@ -122,7 +123,7 @@ struct LateJoinTests {
         #expect(late.trial.hasFailed && late.told.isEmpty)
     }
 
-    @Test("what TLS had moved before is not taken for its own")
+    @Test("bytes that TLS had moved before do not count as bytes of the joined part")
     func before() {
         var trial = LateTrial(sent: 100, received: 200)
         let exchanges = HTTP1Exchanges(role: .server, naming: NumberedExchanges())

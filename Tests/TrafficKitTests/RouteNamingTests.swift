@@ -5,7 +5,7 @@ import Testing
 @Suite("Route naming")
 struct RouteNamingTests {
     @Test(
-        "what differs from caller to caller is a place, and what people named stays",
+        "parts that differ from caller to caller become placeholders, and words stay",
         arguments: [
             ("/", "/"), ("", "/"), ("*", "*"), ("//", "/"),
             ("/users/1", "/users/{id}"), ("/users/2/", "/users/{id}/"), ("/users/1?a=1&b=secret", "/users/{id}"),
@@ -26,11 +26,11 @@ struct RouteNamingTests {
             ("/hosts/192.0.2.17/up", "/hosts/{id}/up"),
             ("https://user:word@api.example:8443/users/7?x", "/users/{id}"), ("http://api.example", "/"),
             ("/redirect/http://a/b", "/redirect/http:/a/b"),
-            // The query begins at the byte, whatever the next one makes of it on a screen.
+            // The query begins at the byte `?`, even if the next scalar combines with it on a screen.
             ("/users/a?\u{301}secret", "/users/a"),
             ("/1/2/3/4/5/6/7/8/9/10/11/12/13/14", String(repeating: "/{id}", count: 12) + "/**"),
             ("/" + String(repeating: "x", count: 65), "/{id}"),
-            // As much longer as a name can be than its path.
+            // The most by which a name can be longer than its path.
             (String(repeating: "/1", count: 12), String(repeating: "/{id}", count: 12)),
             (String(repeating: "/1", count: 12) + "/", String(repeating: "/{id}", count: 12) + "/"),
             ("1", "/{id}"), ("1/1/1", "/{id}/{id}/{id}"), ("//a//1//", "/a/{id}/"),
@@ -59,13 +59,13 @@ struct RouteNamingTests {
         #expect(naming.route(of: "/users/1", template: "/users/:id") == "/users/:id")
     }
 
-    @Test("a pattern that can't be meant is refused by name", arguments: ["", "users", "/a/**/b"])
+    @Test("an invalid pattern is refused, and the error names it", arguments: ["", "users", "/a/**/b"])
     func invalid(_ text: String) {
         let error = #expect(throws: RouteNaming.InvalidPattern.self) { try RouteNaming.Pattern(text) }
         #expect(error?.text == text)
     }
 
-    @Test("a name is its own name")
+    @Test("a name stays the same when it is named again")
     func stable() {
         let naming = RouteNaming()
         for target in ["/users/1", "/f/da39a3ee5e6b4b0d3255bfef95601890afd80709/x", "/1/2/3/4/5/6/7/8/9/10/11/12/13"] {
@@ -75,7 +75,7 @@ struct RouteNamingTests {
     }
 
     @Test(
-        "a host is without user and port, in lower case",
+        "a host has no user and no port, and is in lower case",
         arguments: [
             ("api.example", "api.example"), ("API.Example:8080", "api.example"), ("api.example:", "api.example"),
             ("user:word@api.example:80", "api.example"), ("a@b@c", "c"), ("127.0.0.1:80", "127.0.0.1"),

@@ -16,7 +16,7 @@ struct ServedNamesTests {
         for route in ["/", ServedNames.unmatched] { #expect(host("h0", route) == "h0" && host("h31", route) == "h31") }
     }
 
-    @Test("hosts that the app says are its own always have a name, and nothing else has")
+    @Test("only hosts that the app lists as its own have a name, and they always have it")
     func ownHosts() {
         let names = ServedNames(own: ["API.example"])
         #expect(names.name(host: "junk", route: "/", isPath: false) == ("_other", "/"))
@@ -65,7 +65,7 @@ struct ServedNamesTests {
         #expect(template?.route == "/{x}")
     }
 
-    @Test("a path that the router does not know is called by a pattern that fits, or not at all")
+    @Test("a path that the router does not know gets the name of a pattern that fits, or no name")
     func unmatched() throws {
         let naming = RouteNaming(patterns: [try .init("/files/**")])
         #expect(naming.route(of: "/files/a/b", .unmatched) == ("/files/**", false))

@@ -3,11 +3,11 @@ import Testing
 
 @testable import TrafficKit
 
-@Suite("What the kernel says of a socket's streams")
+@Suite("What the kernel reports about a socket's streams")
 struct SocketFactsTests {
     /// Two ends of a TCP connection on loopback.
     ///
-    /// - Parameter number: Of the protocol; 0: TCP.
+    /// - Parameter number: The number of the protocol. 0 is TCP.
     private static func connection(_ number: Int32 = 0) throws -> (client: Int32, server: Int32) {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), number)
         defer { close(listener) }
@@ -31,7 +31,7 @@ struct SocketFactsTests {
         recv(socket, &buffer, count, Int32(MSG_WAITALL))
     }
 
-    @Test("bytes that were sent, and those that were read of what arrived; an end is none")
+    @Test("bytes that were sent, and arrived bytes that were read; the end of a stream is no byte")
     func bytes() throws {
         let (client, server) = try Self.connection()
         defer { for socket in [client, server] { close(socket) } }
@@ -52,7 +52,7 @@ struct SocketFactsTests {
         #expect(SocketFacts(of: client, isConnected: true).sentBytes == 1_001)
     }
 
-    @Test("what the other side has no room for was sent all the same")
+    @Test("bytes for which the other side has no room count as sent")
     func full() throws {
         let (client, server) = try Self.connection()
         defer { for socket in [client, server] { close(socket) } }
@@ -69,7 +69,7 @@ struct SocketFactsTests {
         #expect(SocketFacts(of: server, isConnected: true).receivedBytes == 0)
     }
 
-    @Test("counters that contradict each other have no place, and no number that a sum would trap at")
+    @Test("counters that contradict each other give no position, and no number that makes a sum trap")
     func contradiction() {
         #expect(SocketFacts.bytes(of: 10, without: 10) == 0)
         #expect(SocketFacts.bytes(of: 10, without: 11) == nil)
@@ -82,7 +82,7 @@ struct SocketFactsTests {
     }
 
     private static let multipath: Int32 = 262
-    /// The kernel has such sockets.
+    /// The kernel supports such sockets.
     private static let hasMultipath: Bool = {
         let probe = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), Self.multipath)
         close(probe)
@@ -90,7 +90,7 @@ struct SocketFactsTests {
     }()
 
     @Test(
-        "of Multipath TCP the kernel tells one subflow: what was received is no more than that",
+        "for Multipath TCP the kernel reports one subflow, so received bytes are at most those of that subflow",
         .enabled(if: Self.hasMultipath)
     )
     func multipath() throws {
@@ -103,7 +103,7 @@ struct SocketFactsTests {
         #expect(facts.receivedBytes <= 1_000 && facts.sentBytes == 0)
     }
 
-    @Test("what is no TCP socket has no bytes that anybody knows of, and what the daemon does not count no cookie")
+    @Test("other sockets than TCP have no known byte counts, and sockets that the daemon does not count have no cookie")
     func others() {
         let datagrams = socket(AF_INET6, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         let local = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)

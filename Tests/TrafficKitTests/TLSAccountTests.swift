@@ -9,14 +9,14 @@ struct TLSAccountTests {
         func takeRoute(ofRequest number: Int) -> RouteAnswer { .template("/users/{user}") }
     }
 
-    /// A record of application data (RFC 8446 section 5.2) with so much plaintext, and 22 bytes that are none.
+    /// A record of application data (RFC 8446 section 5.2) with this much plaintext, and 22 other bytes.
     private static func record(_ plaintext: Int) -> [UInt8] {
         let length = plaintext + 17
         return [23, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)] + [UInt8](repeating: 0, count: length)
     }
 
     @Test(
-        "a request that is kept out when it is answered is excluded, and TLS has its own bytes and no more",
+        "a request that the app excludes when it is answered is excluded, and TLS has only its own bytes",
         arguments: [false, true]
     )
     func refusedLate(isRefused: Bool) {

@@ -5,7 +5,7 @@ import TrafficReport
 
 @Suite("Places of plaintext in TLS records")
 struct TLSStreamTests {
-    /// Some records and what is known of them.
+    /// Some records, and their plaintext.
     struct Flight {
         var bytes: [UInt8] = []
         var plain: UInt64 = 0
@@ -17,7 +17,7 @@ struct TLSStreamTests {
             self.plain += type == 23 ? UInt64(plain) : 0
         }
 
-        /// A record that is encrypted like data and has none.
+        /// A record that is encrypted like data, but has no plaintext.
         mutating func addTicket(_ count: Int, overhead: Int = 22) {
             let plain = self.plain
             self.add(count, overhead: overhead)
@@ -35,7 +35,7 @@ struct TLSStreamTests {
         stream.interval(.init(from: from, to: to)).map { [$0.interval.from, $0.interval.to, $0.interval.bytes] }
     }
 
-    @Test("a message that ends within a record ends there; the record's overhead is the first one's")
+    @Test("a message can end within a record; the record's overhead counts for its first message")
     func shared() {
         var stream = TLSStream(position: 1_000)
         var flight = Flight()
@@ -51,7 +51,7 @@ struct TLSStreamTests {
     }
 
     @Test(
-        "records without plaintext are told from data: before, between and after it",
+        "records without plaintext are recognized: before data, between data and after data",
         arguments: [0, 1, 2, 3]
     )
     func tickets(at place: Int) {
@@ -86,7 +86,8 @@ struct TLSStreamTests {
         #expect(Self.interval(stream, 0, 300) == [597, 919, 322])
     }
 
-    /// Bytes of a handshake's record behind ChangeCipherSpec: a Finished of TLS 1.2, a second hello of TLS 1.3, or none.
+    /// The length of a handshake's record after ChangeCipherSpec: a Finished of TLS 1.2, a second hello of TLS 1.3, or
+    /// no record.
     @Test("one record is exact with any cipher; several of CBC count as one", arguments: [85, 94, 95, 0])
     func blockCipher(handshake: Int) {
         var stream = TLSStream()
@@ -109,7 +110,8 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 100, to: 110)).map { $0.isExact } == false)
     }
 
-    /// Two records that fit no cipher, of a peer that has sent so many bytes of a handshake in each record behind ChangeCipherSpec.
+    /// Two records that fit no cipher. Before, the peer has sent handshake records of these lengths after
+    /// ChangeCipherSpec.
     private static func padded(behind handshake: [Int], _ learned: TLSStream? = nil, first: Int = 290) -> Bool? {
         var stream = TLSStream(by: .peerClient)
         var flight = Flight()
@@ -124,9 +126,9 @@ struct TLSStreamTests {
         return stream.interval(.init(from: 0, to: UInt64(first + 290)))?.isExact
     }
 
-    @Test("only this process's own records tell the version: a peer cuts its hello as it likes")
+    @Test("only this process's own records show the version: a peer may cut its hello anywhere")
     func forgedFinished() {
-        // The second hello, in two pieces behind ChangeCipherSpec, or with its first piece before that.
+        // The second hello, in two pieces after ChangeCipherSpec, or with its first piece before that.
         for handshake in [[112, 100], [85, 60], [85]] { #expect(Self.padded(behind: handshake) == false) }
         var own = TLSStream()
         var flight = Flight()
@@ -134,9 +136,9 @@ struct TLSStreamTests {
         flight.add(80, overhead: 5, type: 22)
         Self.pass(flight, &own)
         #expect(Self.padded(behind: [85], own) == true)
-        // The first one may be without plaintext.
+        // The first record may have no plaintext.
         #expect(Self.padded(behind: [85], own, first: 278) == false)
-        // Behind a HelloRetryRequest: the shortest ServerHello.
+        // After a HelloRetryRequest: the shortest ServerHello.
         own = TLSStream()
         flight = Flight()
         flight.add(1, overhead: 5, type: 20)
@@ -145,13 +147,13 @@ struct TLSStreamTests {
         #expect(Self.padded(behind: [85], own) == false)
     }
 
-    /// How many bytes each record's plaintext would have, and which are tickets and alerts.
+    /// How many bytes of plaintext each record would have, and which records are tickets and alerts.
     static let untold: [(records: [Int], empty: [Int])] = [
         ([2, 2], [1]), ([2, 2], [0]), ([233, 2, 2], [0, 2]), ([5, 2, 3, 1], [0]), ([30, 16, 14], [0]),
     ]
 
     @Test(
-        "where it can't be told which records are without plaintext, the ends of all are not exact",
+        "if several records may be those without plaintext, no end of a record is exact",
         arguments: Self.untold
     )
     func doubt(records: [Int], empty: [Int]) {
@@ -164,7 +166,7 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 0, to: flight.plain))?.isExact == false)
     }
 
-    @Test("records without plaintext on both sides of data are told, too")
+    @Test("records without plaintext on both sides of data are recognized, too")
     func around() {
         var stream = TLSStream()
         var flight = Flight()
@@ -182,7 +184,7 @@ struct TLSStreamTests {
     struct PeerFlight: Sendable {
         var maker = TLSStream.Maker.peerClient
         var position: UInt64 = 0
-        /// Behind a record with plaintext that came alone.
+        /// The flight comes after a record with plaintext that came alone.
         var isLater = false
         /// What this process has sent.
         var own = Own.records13
@@ -193,11 +195,11 @@ struct TLSStreamTests {
         let isExact: Bool
 
         enum Own {
-            /// A hello alone.
+            /// Only a hello.
             case hello
             case records13
             case finished12
-            /// From the end of the handshake on, with what each record adds.
+            /// Only records after the handshake; the value is what each record adds.
             case data(UInt64)
 
             var stream: TLSStream {
@@ -217,7 +219,7 @@ struct TLSStreamTests {
             }
         }
 
-        /// - Returns: Whether the place of all of the data is exact, its interval, and what is beside it.
+        /// - Returns: Whether the place of all data is exact, its interval, and the bytes outside data records.
         func place() throws -> (isExact: Bool, interval: Report.Interval, beside: UInt64) {
             var stream = TLSStream(position: self.position, by: self.maker)
             stream.learn(from: self.own.stream)
@@ -236,7 +238,7 @@ struct TLSStreamTests {
             return (place.isExact, place.interval, stream.beside)
         }
 
-        /// Where the records of data are, and how many bytes others take before and behind.
+        /// Where the records of data are, and how many bytes other records take before and after them.
         var truth: (from: UInt64, bytes: UInt64, beside: UInt64) {
             let empty = { (counts: [Int]) in counts.reduce(0) { $0 + UInt64($1) + 22 } }
             return (
@@ -249,11 +251,11 @@ struct TLSStreamTests {
 
     private static let twoRecords = [(100, 22), (40, 22)]
     static let peerFlights: [PeerFlight] = [
-        // A client's Finished, none, and more than one record of a handshake.
+        // A client's Finished, no handshake record, and several handshake records.
         PeerFlight(before: [52], data: twoRecords, isExact: true), PeerFlight(data: twoRecords, isExact: false),
         PeerFlight(before: [52], data: twoRecords, behind: [2], isExact: true),
         PeerFlight(before: [52, 200], data: twoRecords, isExact: false),
-        // As if the second record of data were empty, or the first one.
+        // Padded as if the second record of data, or the first record, were empty.
         PeerFlight(before: [52], data: [(60, 62), (40, 22)], isExact: false),
         PeerFlight(before: [52], data: [(100, 22), (40, 122)], isExact: false),
         PeerFlight(isLater: true, data: twoRecords, isExact: true),
@@ -272,10 +274,10 @@ struct TLSStreamTests {
         PeerFlight(maker: .peerServer, data: twoRecords, isExact: true),
         PeerFlight(maker: .peerServer, isLater: true, before: [233], data: twoRecords, isExact: false),
         PeerFlight(maker: .peerServer, data: twoRecords, behind: [233], isExact: false),
-        // From the end of the handshake on.
+        // Only records after the handshake.
         PeerFlight(position: 700, data: twoRecords, isExact: true),
         PeerFlight(position: 700, before: [52], data: twoRecords, isExact: false),
-        // Padded to look like TLS 1.2, and the real one.
+        // Padded to look like TLS 1.2, and real TLS 1.2.
         PeerFlight(before: [52], data: [(100, 22), (40, 36)], isExact: false),
         PeerFlight(isLater: true, data: [(100, 29), (40, 29)], isExact: false),
         PeerFlight(own: .finished12, data: [(100, 29), (40, 29)], isExact: true),
@@ -284,7 +286,7 @@ struct TLSStreamTests {
         // CBC of TLS 1.0, padded as if each record added 29 bytes.
         PeerFlight(own: .finished12, minor: 1, data: [(105, 28), (103, 30)], isExact: false),
         PeerFlight(own: .finished12, minor: 1, data: [(100, 29), (40, 29)], isExact: false),
-        // What version it is this process's own data tell, or nothing does.
+        // This process's own data show the version, or nothing shows it.
         PeerFlight(own: .data(29), data: [(100, 29), (40, 29)], isExact: true),
         PeerFlight(position: 700, own: .data(22), data: twoRecords, isExact: true),
         PeerFlight(own: .data(0), before: [52], data: twoRecords, isExact: false),
@@ -306,7 +308,7 @@ struct TLSStreamTests {
     }
 
     @Test(
-        "of a peer's records 1,024 are told apart, and of one's own all",
+        "up to 1,024 of a peer's records are told apart, and all records of this process",
         arguments: [1_024, 1_025],
         [TLSStream.Maker.thisProcess, .peerServer]
     )
@@ -326,7 +328,7 @@ struct TLSStreamTests {
     }
 
     @Test(
-        "a peer that sends records without plaintext, or pieces of its hello, does not make anybody keep them",
+        "a peer can't make the stream keep many records without plaintext, or pieces of a hello",
         arguments: [22, 23]
     )
     func flood(type: UInt8) {
@@ -341,14 +343,14 @@ struct TLSStreamTests {
         var flight = Flight()
         flight.add(50)
         Self.pass(flight, &stream)
-        // A record of a handshake has no plaintext, however many are put together.
+        // Records of a handshake have no plaintext, however many are joined.
         let isHandshake = type == 22
         #expect(stream.interval(.init(from: 0, to: 50))?.isExact == isHandshake)
         #expect(Self.interval(stream, 0, 50) == (isHandshake ? [230_000, 230_072, 72] : [0, 230_072, 230_072]))
         #expect(stream.isSettled && stream.beside == (isHandshake ? 230_000 : 0) && Self.kept(stream) == 0)
     }
 
-    @Test("records that were put together are never a single one")
+    @Test("joined records never count as a single record")
     func merged() {
         var stream = TLSStream(by: .peerClient)
         var flight = Flight()
@@ -360,11 +362,11 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 0, to: 10)).map { $0.isExact } == false)
     }
 
-    @Test("where a peer's first bytes begin no record, it can't choose where others begin")
+    @Test("a peer whose first bytes begin no record can't choose where other records begin")
     func forged() {
         var stream = TLSStream(by: .peerClient)
         stream.passed(ciphertext: ([0x80, 0x2e, 1, 3, 3] + [UInt8](repeating: 0, count: 43)).span)
-        // The header of a record that is none, and what it may have chosen of the next.
+        // The header of a false record, and the part of the next record that the peer may have chosen.
         stream.passed(ciphertext: ([22, 3, 3, 0, 5] + [UInt8](repeating: 0, count: 5)).span)
         for count in 1...3 {
             var flight = Flight()
@@ -377,7 +379,7 @@ struct TLSStreamTests {
         }
     }
 
-    @Test("more plaintext than a peer's records may have: they are none, and what comes has a place again")
+    @Test("more plaintext than a peer's records can have: they are no data, and later data has a place again")
     func tooLittle() {
         var stream = TLSStream(by: .peerClient)
         var flight = Flight()
@@ -413,7 +415,7 @@ struct TLSStreamTests {
         #expect(Self.interval(stream, 0, 130) == [1_006, 1_346, 162 + 169])
     }
 
-    @Test("the rest of a record that began before is no plaintext, and what follows is in step again")
+    @Test("the rest of a record that began earlier is no plaintext, and later records are in step")
     func restOfRecord() {
         var stream = TLSStream(position: 1_000)
         stream.passed(ciphertext: [UInt8](repeating: 0xaa, count: 100).span)
@@ -424,7 +426,7 @@ struct TLSStreamTests {
         #expect(stream.beside == 1_100 && stream.position == 1_172)
     }
 
-    @Test("where a message begins in the rest of a record is not exact")
+    @Test("the start of a message within the rest of a record is not exact")
     func dataInRest() {
         var stream = TLSStream(position: 1_000, by: .peerClient)
         stream.passed(ciphertext: [UInt8](repeating: 0xaa, count: 100).span)
@@ -433,7 +435,7 @@ struct TLSStreamTests {
         #expect(stream.interval(.init(from: 0, to: 50)).map { $0.isExact } == false)
     }
 
-    @Test("what is no TLS has its place, too, and never traps")
+    @Test("bytes that are no TLS never trap")
     func garbage() {
         var stream = TLSStream()
         var random = SystemRandomNumberGenerator()
@@ -447,8 +449,8 @@ struct TLSStreamTests {
         #expect(stream.beside <= stream.position)
     }
 
-    /// Both sides of what a connection does, made up: messages in writes, writes in records, tickets between them.
-    @Test("whatever messages, records and flights, intervals are disjoint and add up", arguments: [22, 29, 21])
+    /// A made-up connection: messages in writes, writes in records, tickets between the records.
+    @Test("for any messages, records and flights, intervals are disjoint and add up", arguments: [22, 29, 21])
     func anything(overhead: Int) throws {
         for _ in 0..<40 {
             let base = UInt64.random(in: 0...5_000)
@@ -492,7 +494,7 @@ struct TLSStreamTests {
     }
 
     @Test(
-        "a record that was on its way before anybody counted is nobody's, also before TLS 1.3",
+        "a record that was on its way before counting began is in no message, also before TLS 1.3",
         arguments: [22, 29, 21]
     )
     func earlier(overhead: Int) {

@@ -9,7 +9,7 @@ import TrafficReport
 
 @Suite("Traffic monitor")
 struct TrafficMonitorTests {
-    @Test("what is reported arrives, in order, numbered, within a moment")
+    @Test("reports arrive at once, in order and numbered")
     func arrives() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
@@ -26,11 +26,11 @@ struct TrafficMonitorTests {
         #expect(monitor.droppedRecords == 0)
     }
 
-    @Test("starting and stopping as often as anybody likes; stopping sends what waits")
+    @Test("a monitor can start and stop any number of times; stopping sends what waits")
     func startAndStop() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
-        monitor.report(.request(.init(exchange: 1)))  // to nobody
+        monitor.report(.request(.init(exchange: 1)))  // no daemon gets this
         monitor.stop()
         #expect(try monitor.start(.init(socketPath: daemon.path)))
         #expect(!monitor.start())
@@ -47,7 +47,7 @@ struct TrafficMonitorTests {
         #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
     }
 
-    @Test("a second start with other wishes says so, and one with the same is none")
+    @Test("a second start with other settings is an error, and with the same settings does nothing")
     func startedTwice() throws {
         final class Object: TrafficObserver {
             func observe(_ record: Report.Record) {}
@@ -64,9 +64,9 @@ struct TrafficMonitorTests {
         others[4].observers = [Object()]
         others[5].observers = [object, Named("a", Seen())]
         for other in others { #expect(throws: TrafficMonitor.AlreadyRunning()) { try monitor.start(other) } }
-        // Whoever has no wishes has it running.
+        // A caller without settings of its own gets the running monitor.
         #expect(!monitor.start())
-        // What the first one wanted holds.
+        // The settings of the first start stay in force.
         #expect(monitor.name(method: "GET", host: "h", target: "/private") != nil)
         monitor.stop()
         #expect(try monitor.start(others[0]))
@@ -78,11 +78,11 @@ struct TrafficMonitorTests {
         #expect(monitor.isRunning)
     }
 
-    @Test("what many threads report at once arrives once, and what one of them reports in its order")
+    @Test("reports of many threads arrive once, and those of each thread in their order")
     func threads() async throws {
         let daemon = try ReportReceiver()
         let sender = ReportSender(path: daemon.path)
-        let (threads, each) = (8, 1_000)  // fewer than the backlog holds: whoever is slow here loses none
+        let (threads, each) = (8, 1_000)  // fewer than the backlog holds: a slow machine loses none
         let sending = Task.detached {
             await withTaskGroup(of: Void.self) { group in
                 for thread in 0..<threads {
@@ -105,12 +105,12 @@ struct TrafficMonitorTests {
         #expect(sequences == Array(0..<UInt32(sequences.count)))
     }
 
-    @Test("a connection that outlives a stop and a start goes by what runs")
+    @Test("a connection that outlives a stop and a start follows the settings of the last start")
     func reporter() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
         let reporter = TrafficReporter(monitor, role: .client)
-        reporter.report([.request(.init(exchange: 1))])  // to nobody
+        reporter.report([.request(.init(exchange: 1))])  // no daemon gets this
         let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
         try monitor.start(.init(socketPath: daemon.path))
@@ -129,7 +129,7 @@ struct TrafficMonitorTests {
         #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
     }
 
-    @Test("a route's name is made once, and is of the request's own method and host")
+    @Test("a route's name is made once, with the request's own method and host")
     func routes() throws {
         let monitor = TrafficMonitor()
         try monitor.start(
@@ -164,7 +164,7 @@ struct TrafficMonitorTests {
         #expect(!reporter.admits(request) && reporter.name(of: request, .template("/other")) == nil)
     }
 
-    @Test("a stopped monitor's observers end when its connections report, and not while one is at work")
+    @Test("a stopped monitor releases its observers when its connections report, not while an observer is at work")
     func retiredObservers() throws {
         final class Ending: TrafficObserver {
             let ended: Seen
@@ -196,7 +196,7 @@ struct TrafficMonitorTests {
         #expect(seen.names.withLock { $0 } == ["a1", "b1", "a2", "b2"])
     }
 
-    @Test("exchanges have numbers of their own, whichever monitor of the process they are of")
+    @Test("numbers of exchanges are unique in the process, also with several monitors")
     func exchanges() async {
         let monitors = [TrafficMonitor(), TrafficMonitor()]
         let numbers = await withTaskGroup(of: [UInt64].self) { group in
@@ -206,7 +206,7 @@ struct TrafficMonitorTests {
         #expect(numbers.count == 8_000 && !numbers.contains(0))
     }
 
-    @Test("an exchange that the app keeps out has no name")
+    @Test("an exchange that the app excludes has no name")
     func filter() throws {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(
@@ -230,7 +230,7 @@ struct TrafficMonitorTests {
     }
 
     @Test(
-        "a daemon that hangs costs no time and, beyond a backlog, records, which are counted; it gets the rest in order",
+        "a daemon that hangs costs no time; records beyond the backlog are lost and counted, the rest arrives in order",
         arguments: [1, 200]
     )
     func hangingDaemon(atATime: Int) async throws {
@@ -238,7 +238,8 @@ struct TrafficMonitorTests {
         let sender = ReportSender(path: daemon.path)
         var message = Report.Message(exchange: 0)
         message.route = "/" + String(repeating: "a", count: 1_000)
-        // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes: these are far more.
+        // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes. The test sends far
+        // more.
         for _ in 0..<20_000 / atATime {
             let messages = (0..<atATime).map { _ in
                 message.exchange += 1
@@ -248,7 +249,7 @@ struct TrafficMonitorTests {
         }
         sender.flush()
         let dropped = Int(sender.droppedRecords)
-        // Awake again, it gets the backlog without anyone's doing.
+        // Once the daemon runs again, it gets the backlog without another report.
         let (records, sequences) = try await daemon.records(20_000 - dropped)
         #expect(dropped > 0 && records.count + dropped == 20_000)
         let numbers = records.map { if case .request(let message) = $0 { message.exchange } else { UInt64(0) } }
@@ -258,7 +259,7 @@ struct TrafficMonitorTests {
         #expect(sequences.count > ReportSender.backlog)
     }
 
-    @Test("a name is the same the thousandth time, whatever comes between", arguments: [false, true])
+    @Test("a name is still the same the thousandth time, after any number of others", arguments: [false, true])
     func repeatedNames(byConnection: Bool) throws {
         let monitor = TrafficMonitor()
         let filter = TrafficFilter(exclude: [.init(path: "/private")])
@@ -294,7 +295,7 @@ struct TrafficMonitorTests {
         sender.flush()
     }
 
-    @Test("a daemon that comes, goes and comes again gets what is reported while it is there")
+    @Test("a daemon that comes, goes and comes again gets the reports of the time when it runs")
     func restartedDaemon() async throws {
         let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let sender = ReportSender(path: path) { clock.now }
@@ -315,9 +316,9 @@ struct TrafficMonitorTests {
         #expect(sender.droppedRecords == 0)
     }
 
-    // MARK: Whether anybody listens
+    // MARK: Whether a daemon or an observer listens
 
-    @Test("a daemon is taken to be there for a while, then looked for once a second; one that is found is told at once")
+    @Test("the sender at first assumes a daemon, then looks for one each second, and says at once when it finds one")
     func presence() async throws {
         let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let sender = ReportSender(path: path) { clock.now }
@@ -326,7 +327,7 @@ struct TrafficMonitorTests {
         #expect(sender.hasDaemon)
         clock.advance(by: 1)
         #expect(!sender.hasDaemon)
-        // Looked for a moment ago.
+        // The monitor looked a moment ago.
         clock.advance(by: ReportSender.retryNanoseconds - 2)
         send(1)  // there is none: quiet for a second
         let daemon = try ReportReceiver(path: path)
@@ -337,7 +338,7 @@ struct TrafficMonitorTests {
         #expect(try await daemon.everything().records == [.request(.init(exchange: 2))])
     }
 
-    @Test("a daemon that takes what is sent is there, or has no room for it; one that is gone was there")
+    @Test("a daemon that takes reports, or has no room for them, is there; a daemon that is gone was there")
     func presenceBySending() throws {
         let (clock, path) = (TestClock(), ReportReceiver.freshPath())
         let (sender, other) = (ReportSender(path: path) { clock.now }, ReportSender(path: path) { clock.now })
@@ -347,7 +348,7 @@ struct TrafficMonitorTests {
             clock.advance(by: ReportSender.patienceNanoseconds)
             withExtendedLifetime(daemon) { send() }
         }
-        // However long nothing was sent: it may be gone for a moment.
+        // No matter how long nothing was sent: the daemon may be gone only for a moment.
         clock.advance(by: 360 * ReportSender.patienceNanoseconds)
         #expect(sender.hasDaemon)
         send()
@@ -359,7 +360,7 @@ struct TrafficMonitorTests {
         do {
             let daemon = try ReportReceiver(path: path)
             #expect(sender.hasDaemon)
-            // It hangs: its queue holds net.unix.max_dgram_qlen datagrams, and these are more.
+            // The daemon hangs. Its queue holds net.unix.max_dgram_qlen datagrams, and the test sends more.
             while sender.droppedRecords == 0 { send() }
             clock.advance(by: ReportSender.patienceNanoseconds)
             withExtendedLifetime(daemon) {
@@ -373,7 +374,7 @@ struct TrafficMonitorTests {
         #expect(!sender.hasDaemon && !other.hasDaemon)
     }
 
-    @Test("what is no daemon's socket is no daemon: nothing, a file, a stream's socket, that of one that was killed")
+    @Test("no daemon: no file, a plain file, a stream socket, the socket of a daemon that was killed")
     func noDaemon() throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "report-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -382,7 +383,7 @@ struct TrafficMonitorTests {
         try Data().write(to: URL(filePath: path("file")))
         let stream = try ReportReceiver(path: path("stream"), isStream: true)
         do {
-            // Another name, which stays.
+            // A second name for the socket's file. This name stays when the daemon ends.
             let daemon = try ReportReceiver(path: path("daemon"))
             try FileManager.default.linkItem(atPath: daemon.path, toPath: path("killed"))
             #expect(ReportSocket.isDaemon(at: path("killed")) && ReportSocket.isDaemon(at: daemon.path))
@@ -393,7 +394,7 @@ struct TrafficMonitorTests {
         #expect(!ReportSocket.isDaemon(at: stream.path))
     }
 
-    @Test("observers listen; of a stopped monitor nobody does, and yet its connections are counted for a start to come")
+    @Test("observers count as listeners; a stopped monitor has none, but counts connections for a later start")
     func listeners() throws {
         let clock = TestClock()
         let monitor = TrafficMonitor()

@@ -9,7 +9,7 @@ import TrafficReport
 
 @Suite("TrafficSession: how exchanges end")
 struct EndingTests {
-    /// The error's code, and what was reported.
+    /// Returns the error's code and the reported records.
     private func run(
         _ url: String,
         _ change: (inout URLRequest) -> Void = { _ in }
@@ -47,7 +47,7 @@ struct EndingTests {
         #expect(code == -1003 && records.outcomes.map(\.ending) == [.dns] && records.requests.isEmpty)
     }
 
-    @Test("TLS: the certificate is nobody's")
+    @Test("TLS: no known authority has signed the certificate")
     func tls() async throws {
         let nginx = try await Nginx()
         let (code, records) = try await self.run("https://localhost:\(nginx.tlsPort)/")
@@ -76,7 +76,7 @@ struct EndingTests {
         #expect(records.responses.allSatisfy { $0.isIncomplete })
     }
 
-    @Test("cancelled, which is no failure", arguments: ["/silent", "/half"])
+    @Test("a cancelled exchange is no failure", arguments: ["/silent", "/half"])
     func cancelled(path: String) async throws {
         let server = try ScriptedServer()
         let monitor = TrafficMonitor()
@@ -94,7 +94,7 @@ struct EndingTests {
         #expect(records.outcomes.map(\.ending) == [.cancelled] && records.requests.count == 1)
     }
 
-    @Test("cancelled before it begins")
+    @Test("a task that is cancelled before it begins")
     func cancelledAtOnce() async throws {
         let server = try ScriptedServer()
         let monitor = TrafficMonitor()
@@ -113,7 +113,7 @@ struct EndingTests {
         #expect(records.outcomes.map(\.ending) == [.cancelled])
     }
 
-    @Test("a connection that ends with its exchange: no socket to ask any more")
+    @Test("a connection that ends with its exchange leaves no socket to ask")
     func closed() async throws {
         let server = try ScriptedServer()
         let (code, records) = try await self.run("http://127.0.0.1:\(server.port)/close")
@@ -124,11 +124,11 @@ struct EndingTests {
         #expect(response.interval.isEmpty)
     }
 
-    @Test("parallel exchanges with one port: nobody knows whose bytes were whose")
+    @Test("with parallel exchanges to one port, the bytes of each exchange are unknown")
     func parallel() async throws {
         let server = try ScriptedServer()
         let run = try await SerialTests.run(to: server.port) { session, url in
-            // None ends before all have begun.
+            // No exchange ends before all have begun.
             let requests = try (0..<4).map { _ in try SerialTests.request(url + "/silent") }
             let tasks = requests.map { request in Task { try await session.data(for: request) } }
             var arrivals = server.arrivals.makeAsyncIterator()
@@ -151,7 +151,7 @@ struct EndingTests {
         #expect(others.count == 4 && others.allSatisfy { $0.cookie == 0 && $0.quality == .inferred })
     }
 
-    @Test("a session that nobody reports uses the same port: neither is whose bytes these were")
+    @Test("if an unreported session uses the same port, the bytes of each exchange are unknown, too")
     func disturbed() async throws {
         let server = try ScriptedServer()
         let run = try await SerialTests.run(to: server.port) { session, url in
@@ -170,7 +170,7 @@ struct EndingTests {
         #expect(run.records.responses.map(\.quality) == [.inferred] && run.records.responses.map(\.bodyBytes) == [3])
     }
 
-    @Test("a connection that the server has closed meanwhile: the next exchange has one of its own")
+    @Test("after the server has closed the connection, the next exchange has a new connection")
     func stale() async throws {
         let server = try ScriptedServer()
         let (monitor, records) = (TrafficMonitor(), Records())

@@ -7,7 +7,7 @@ import TrafficReport
 
 @testable import TrafficKitURLSession
 
-@Suite("What is made of a socket's bytes")
+@Suite("The messages that are derived from a socket's bytes")
 struct HopTests {
     private static func messages(
         _ request: URLRequest,
@@ -44,7 +44,7 @@ struct HopTests {
     }
 
     @Test(
-        "TLS: the bodies that are known, the rest is not told apart",
+        "TLS: known bodies are reported, and the rest is not divided",
         arguments: [
             ([:], 1_000, 1_000), (["Content-Encoding": "gzip", "Content-Length": "300"], 1_000, 300),
             (["Content-Encoding": "br"], 1_000, 0), (["Transfer-Encoding": "chunked"], 1_000, 1_000),
@@ -58,7 +58,7 @@ struct HopTests {
         #expect(received.decodedBodyBytes == delivered && received.interval == .init(from: 200, to: 8_200))
     }
 
-    @Test("a body has its class where its encoded length is unknown, too", arguments: [0, 1_000] as [UInt64])
+    @Test("a body has its class even if its encoded length is unknown", arguments: [0, 1_000] as [UInt64])
     func contentClass(delivered: UInt64) throws {
         let request = try SerialTests.request("https://localhost:1/a")
         let fields = ["Content-Encoding": "br", "Content-Type": "application/json"]
@@ -67,7 +67,7 @@ struct HopTests {
     }
 
     @Test(
-        "what grew by less than the exchange takes, or is closed by now, is another's",
+        "a socket that grew by less than the exchange, or is already closed, belongs to another exchange",
         arguments: [(5_000, 1_015, [:]), (1_000, 8_000, [:]), (5_000, 8_000, ["Connection": "close"])]
             as [(UInt64, UInt64, [String: String])]
     )
@@ -82,7 +82,7 @@ struct HopTests {
     }
 
     @Test(
-        "a request that the session repeats by itself, with credentials, is several on the wire",
+        "a request that the session repeats with credentials is several requests on the wire",
         arguments: [false, true]
     )
     func repeated(isRepeated: Bool) throws {

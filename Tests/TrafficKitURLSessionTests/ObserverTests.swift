@@ -7,9 +7,9 @@ import TrafficReport
 
 @testable import TrafficKitURLSession
 
-@Suite("A session that is observed")
+@Suite("An observed session")
 struct ObserverTests {
-    /// Answers by itself what is for `mock.example`.
+    /// Answers requests to `mock.example` without a server.
     private final class Mock: URLProtocol {
         override class func canInit(with request: URLRequest) -> Bool { request.url?.host == "mock.example" }
         override class func canonicalRequest(for request: URLRequest) -> URLRequest { request }
@@ -29,7 +29,7 @@ struct ObserverTests {
         return (monitor, records)
     }
 
-    @Test("every task once, with what its request says; the app's own protocol class goes on working")
+    @Test("each task is reported once, with its request's values; the app's own protocol class still works")
     func once() async throws {
         let server = try ScriptedServer()
         let (monitor, records) = try Self.monitor()
@@ -90,7 +90,7 @@ struct ObserverTests {
     }
 
     @Test(
-        "where nobody listens when a request begins it is answered and not reported; the next one is",
+        "a request that begins without a listener is answered but not reported; the next request is reported",
         arguments: [false, true]
     )
     func lateDaemon(isWrapped: Bool) async throws {

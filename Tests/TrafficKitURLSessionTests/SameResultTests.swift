@@ -7,7 +7,7 @@ import TrafficReport
 
 @testable import TrafficKitURLSession
 
-/// What an app gets, and what its servers get, with us and without.
+/// What an app and its servers get, with TrafficKit and without.
 @Suite("URLSession with TrafficKit and without")
 struct SameResultTests {
     enum Client: CaseIterable, Sendable {
@@ -47,7 +47,7 @@ struct SameResultTests {
         for target in Self.targets {
             for method in ["GET", "HEAD", "POST", "PUT", "DELETE"] {
                 for body in Self.bodies {
-                    // Refused, and logged: once is enough.
+                    // URLSession refuses this request and logs a message, so one target is enough.
                     if method == "GET" && body?.isEmpty == false && target != "/echo" { continue }
                     var request = try SerialTests.request("http://localhost:\(port)\(target)", method, body: body)
                     request.setValue("v", forHTTPHeaderField: "X-Own")
@@ -84,7 +84,7 @@ struct SameResultTests {
         }
     }
 
-    /// Without the port, and what comes in the order of a dictionary in that of its text: fields, and cookies.
+    /// The request without the port. Fields and cookies are sorted, because they come in the order of a dictionary.
     private static func normalized(_ request: ScriptedServer.Request, _ port: Int) -> ScriptedServer.Request {
         let fields = request.fields.map { field in
             guard field.hasPrefix("Cookie: ") else { return field.replacing("localhost:\(port)", with: "localhost") }

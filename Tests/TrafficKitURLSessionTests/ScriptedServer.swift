@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Answers HTTP/1.1 by the path, byte for byte as it says here, and keeps what it was asked.
+/// Answers HTTP/1.1. The path selects an answer, which is sent byte for byte as written here. Keeps the requests.
 final class ScriptedServer: Sendable {
     struct Request: Hashable, Sendable {
         /// With line ends, without the blank line.
@@ -10,12 +10,12 @@ final class ScriptedServer: Sendable {
         var body: [UInt8]
 
         var line: String { String(self.head.prefix { $0 != "\r\n" }) }
-        /// In no order: a session's is that of a dictionary.
+        /// Sorted, because a session sends them in the order of a dictionary.
         var fields: [String] { self.head.split(separator: "\r\n").dropFirst().map(String.init).sorted() }
     }
 
     let port: Int
-    /// As they come; for one test at a time.
+    /// The requests as they come, for one test at a time.
     let arrivals: AsyncStream<Request>
     private let arrived: AsyncStream<Request>.Continuation
     private let held = DispatchSemaphore(value: 0)
@@ -50,7 +50,7 @@ final class ScriptedServer: Sendable {
     var connections: Int { self.seen.withLock { $0.connections } }
     var requests: [Request] { self.seen.withLock { $0.requests } }
 
-    /// Lets `/held` be answered, once.
+    /// Lets the server answer `/held` once.
     func release() {
         self.held.signal()
     }
@@ -93,7 +93,7 @@ final class ScriptedServer: Sendable {
         }
     }
 
-    /// What comes after the answer; `false`: the connection is closed.
+    /// The bytes of the answer, and whether the connection stays open after it.
     private func answer(_ method: String, _ target: String, _ request: Request) -> (bytes: [UInt8], goesOn: Bool) {
         let parts = target.prefix { $0 != "?" }.split(separator: "/").map(String.init)
         let number = parts.count > 1 ? Int(parts[1]) ?? 0 : 0
@@ -137,7 +137,7 @@ final class ScriptedServer: Sendable {
         }
     }
 
-    /// `nil`: the connection has ended.
+    /// `nil` if the connection has ended.
     private func read(_ client: Int32, _ bytes: inout [UInt8]) -> Request? {
         let blank = Array("\r\n\r\n".utf8)
         var head: String?

@@ -5,9 +5,9 @@ import TrafficReport
 
 @testable import TrafficKitURLSession
 
-@Suite("Which socket an exchange had")
+@Suite("The socket of an exchange")
 struct SerialPortsTests {
-    @Test("an exchange is alone at its port, or not, whichever ends first")
+    @Test("an exchange is alone at its port or not, in whatever order exchanges end")
     func overlaps() {
         var ports = SerialPorts()
         let begun = [1, 2].map { ports.begin(port: $0) }
@@ -23,7 +23,7 @@ struct SerialPortsTests {
         #expect(ended == [true, true])
     }
 
-    @Test("of a process with too many descriptors none is looked at")
+    @Test("in a process with too many descriptors no descriptor is read")
     func manyDescriptors() throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "fd-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -36,7 +36,7 @@ struct SerialPortsTests {
         #expect(OwnSockets.numbers(in: folder.path, atMost: 5) == nil)
         #expect(OwnSockets.numbers(in: folder.path, atMost: 6)?.max() == 1_024)
         #expect(OwnSockets.numbers(in: "/nowhere", atMost: 5) == [])
-        // This one's.
+        // The descriptors of this process.
         let own = try #require(OwnSockets.numbers(in: "/proc/self/fd", atMost: 1 << 20))
         #expect(Set([0, 1, 2]).isSubset(of: own))
     }

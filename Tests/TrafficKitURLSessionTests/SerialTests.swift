@@ -7,14 +7,14 @@ import TrafficReport
 
 @testable import TrafficKitURLSession
 
-/// A session of ours and servers, with a proxy between them that counts the socket's bytes.
+/// A session of ours and a server, with a proxy between them that counts the socket's bytes.
 @Suite("TrafficSession: exchanges one after the other")
 struct SerialTests {
     struct Run {
         var records = Records()
         var bytes: [CountingProxy.Bytes] = []
 
-        /// Of all messages, with and without a socket.
+        /// Checks that all messages have a socket, and explain every byte that the proxy counted.
         func expectEveryByte() {
             let explained = self.records.bytes(role: .client)
             #expect(explained.toServer == self.bytes.reduce(0) { $0 + $1.toServer })
@@ -46,7 +46,7 @@ struct SerialTests {
         return run
     }
 
-    /// A session's idle connections are closed when it is gone.
+    /// Idle connections of a session are closed when the session is gone.
     static func use(
         _ configuration: URLSessionConfiguration,
         _ monitor: TrafficMonitor,
@@ -98,7 +98,7 @@ struct SerialTests {
         #expect(requests[2].route == "/bytes/{id}" && requests[2].method == "GET")
     }
 
-    @Test("an exchange beside one that nobody reports has not its destination for itself")
+    @Test("an exchange beside an unreported exchange is not alone at its destination")
     func besideUnreported() async throws {
         let server = try ScriptedServer()
         let run = try await Self.run(to: server.port) { session, url in
@@ -117,7 +117,7 @@ struct SerialTests {
         #expect(run.records.responses.map(\.quality) == [.inferred, .exact])
     }
 
-    @Test("a path that libcurl writes differently: the line is not told apart")
+    @Test("if libcurl writes a path differently, the length of the line is not known")
     func dots() async throws {
         let server = try ScriptedServer()
         let run = try await Self.run(to: server.port) { session, url in
@@ -134,7 +134,7 @@ struct SerialTests {
         }
     }
 
-    @Test("chunks: the socket's bytes, which can't be split")
+    @Test("with chunks, the socket's bytes count as a whole, because they can't be divided")
     func chunked() async throws {
         let server = try ScriptedServer()
         let nginx = try await Nginx()

@@ -1,7 +1,7 @@
-"""Figures of trafficd, measured in one run beside its peers. Called by scripts/bench, which installs and builds first.
+"""Measures trafficd and comparable programs in one run. scripts/bench installs and builds first, then calls this.
 
-Every figure is a median where it was taken more than once, and stands beside the bound that the project set itself. A
-figure says what it was measured against; a peer that does not run here says why.
+A figure that was measured more than once is a median. Each row has the figure, the bound that the project set itself,
+and what the figure was compared with. If a comparable program does not run here, its row says why.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class Bench:
 
     @contextlib.contextmanager
     def child(self, *command: str, output=subprocess.DEVNULL, environment: dict[str, str] | None = None):
-        """A program that runs as long as the block; ended by SIGTERM, with its process group."""
+        """Runs a program during the block, then ends the program and its process group with SIGTERM."""
         errors = tempfile.TemporaryFile(dir=self.work)
         process = subprocess.Popen(
             command,
@@ -83,7 +83,7 @@ class Bench:
 
     @contextlib.contextmanager
     def held_sockets(self, count: int):
-        """So many open sockets, idle."""
+        """Holds `count` idle sockets open during the block."""
         command = [self.program("trafficgen"), "--hold", "600", "--count", str(count), "idle"]
         with self.child(*command, output=subprocess.PIPE) as process:
             json.loads(process.stdout.readline())
@@ -105,7 +105,7 @@ class Bench:
             yield f"http://127.0.0.1:{port}/page"
 
     def capture(self) -> str:
-        """How it counts here."""
+        """The capture method that the daemon uses on this machine."""
         with self.daemon() as (_process, directory):
             export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
             capture = json.loads(subprocess.check_output(export))["capture"]
@@ -149,7 +149,7 @@ class Bench:
 
     @contextlib.contextmanager
     def reference(self, prefix: str):
-        """Loads and attaches programs of counter.bpf.c; yields why not where that fails."""
+        """Loads and attaches programs of counter.bpf.c. Yields the reason if that fails, else None."""
         here = pathlib.Path(__file__).parent
         loader, program = str(self.work / "attach"), str(self.work / "counter.o")
         if not os.path.exists(loader):
@@ -160,7 +160,7 @@ class Bench:
             yield None if process.stdout.readline() else "the counter-only program could not be attached"
 
     def under_load(self) -> None:
-        """The daemon beside nginx and wrk with 64 connections, and what it costs them."""
+        """The daemon beside nginx and wrk with 64 connections, and what the daemon costs these two."""
         seconds = self.seconds(15)
         with self.web_server() as url:
             without, with_daemon, usages, sizes = [], [], [], []
@@ -222,7 +222,8 @@ class Bench:
                 self.row("  memory for each socket", f"{grown:,.0f} bytes", "resident, of the daemon")
 
     def median_ms(self, command: list[str]) -> float:
-        """Of a request that comes alone: right after another one it would wait for its sweep, of which there are ten a second."""
+        """The time of a request that comes alone. The daemon makes at most ten sweeps a second for requests, so a
+        request right after another request would wait for its sweep."""
         times = []
         for _ in range(self.runs):
             time.sleep(0.5)
@@ -249,7 +250,7 @@ class Bench:
         return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
     def reports(self) -> None:
-        """Exchanges that a library reports, 100,000 a second."""
+        """Reports of 100,000 exchanges a second, as a library sends them."""
         seconds = self.seconds(10)
         for paths, what in ((500, "500 paths"), (1_000_000, "every path another")):
             count = 100_000 * seconds
@@ -260,7 +261,7 @@ class Bench:
                 with self.child(*command, output=subprocess.PIPE) as child:
                     while not self.snapshot(directory)["totals"]["payload_sent_bytes"] >= 300 * count:
                         time.sleep(0.5)
-                    # The sender makes the datagrams only after that, which takes a while.
+                    # Only then does the sender make the datagrams, which takes a while.
                     start = cpu_seconds(process.pid)
                     elapsed, full = child.stdout.readline().split()
                     for _ in range(20):
@@ -282,7 +283,8 @@ class Bench:
         library.measure(self)
 
     def report(self, capture: str, commit: str) -> None:
-        """As Markdown, with all that the figures depend on in the head: for a README, which has no figures of two runs."""
+        """Prints the rows as Markdown for a README. The head names everything that the figures depend on, because a
+        README must not mix figures of two runs."""
         quick = ", quick" if self.quick else ""
         print(
             f"One run of `scripts/bench` on {time.strftime('%Y-%m-%d')} at commit {commit}: Linux {os.uname().release}, {capture}, "
@@ -294,7 +296,7 @@ class Bench:
 
 
 def processor() -> str:
-    """How many, and which."""
+    """The number and the model of the processors."""
     names = [line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return f"{os.cpu_count()} processors ({names[0]})" if names else f"{os.cpu_count()} processors"
 

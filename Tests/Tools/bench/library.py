@@ -1,6 +1,7 @@
-"""What reporting costs the programs that report: the same ones with it and without, in turns.
+"""What reporting costs the programs that report: the same programs with and without reporting, in turns.
 
-Both servers are there all the time and one of them works, for a few seconds each: what else the machine does is then the same for both.
+Both servers run all the time, and take turns of a few seconds with the load. So the other work of the machine affects
+both equally.
 """
 
 import contextlib
@@ -26,10 +27,10 @@ ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_":
 
 
 def thread_seconds(pid: int) -> float:
-    """Processor time of all threads that live, by the scheduler, which counts finer than ticks."""
+    """Processor time of all living threads, as counted by the scheduler, which is finer than ticks."""
     nanoseconds = 0
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the program has ended
             nanoseconds += int(task.read_text().split()[0])
     return nanoseconds / 1e9
 
@@ -40,7 +41,7 @@ def number(pattern: str, text: str) -> float:
 
 
 class Turn:
-    """One load on one server: requests, how long it took, and what of the processors each program took."""
+    """One load on one server: its requests, its duration, and the processor time of each program."""
 
     def __init__(self, programs: dict[str, int], load):
         before = {name: thread_seconds(pid) for name, pid in programs.items()}
@@ -52,7 +53,7 @@ class Turn:
         return self.requests / self.seconds
 
     def cost(self, program: str) -> float:
-        """Microseconds of a request."""
+        """Microseconds of processor time for each request."""
         return self.costs[program] / self.requests * 1e6
 
 
@@ -61,7 +62,7 @@ class Turn:
 
 
 def wrk(port: int, seconds: int, _options: list[str]):
-    """The smallest answers, as fast as they come."""
+    """The smallest answers, as fast as possible."""
     url = f"http://127.0.0.1:{port}/orders/1"
     command = ["wrk", "--threads", "1", "--connections", str(CONNECTIONS), "--duration", f"{seconds}s", url]
     text = subprocess.check_output(command, text=True)
@@ -76,8 +77,8 @@ def h2load(port: int, seconds: int, _options: list[str]):
 
 
 def shopping(program: str, port: int, seconds: int, options: list[str]):
-    """A client that reports as well, or does not: pages, pictures, redirects."""
-    visit = 14  # requests of Buy.visit, with the one that a redirect leads to
+    """Pages, pictures and redirects, for a client that reports if `options` say so."""
+    visit = 14  # requests of Buy.visit, including the request that a redirect leads to
     command = [program, "buy", "--port", str(port), "--seconds", str(seconds), "--rate", "1000"]
     start, before = time.monotonic(), children_seconds()
     command += ["--visitors", str(VISITORS), *options]
@@ -86,7 +87,7 @@ def shopping(program: str, port: int, seconds: int, options: list[str]):
 
 
 def children_seconds() -> float:
-    """Processor time of the children that have ended."""
+    """Processor time of child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -111,7 +112,7 @@ def measure(bench) -> None:
 def in_turns(
     bench, others: dict[str, int], reporting: list[str], name: str, server_options: list[str], load, wait: int = 0
 ) -> None:
-    """The server and other programs; what load there is comes so many seconds after the server that reports."""
+    """Measures the server and other programs in turns. The load begins `wait` seconds after the server that reports."""
     turns: dict[bool, list[Turn]] = {False: [], True: []}
     for _ in range(bench.runs):
         # New processes in each round: the speed of a process depends on where its memory happens to be, and stays the
@@ -126,7 +127,7 @@ def in_turns(
                 time.sleep(wait if reports else 0)
                 programs = {"server": server.pid} | others
                 sides[reports] = (programs, functools.partial(load, port, 1 if bench.quick else 2, options))
-                Turn(*sides[reports])  # warm
+                Turn(*sides[reports])  # warms the caches
             for index in range(4):
                 # Each side goes first equally often.
                 for reports in (False, True) if index % 2 else (True, False):

@@ -1,4 +1,4 @@
-"""TCP ports for servers that a figure starts."""
+"""TCP ports for servers that a measurement starts."""
 
 import socket
 import sys

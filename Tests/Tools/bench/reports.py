@@ -1,7 +1,9 @@
-"""What the daemon bears of reports: exchanges per second without loss, its share of a processor, and its memory with a million paths.
+"""How many reports the daemon can take: exchanges per second without loss, the daemon's share of a processor, and its
+memory with a million paths.
 
-The sender is this file, in a process of its own: a connection whose bytes the kernel has counted, and reports that claim all of them, made
-before the clock starts. It sends without waiting and keeps what found no room for the next time, as the library does.
+This file is the sender, in a process of its own. The sender first moves bytes over a connection, so that the kernel
+counts them, and makes reports that claim all these bytes. Then the clock starts. As the library does, the sender sends
+without waiting, and keeps for the next time what found no room.
 """
 
 import collections
@@ -52,7 +54,7 @@ def exchange(index: int, cookie: int, now: int, route: str) -> bytes:
 
 
 def moved(count: int) -> tuple[socket.socket, socket.socket]:
-    """A server's end that received `count` requests and sent as many responses."""
+    """A server's end of a connection that received `count` requests and sent `count` responses."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()

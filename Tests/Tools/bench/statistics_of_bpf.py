@@ -8,7 +8,7 @@ import subprocess
 
 @contextlib.contextmanager
 def bpf_statistics():
-    """kernel.bpf_stats_enabled for as long as the block; it costs every program some 20 ns, all alike."""
+    """Switches kernel.bpf_stats_enabled on during the block. This costs every call of every program about 20 ns."""
     switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
     before = switch.read_text()
     switch.write_text("1")
@@ -26,7 +26,7 @@ def program_times() -> dict[int, tuple[str, int, int]]:
 
 
 def program_costs(before: dict[int, tuple[str, int, int]]) -> dict[str, float]:
-    """Nanoseconds a run, by program name, of the programs that ran often since."""
+    """Nanoseconds per run, by program name, for the programs that ran more than 10,000 times since `before`."""
     costs = {}
     for identity, (name, nanoseconds, count) in program_times().items():
         _, earlier_ns, earlier_count = before.get(identity, (name, 0, 0))

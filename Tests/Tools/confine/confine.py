@@ -3,10 +3,10 @@
 
 usage: confine.py UNIT USER WRITABLE COMMAND...
 
-USER stands for the unit's User=, and WRITABLE for the one directory that the program may write to. Applied are: user and group, ambient and
-bounding capabilities, no_new_privs, the system call filter, address families, and of the file system: all of it read-only but
-WRITABLE, no /home, no devices, /proc/sys, /sys/kernel and cgroups read-only. Any other setting that restricts is named on standard error, so that nobody believes
-it was tried.
+USER replaces the unit's User=. WRITABLE is the only directory that the program may write to. This program applies
+user and group, ambient and bounding capabilities, no_new_privs, the system call filter and address families. The file
+system is read-only except WRITABLE, without /home and devices; /proc/sys, /sys/kernel and cgroups are read-only.
+Standard error names every other setting that restricts, because this program does not apply such a setting.
 """
 import ctypes
 import errno
@@ -101,7 +101,7 @@ def confine_calls(settings):
         try:
             filter.add_rule(seccomp.ALLOW, name)
         except (RuntimeError, OSError, ValueError):
-            pass  # another architecture's, or newer than this library
+            pass  # a call of another architecture, or newer than this library
     for family in " ".join(settings.pop("RestrictAddressFamilies")).split():
         filter.add_rule(seccomp.ALLOW, "socket", seccomp.Arg(0, seccomp.EQ, FAMILIES[family]))
     settings.pop("SystemCallArchitectures", None)
