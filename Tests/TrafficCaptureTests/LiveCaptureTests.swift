@@ -142,6 +142,67 @@ struct LiveCaptureTests {
         #expect(words == ["\(pid)", "2000000\n"])
     }
 
+    @Test("a third owner's bytes stay counted while only a blocked call holds the socket, which the sweep can't see")
+    func ownerOfUnheldSocket() throws {
+        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: true)
+        var ledger = Ledger()
+        // Two processes take the owners' slots in the socket's record, so the third has an element in the map. Then the
+        // third waits in recv() and has no descriptor left.
+        let program = """
+            import os, socket, sys, threading
+            shared = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x88b6))
+            shared.bind(("lo", 0x88b6))
+            shared.sendto(b"1" * 10, ("lo", 0x88b5))
+            for last in (False, True):
+                if child := os.fork():
+                    if last: os.close(shared.fileno())
+                    os.waitpid(child, 0)
+                    continue
+                shared.sendto(b"2" * 10, ("lo", 0x88b5))
+                if not last: os._exit(0)
+                other = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+                other.sendto(b"3" * 50, ("lo", 0x88b6))
+                received = [len(shared.recv(100))]
+                waiting = threading.Thread(target=lambda: received.append(len(shared.recv(100))))
+                waiting.start()
+                while "skb" not in open(f"/proc/self/task/{waiting.native_id}/wchan").read(): pass
+                os.close(shared.fileno())
+                print(os.getpid(), flush=True)
+                sys.stdin.readline()
+                other.sendto(b"4" * 50, ("lo", 0x88b6))
+                waiting.join()
+                print(sum(received), flush=True)
+                sys.stdin.readline()
+                os._exit(0)
+            """
+        let sharer = Foundation.Process()
+        let (output, input) = (Pipe(), Pipe())
+        sharer.executableURL = URL(filePath: "/usr/bin/python3")
+        sharer.arguments = ["-c", program]
+        sharer.standardOutput = output
+        sharer.standardInput = input
+        try sharer.run()
+        defer {
+            try? input.fileHandleForWriting.close()
+            sharer.waitUntilExit()
+        }
+        func line() throws -> String {
+            var line = Data()
+            while let byte = try output.fileHandleForReading.read(upToCount: 1), byte != Data([10]) { line += byte }
+            return String(decoding: line, as: UTF8.self)
+        }
+        let pid = try #require(Int32(line()))
+        for _ in 0..<3 * CaptureEvent.censusesUntilGone { try capture.sweep { ledger.absorb($0) } }
+        try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
+        let sum = try line()
+        #expect(sum == "100")
+        for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
+        let snapshot = ledger.tick(capture)
+        let payload = snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload
+        #expect(payload == PayloadBytes(sent: 110, received: 100))
+        #expect(snapshot.capture.loss.countersBackwards == 0)
+    }
+
     @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
     func missedEndOfShared() throws {
         let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])

@@ -113,12 +113,15 @@ private struct Followed {
 
     /// Leaves those that have ended since.
     ///
-    /// - Returns: `false` where the list is full of new ones, so that others may have been on it meanwhile.
+    /// - Returns: `false` where the list is full of new exchanges, so that others may have been on the list meanwhile.
     mutating func keepNew(_ report: inout ExchangeReport) -> Bool {
         let ended = report.exchanges.filter { $0.outcome != nil }
         let known = self.ended
         self.ended = Set(ended.map(Self.key))
         report.exchanges = ended.filter { !known.contains(Self.key($0)) }
-        return known.isEmpty || report.exchanges.count < ended.count
+        // A list with an exchange that was there before lacks none. The first exchanges of all lack none if the list had
+        // room for more.
+        let isFirst = known.isEmpty && ended.count < ReportLimits.endedExchanges.user
+        return isFirst || report.exchanges.count < ended.count
     }
 }
