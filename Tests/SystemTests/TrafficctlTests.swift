@@ -74,6 +74,14 @@ struct TrafficctlTests {
             let nowhere = try self.trafficctl("export", "--runtime-directory", directory, "-o", "/nosuchdir/out")
             #expect(nowhere.status == 1)
             #expect(nowhere.error == "trafficctl: can't write /nosuchdir/out: No such file or directory\n")
+
+            // A link that the kernel refuses to follow is not followed another way, and stays.
+            let loop = directory + "/loop"
+            try #require(symlink(loop, loop) == 0)
+            let refused = try self.trafficctl("export", "--runtime-directory", directory, "-o", loop)
+            #expect(refused.status == 1)
+            #expect(refused.error == "trafficctl: can't write \(loop): Too many levels of symbolic links\n")
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: loop) == loop)
         }
     }
 

@@ -151,7 +151,7 @@ public final class BPFCapture: CaptureSource {
         self.reads.beginSweep()
         self.adoptHeldSockets()
         self.telling.sweeps &+= 1
-        self.frameSockets.beginSweep()
+        if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
         let isSwept = self.reads.attempt(self.loaded.sweep.rawValue) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
@@ -160,8 +160,7 @@ public final class BPFCapture: CaptureSource {
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
         if let census { emit(.census(census.serials)) }
-        // On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
-        let absent = self.status.method == .kprobe || !isSwept ? [] : self.frameSockets.endSweep()
+        let absent = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         for socket in absent where socket.isShared {
             // Only the sweep of all sockets proves that a socket is gone.
             if self.loaded.sweep == .all { self.owners.close(socket.serial) } else { self.owners.doubt(socket.serial) }
@@ -184,6 +183,9 @@ public final class BPFCapture: CaptureSource {
         }
         try self.reads.endSweep()
     }
+
+    /// On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
+    private var watchesFrameSockets: Bool { self.status.method != .kprobe }
 
     /// Finds the process of an accepted, idle connection: the process that holds the socket.
     private func adoptHeldSockets() {
@@ -248,7 +250,7 @@ public final class BPFCapture: CaptureSource {
                 let bytes = try self.walkSockets { event in
                     if case .socket(let socket) = event {
                         if isCensus { census.serials.insert(socket.serial) }
-                        self.frameSockets.sweep(socket)
+                        if self.watchesFrameSockets { self.frameSockets.sweep(socket) }
                     }
                     emit(event)
                 }
@@ -312,7 +314,7 @@ public final class BPFCapture: CaptureSource {
         do {
             let observation = try TrafficRecord.decode(record, seesPackets: self.loaded.seesPackets)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
-            self.frameSockets.observe(observation)
+            if self.watchesFrameSockets { self.frameSockets.observe(observation) }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
                 self.owners.close(observation.serial)
             }

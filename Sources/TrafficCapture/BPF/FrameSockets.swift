@@ -23,6 +23,7 @@ struct FrameSockets {
     }
 
     mutating func sweep(_ socket: SocketObservation) {
+        guard socket.transport == .packet else { return }
         self.swept.insert(socket.serial)
     }
 

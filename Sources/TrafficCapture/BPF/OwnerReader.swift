@@ -10,6 +10,8 @@ struct OwnerReader {
     private var closed: Set<UInt64> = []
     /// Sockets that are missing in sweeps that may miss living sockets. The owners leave as their processes end.
     private var doubtful: Set<UInt64> = []
+    /// Owners of such sockets whose processes had ended after the last reading. The next reading has their final bytes.
+    private var ended: [traffic_owner_key] = []
     private var absences = Absences()
 
     init(object: borrowing BPFObject) throws(CaptureError) {
@@ -49,19 +51,18 @@ struct OwnerReader {
         if let census { self.closed.formUnion(self.absences.note(sockets.subtracting(census))) }
         for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
         self.closed.removeAll()
-        self.removeOwnersThatEnded(of: entries)
+        for key in self.ended { self.owners.remove(key) }
+        self.noteOwnersThatEnded(of: entries)
         return malformed
     }
 
-    private mutating func removeOwnersThatEnded(of entries: [(key: traffic_owner_key, socket: UInt64)]) {
+    private mutating func noteOwnersThatEnded(of entries: [(key: traffic_owner_key, socket: UInt64)]) {
+        self.ended = []
         guard !self.doubtful.isEmpty else { return }
         var remaining: Set<UInt64> = []
         for (key, socket) in entries where self.doubtful.contains(socket) {
-            if kill(pid_t(bitPattern: key.tgid), 0) != 0 && errno == ESRCH {
-                self.owners.remove(key)
-            } else {
-                remaining.insert(socket)
-            }
+            remaining.insert(socket)
+            if kill(pid_t(bitPattern: key.tgid), 0) != 0 && errno == ESRCH { self.ended.append(key) }
         }
         self.doubtful = remaining
     }

@@ -96,7 +96,7 @@ struct Top: ParsableCommand {
                 inColor: self.color.isWanted(.output),
                 takesMouse: self.mouse
             )
-            let end = try loop.run()
+            let end = loop.run()
             if end.signal == nil { file?.write(end.settings) }
             return end.signal
         } catch {

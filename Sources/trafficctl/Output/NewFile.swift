@@ -4,8 +4,8 @@ import NIOCore
 /// A file that gets its name only when it is complete: the data goes to a temporary file beside it, which is synced and
 /// renamed.
 ///
-/// A path that exists and is not a plain file, such as a pipe or `/dev/stdout`, can't be replaced. The data is written
-/// into it directly.
+/// If a path exists and is not a plain file, such as a pipe or `/dev/stdout`, the data is written into it directly, unless
+/// the caller wants to replace anything.
 struct NewFile: ~Copyable {
     private let path: String
     /// `nil` where the data is written directly into what exists.
@@ -16,8 +16,11 @@ struct NewFile: ~Copyable {
     /// - Throws: `Failure.notWritten` where the directory, or what exists at `path`, can't be written to.
     init(path: String, replacesAnything: Bool = false) throws(Failure) {
         var status = stat()
-        if !replacesAnything, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
-            self.descriptor = open(path, O_WRONLY | O_CLOEXEC)
+        let found = unsafe stat(path, &status)
+        // For example a link that the kernel does not let us follow (fs.protected_symlinks, proc_sys_fs(5)).
+        let isRefused = found != 0 && errno != ENOENT
+        if !replacesAnything, isRefused || found == 0 && status.st_mode & S_IFMT != S_IFREG {
+            self.descriptor = isRefused ? -1 : open(path, O_WRONLY | O_CLOEXEC)
             self.path = path
             self.temporaryPath = nil
         } else {

@@ -185,6 +185,8 @@ struct Screen: ~Copyable {
             case OK:
                 if let key = self.key(code) { keys.append(key) }
             default:
+                // A report comes in one piece.
+                self.charactersToSkip = 0
                 return keys
             }
         }

@@ -19,7 +19,9 @@ struct SettingsFile {
     ///   user's; a file that root makes there would stay root's.
     init?() {
         let configured = environment("XDG_CONFIG_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
-        guard let home = configured ?? environment("HOME"), home.hasPrefix("/"), Self.isOurs(home) else { return nil }
+        guard let home = configured ?? environment("HOME"), home.hasPrefix("/") else { return nil }
+        // A configured directory may be missing, and is made then.
+        guard configured != nil || Self.isOurs(home) else { return nil }
         self.parent = configured ?? home + "/.config"
         self.directory = self.parent + "/trafficctl"
     }

@@ -18,6 +18,8 @@ struct TopLoop: ~Copyable {
     private let wakePipe: WakePipe
     private let feed: SnapshotFeed
 
+    /// Catches the signals. The caller gives them back with `terminal_signals_remove()`.
+    ///
     /// - Throws: ``TerminalError``. The terminal is then as it was before.
     init(
         state: TopState,
@@ -27,6 +29,9 @@ struct TopLoop: ~Copyable {
         takesMouse: Bool
     ) throws(TerminalError) {
         let wakePipe = try WakePipe()
+        // Before the screen: ncurses' own handlers would end the program and leave the mouse on.
+        let error = terminal_signals_install(wakePipe.writeEnd)
+        guard error == 0 else { throw .failed(call: "sigaction", error: error) }
         let screen = try Screen(inColor: inColor, takesMouse: takesMouse)
         self.feed = SnapshotFeed(client: client, interval: interval, wakeDescriptor: wakePipe.writeEnd)
         self.wakePipe = wakePipe
@@ -39,10 +44,7 @@ struct TopLoop: ~Copyable {
     /// when this value is destroyed, and a signal must not end the process before that.
     ///
     /// - Returns: What the person chose; and the signal, which the caller must raise, or `nil` where there was none.
-    /// - Throws: `TerminalError.failed` where signals can't be caught.
-    consuming func run() throws(TerminalError) -> (settings: TopSettings, signal: Int32?) {
-        let error = terminal_signals_install(self.wakePipe.writeEnd)
-        guard error == 0 else { throw .failed(call: "sigaction", error: error) }
+    consuming func run() -> (settings: TopSettings, signal: Int32?) {
         self.state.resize(to: self.screen.size)
         while !self.state.wantsQuit {
             self.state.tick(now: .now)
