@@ -175,7 +175,7 @@ static __always_inline void begin_estimates(struct traffic_socket *socket, const
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
 	socket->seen.retransmitted_bytes = socket->retransmitted_bytes;
-	if (told.estimates_wire)
+	if (chosen.estimates_wire)
 		socket->seen.wire = wire_of(socket);
 	barrier();
 	socket->seen.serial = socket->serial;

@@ -58,11 +58,11 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "exact: count every packet, which costs some time per packet. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others.",
-            valueName: "exact|estimated"
+            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others. Each step costs time per packet.",
+            valueName: "estimated|exact|audited"
         )
     )
-    var wire = Quality.exact
+    var wire = WireCounting.exact
 
     @Option(
         name: .shortAndLong,
@@ -256,4 +256,4 @@ struct ListenOption: ExpressibleByArgument {
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 
-extension Quality: ExpressibleByArgument {}
+extension WireCounting: ExpressibleByArgument {}

@@ -130,8 +130,13 @@ struct RecordLayoutTests {
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
-                ("sweeps", \.sweeps), ("estimates_wire", \.estimates_wire), ("early_trust", \.early_trust),
-                ("pad", \.pad),
+                ("sweeps", \.sweeps), ("early_trust", \.early_trust),
+            ]
+        ),
+        Layout(
+            traffic_chosen.self,
+            [
+                ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
             ]
         ),
         Layout(

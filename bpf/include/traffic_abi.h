@@ -273,9 +273,16 @@ struct traffic_told {
 	__u32 generation; /* of the rows */
 	__u32 drains; /* how often the daemon emptied the ring: then each user may fill its part of the ring again */
 	__u32 sweeps; /* how many sweeps there were: after each, every user may fill its part of `deferred` again */
-	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
-	__u32 pad;
+};
+
+/*
+ * What the daemon chooses before it loads the programs. The verifier knows these values and removes the code that they
+ * switch off.
+ */
+struct traffic_chosen {
+	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
+	__u32 counts_interfaces; /* packets are also counted at the interface that they pass, for the audit */
 };
 
 /*

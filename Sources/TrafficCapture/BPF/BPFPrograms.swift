@@ -82,14 +82,23 @@ struct BPFPrograms {
     /// Programs that the daemon runs in addition to the sweep. They are attached to nothing.
     static let iterators: Set<String> = ["adopt_held_sockets", "adopt_tcp_sockets"]
 
-    /// The programs that count packets. Their numbers are complete only together: if the kernel refuses one, none is
-    /// used.
-    static let packets: Set<String> = [
-        "packet_sent", "packet_received", "interface_sent", "interface_received", "socket_create",
-    ]
+    /// The programs that count the packets of sockets. Their numbers are complete only together: if the kernel refuses
+    /// one, none is used.
+    static let packets: Set<String> = ["packet_sent", "packet_received", "socket_create"]
 
-    /// The programs of ``packets`` that run for each packet. The remaining one is useful without them.
-    static let perPacket = packets.subtracting(["socket_create"])
+    /// The programs that count the packets at interfaces. Their numbers mean something only beside those of
+    /// ``packets``.
+    static let interfaces: Set<String> = ["interface_sent", "interface_received"]
+
+    /// The programs that run for each packet and are not used with this choice. `socket_create` runs for each socket,
+    /// and is useful without them.
+    static func unused(with wire: WireCounting) -> Set<String> {
+        switch wire {
+        case .estimated: self.interfaces.union(["packet_sent", "packet_received"])
+        case .exact: self.interfaces
+        case .audited: []
+        }
+    }
 
     /// The probes of AF_PACKET. They go together: without the probe that sees the end of a socket, its element would
     /// stay forever.
@@ -101,7 +110,8 @@ struct BPFPrograms {
 
     /// The programs that are left out together with this program if the kernel refuses it.
     static func companions(of program: String) -> Set<String> {
-        [self.packets, self.frameProbes].first { $0.contains(program) } ?? [program]
+        if self.packets.contains(program) { return self.packets.union(self.interfaces) }
+        return [self.interfaces, self.frameProbes].first { $0.contains(program) } ?? [program]
     }
 
     static func of(_ method: CaptureMethod) -> BPFPrograms {
@@ -208,8 +218,8 @@ struct BPFPrograms {
         Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
         Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
         Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
-        Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: packetBlindSpot),
-        Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: packetBlindSpot),
+        Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: interfaceBlindSpot),
+        Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: interfaceBlindSpot),
     ]
 
     private static let frameBlindSpot = "AF_PACKET sockets"
@@ -219,6 +229,8 @@ struct BPFPrograms {
     static let narrowReturnsBlindSpot =
         "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
     static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
+    static let interfaceBlindSpot =
+        "packets of no socket: forwarded packets, resets, TIME-WAIT, ICMP; the audit ends at the sockets"
 
     /// Programs whose functions a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
     static let dispensable: Set<String> = [

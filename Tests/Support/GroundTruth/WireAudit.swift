@@ -18,9 +18,9 @@ public struct WireAudit: Sendable {
             self.received = received
         }
 
-        /// - Parameter report: A report about one interface. It has no section where packets are not seen.
-        init(_ report: AuditReport) {
-            guard let section = report.sections.first else { return }
+        /// - Parameter report: A report about one interface; `nil` where packets are not counted at interfaces.
+        init(_ report: AuditReport?) {
+            guard let section = report?.sections.first else { return }
             self.sent = Self.lines(section.sent)
             self.received = Self.lines(section.received)
         }
@@ -58,7 +58,7 @@ public struct WireAudit: Sendable {
 
     public init() {}
 
-    public init(link: AuditReport, loopback: AuditReport, host: AuditReport) {
+    public init(link: AuditReport?, loopback: AuditReport?, host: AuditReport) {
         self.link = Account(link)
         self.loopback = Account(loopback)
         self.disputes = host.disputes
