@@ -25,11 +25,11 @@ public struct MethodSelection {
         // returns to the kernel when freed.
         mallopt(M_MMAP_THRESHOLD, 128 << 10)
         var refusals: [Refusal] = []
-        for method in Preemption.methods where wanted == nil || wanted == method {
+        for method in wanted.map({ [$0] }) ?? Preemption.methods {
             do {
                 self.source =
                     switch method {
-                    case .fexit, .tracepoint, .kprobe:
+                    case .fexit, .tracepoint, .kprobe, .lifecycle:
                         try BPFCapture(
                             method: method,
                             reason: (wanted == nil ? refusals + Preemption.passedOver(for: method) : []).reason,

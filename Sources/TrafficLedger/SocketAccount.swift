@@ -275,6 +275,7 @@ struct SocketAccount {
                 )
             }
         )
+        usage.ownersInferred = seen.ownersInferred
         usage.evidence = self.evidence
         return usage
     }

@@ -189,7 +189,9 @@ public final class BPFCapture: CaptureSource {
 
     /// Finds the process of an accepted, idle connection: the process that holds the socket.
     private func adoptHeldSockets() {
-        guard self.sawUnowned, MonotonicClock.nanoseconds() >= self.adoptRestsUntil else { return }
+        // With `lifecycle` no call tells whether a further process uses a socket.
+        guard self.sawUnowned || self.status.method == .lifecycle, MonotonicClock.nanoseconds() >= self.adoptRestsUntil
+        else { return }
         let begin = MonotonicClock.threadNanoseconds()
         let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
             try self.adoptLink.iterate("adopt_held_sockets") { _ in }

@@ -120,6 +120,7 @@ struct BPFPrograms {
         case .tracepoint:
             BPFPrograms(hooks: self.tracepoint + (Preemption.reachesTracepoints ? self.twins : []) + self.everyMethod)
         case .kprobe: BPFPrograms(hooks: self.kprobe + self.everyMethod)
+        case .lifecycle: BPFPrograms(hooks: self.lives)
         case .poll: BPFPrograms(hooks: [])
         }
     }
@@ -200,8 +201,17 @@ struct BPFPrograms {
         Hook("packet_released", kprobe: "packet_release", blindSpot: frameBlindSpot),
     ]
 
-    private static let everyMethod = [
-        Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
+    private static let everyMethod =
+        [Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust")] + lives + [
+            Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
+            Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
+            Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
+            Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: interfaceBlindSpot),
+            Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: interfaceBlindSpot),
+        ]
+
+    /// The beginnings and ends of sockets, and new names of processes: no program runs for a call or a packet.
+    private static let lives = [
         Hook("socket_state", tracepoint: "inet_sock_set_state"),
         Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state"),
         Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
@@ -215,11 +225,6 @@ struct BPFPrograms {
             "socket_release",
             cgroupBlindSpot: "the last bytes, up to one refresh, of UDP and other sockets without a connection"
         ),
-        Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
-        Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
-        Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
-        Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: interfaceBlindSpot),
-        Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: interfaceBlindSpot),
     ]
 
     private static let frameBlindSpot = "AF_PACKET sockets"
@@ -245,6 +250,7 @@ struct BPFPrograms {
     static func blindSpots(of method: CaptureMethod) -> [String] {
         let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
         if method == .kprobe { return self.everywhere + self.byProbes }
+        if method == .lifecycle { return self.byStreams }
         guard method == .tracepoint else { return self.everywhere }
         guard sendpage.isKnownToKernel else { return self.everywhere }
         // Linux 6.3 and 6.4 have the new tracepoint but not yet dc97391e6610 ("sock: Remove ->sendpage*()").
@@ -255,6 +261,12 @@ struct BPFPrograms {
 
     private static let byProbes = [
         "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes"
+    ]
+
+    private static let byStreams = [
+        "everything but TCP: UDP, MPTCP, SCTP, raw and AF_PACKET sockets",
+        "which of several processes that hold a TCP socket moved its bytes: one has them all (`owners_inferred`)",
+        "payload of sockets with kernel TLS or in a sockmap: what their TCP streams carried counts instead",
     ]
 
     private static let everywhere = [

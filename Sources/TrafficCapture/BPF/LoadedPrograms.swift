@@ -72,13 +72,14 @@ struct LoadedPrograms: ~Copyable {
         let unused = BPFPrograms.unused(with: wire)
         hooks.removeAll { unused.contains($0.program) }
         switch wire {
+        case _ where method == .lifecycle: blindSpots.append(BPFPrograms.packetBlindSpot)
         case .estimated: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire estimated`)")
         case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
         case .audited: break
         }
         while true {
             do throws(CaptureError) {
-                let object = try LoadedPrograms.load(method.object, Set(hooks.map(\.program)), sweep, faults)
+                let object = try LoadedPrograms.load(method, Set(hooks.map(\.program)), sweep, faults)
                 let wanted = hooks.filter { !faults.leftOut.contains($0.twinOf ?? $0.program) }
                 self.links = try LoadedPrograms.attach(wanted, object)
                 self.object = object
@@ -101,11 +102,12 @@ struct LoadedPrograms: ~Copyable {
     }
 
     private static func load(
-        _ embedded: EmbeddedObject,
+        _ method: CaptureMethod,
         _ programs: Set<String>,
         _ sweep: Sweep,
         _ faults: Faults
     ) throws(CaptureError) -> BPFObject {
+        let embedded = method.object
         let object = try BPFObject(elf: embedded.elf())
         object.select(programs: programs.union(BPFPrograms.iterators).union([sweep.rawValue]))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
@@ -124,7 +126,12 @@ struct LoadedPrograms: ~Copyable {
         }
         let wire = WireCounting(by: programs)
         try object.map(".rodata.chosen").setInitial(
-            traffic_chosen(estimates_wire: wire == .estimated ? 1 : 0, counts_interfaces: wire == .audited ? 1 : 0)
+            traffic_chosen(
+                estimates_wire: wire == .estimated ? 1 : 0,
+                counts_interfaces: wire == .audited ? 1 : 0,
+                counts_streams: method == .lifecycle ? 1 : 0,
+                pad: 0
+            )
         )
         try object.load()
         return object

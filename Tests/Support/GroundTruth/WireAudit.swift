@@ -39,6 +39,8 @@ public struct WireAudit: Sendable {
 
     public var link = Account()
     public var loopback = Account()
+    /// Whether the daemon counts packets at interfaces. If not, there is nothing to compare but the sockets.
+    public var countsInterfaces = true
     /// Sockets of the whole machine whose witnesses disagree: calls, TCP and packets.
     public var disputes: [AuditReport.Dispute] = []
     /// Whether there are more disputes than those, of sockets that are gone.
@@ -61,6 +63,7 @@ public struct WireAudit: Sendable {
     public init(link: AuditReport?, loopback: AuditReport?, host: AuditReport) {
         self.link = Account(link)
         self.loopback = Account(loopback)
+        self.countsInterfaces = host.countsInterfaces
         self.disputes = host.disputes
         self.disputesAreCut = host.unlistedDisputedSockets > 0
         let sockets = host.sections.filter { $0.kind == .host }.flatMap { $0.sent + $0.received }

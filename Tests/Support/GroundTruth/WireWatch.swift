@@ -30,11 +30,13 @@ public final class WireWatch {
     /// Compares what passed since the last comparison.
     ///
     /// - Parameter truth: The generator's result, which knows where its processes were.
-    public func compare(_ truth: GeneratorResult) async throws -> WireComparison {
+    /// - Returns: `nil` if the daemon does not count packets at interfaces.
+    public func compare(_ truth: GeneratorResult) async throws -> WireComparison? {
         var rounds = 0
         while true {
             let later = try await Self.quietReading(self.lab, self.daemon)
             self.learn(truth, from: later.daemon.snapshot)
+            guard later.daemon.audit.countsInterfaces else { return nil }
             var comparison = WireComparison(
                 truth: WireTruth(
                     from: self.reading.counters,

@@ -114,7 +114,7 @@ struct Run: AsyncParsableCommand {
                 method: method,
                 interval: self.interval,
                 directories: directories,
-                arguments: ["--keep-exited", "86400", "--wire", "audited"],
+                arguments: ["--keep-exited", "86400"] + (method == "lifecycle" ? [] : ["--wire", "audited"]),
                 launcher: lab.near.launcher
             )
         } catch let refusal as Daemon.Refusal {
