@@ -5,17 +5,30 @@
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
-/* A number that changes whenever any counter or state of the socket changes. */
-static __always_inline u64 activity(const struct traffic_socket *socket)
+/* The part of activity() that the programs count. */
+static __always_inline u64 counted_activity(const struct traffic_socket *socket)
 {
-	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->segments_sent +
-		  socket->segments_received + socket->stream_sent + wire_sum(&socket->wire_sent) +
-		  wire_sum(&socket->wire_received) + ((u64)socket->state << 56) + ((u64)socket->remote_port << 40) + 1;
+	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + wire_sum(&socket->wire_sent) +
+		  wire_sum(&socket->wire_received);
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
 		sum += socket->owners[i].sent_bytes + socket->owners[i].received_bytes + socket->owners[i].tgid;
 	return sum;
+}
+
+/* The part of activity() that comes from the kernel. */
+static __always_inline u64 kernel_activity(u64 segments, u64 stream_sent, u8 state, u16 remote_port)
+{
+	return segments + stream_sent + ((u64)state << 56) + ((u64)remote_port << 40) + 1;
+}
+
+/* A number that changes whenever any counter or state of the socket changes. */
+static __always_inline u64 activity(const struct traffic_socket *socket)
+{
+	u64 segments = (u64)socket->segments_sent + socket->segments_received;
+
+	return counted_activity(socket) + kernel_activity(segments, socket->stream_sent, socket->state, socket->remote_port);
 }
 
 #ifdef SOCKETS_IN_HASH
@@ -30,8 +43,8 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	u64 *key = context->key, address;
 	struct traffic_socket *socket, *copy;
 	const struct tcp_sock *tcp;
-	u32 length, zero = 0;
 	struct sock *sk;
+	u32 zero = 0;
 	u64 mark;
 
 	if (!key)
@@ -50,7 +63,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	tcp = tcp_of(sk);
 	if (tcp) {
 		read_tcp_counters(copy, sk, tcp, copy->state);
-		copy->stream_sent = stream_length(copy, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
+		copy->stream_sent = read_stream_sent(copy, sk, tcp);
 	}
 	barrier();
 	copy->unowned_sent_bytes = socket->unowned_sent_bytes;
@@ -74,38 +87,64 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	return 0;
 }
 #else
+/* Method lifecycle: bytes that only TCP's numbers have. */
+static __always_inline u64 unseen_bytes(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	if (chosen.counts_streams && tcp) {
+		struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
+
+		return moved.sent_bytes + moved.received_bytes;
+	}
+	return 0;
+}
+
+/*
+ * Whether the socket's activity() is what the last sweep wrote. Most of many sockets are idle. For an idle socket the
+ * sweep does only this: it reads few cache lines, and writes none.
+ */
+static __always_inline bool is_idle(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u16 remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
+	u8 state = READ(sk, __sk_common.skc_state);
+	u64 segments = 0, stream_sent = 0;
+
+	if (tcp) {
+		segments = (u64)READ(tcp, segs_out) + READ(tcp, segs_in);
+		stream_sent = read_stream_sent(socket, sk, tcp);
+		if (counters_are_reset(tcp, state))
+			segments = (u64)socket->segments_sent + socket->segments_received;
+	}
+	return counted_activity(socket) + unseen_bytes(socket, sk, tcp) +
+		       kernel_activity(segments, stream_sent, state, remote_port) ==
+	       socket->swept_mark;
+}
+
 /* Writes a struct traffic_socket if the socket changed since the last sweep, or if told.report_all is set. */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq)
 {
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	u32 length, zero = 0;
-	u64 unseen = 0;
+	u32 zero = 0;
 
 	if (!socket->serial || socket->closed_boottime_ns)
+		return 0;
+	tcp = tcp_of(sk);
+	/*
+	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
+	 * socket.
+	 */
+	if (!told.report_all && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
 	copy = bpf_map_lookup_elem(&copies, &zero);
 	if (!copy)
 		return 0;
 	read_addresses(socket, sk);
-	tcp = tcp_of(sk);
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
-		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
+		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
-	/*
-	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
-	 * socket.
-	 */
-	if (chosen.counts_streams && tcp) {
-		struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
-
-		unseen = moved.sent_bytes + moved.received_bytes;
-	}
-	if (activity(socket) + unseen == socket->swept_mark && !told.report_all && !is_packet(sk))
-		return 0;
 	/* The socket was created but is not connected yet. */
-	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && !unseen && moved_nothing(socket))
+	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket) && !unseen_bytes(socket, sk, tcp))
 		return 0;
 	if (!begin_telling(socket, socket->serial))
 		return 0; /* the next sweep reports this socket */

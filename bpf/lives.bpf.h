@@ -119,7 +119,6 @@ static __always_inline int destroyed(struct sock *sk)
 {
 	struct traffic_socket *socket = storage_of(sk);
 	const struct tcp_sock *tcp;
-	u32 length;
 
 	if (!socket)
 		return 0;
@@ -130,7 +129,7 @@ static __always_inline int destroyed(struct sock *sk)
 			settle_streams(socket, sk, tcp);
 		else if (told.calls_missed)
 			settle(socket, sk, tcp);
-		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
+		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
 	socket->state = TCP_CLOSE;
 	close_socket(socket);

@@ -155,6 +155,14 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	return (received_by_sequence(tcp) || chosen.counts_streams) && socket->send_phase == phase && socket->send_start == start;
 }
 
+/* For traffic_socket.stream_sent. */
+static __always_inline u64 read_stream_sent(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u32 length;
+
+	return stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
+}
+
 /* Whether all slots belong to one process: two threads that come at once may claim two slots. */
 static __always_inline bool has_one_owner(const struct traffic_socket *socket)
 {

@@ -111,6 +111,12 @@ static __always_inline void note_framing(struct traffic_socket *socket, const st
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_FRAMED);
 }
 
+/* Disconnecting has set TCP's counters to 0: the values that were read before stay. */
+static __always_inline bool counters_are_reset(const struct tcp_sock *tcp, u32 state)
+{
+	return state == TCP_CLOSE && !READ(tcp, bytes_sent) && !READ(tcp, bytes_received);
+}
+
 /*
  * Reads TCP's own counters. They start at 0 with each connection of the socket; ours go on.
  *
@@ -122,8 +128,8 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	u32 unsent = READ(tcp, write_seq) - READ(tcp, snd_nxt);
 	u64 received = READ(tcp, bytes_received);
 
-	if (state == TCP_CLOSE && !READ(tcp, bytes_sent) && !received)
-		return; /* disconnecting has set the counters to 0: the values read before stay */
+	if (counters_are_reset(tcp, state))
+		return;
 	note_framing(socket, sk, tcp);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
