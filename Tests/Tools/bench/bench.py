@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import instructions
 import library
 import packets
 from ports import free_port, wait_for_port
@@ -282,6 +283,9 @@ class Bench:
     def library(self) -> None:
         library.measure(self)
 
+    def instructions(self) -> None:
+        instructions.measure(self)
+
     def report(self, capture: str, commit: str) -> None:
         """Prints the rows as Markdown for a README. The head names everything that the figures depend on, because a
         README must not mix figures of two runs."""
@@ -329,7 +333,7 @@ def requests_per_second(url: str, seconds: int) -> float:
 
 
 def main() -> None:
-    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library")
+    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library", "instructions")
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)
