@@ -118,7 +118,6 @@ let package = Package(
             dependencies: [
                 "TrafficKit", "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -258,7 +257,7 @@ let package = Package(
         .target(
             name: "FuzzCases",
             dependencies: [
-                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficKitNIO", "TrafficModel",
+                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficModel",
                 "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),

@@ -11,7 +11,7 @@ final class HTTP2Direction {
     }
 
     @exclusivity(unchecked) var scanner = HTTP2FrameScanner()
-    @exclusivity(unchecked) var fields = HTTP2FieldDecoder()
+    @exclusivity(unchecked) var fields = HPACKReader()
     @exclusivity(unchecked) var tls: TLSStream?
     /// Bytes of the socket's stream that had passed before the first scanned byte.
     let base: UInt64

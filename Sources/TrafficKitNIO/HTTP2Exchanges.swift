@@ -48,7 +48,7 @@ final class HTTP2Exchanges {
     private let received: HTTP2Direction
     /// The key is the stream number.
     @exclusivity(unchecked) private var exchanges: [UInt32: Exchange] = [:]
-    @exclusivity(unchecked) private var repeated = RepeatedRequest()
+    @exclusivity(unchecked) private var lastRequest = HTTP1Head.Request.none
     /// Stream numbers rise. A frame of a lower stream that is not in `exchanges` comes too late.
     private var lastStream: UInt32 = 0
     /// A request's head has passed.
@@ -263,11 +263,10 @@ final class HTTP2Exchanges {
         _ side: Side,
         _ report: (consuming Report.Record) -> Void
     ) {
-        guard let fields = self[side].fields.decode(block), let exchange = self.exchanges[stream] else { return }
-        // The bytes of trailers count, but trailers do not change the head (RFC 9113 section 8.1).
+        guard let head = HTTP2Head(block.span, &self[side].fields), let exchange = self.exchanges[stream] else { return }
         if self.isRequest(side) {
             let isTrailer = exchange.request?.hasHead == true
-            exchange.request?.take(fields, &self.repeated)
+            exchange.request?.take(head, &self.lastRequest)
             guard !isTrailer, let request = exchange.request?.request else { return }
             if self.routes == nil || exchange.isAnswered {
                 exchange.name = self.naming.name(of: request, self.routes?.takeRoute(ofRequest: Int(stream)) ?? .path)
@@ -275,7 +274,7 @@ final class HTTP2Exchanges {
                 exchange.asked = request
             }
         } else {
-            exchange.response?.take(fields, &self.repeated)
+            exchange.response?.take(head, &self.lastRequest)
             guard exchange.response?.hasHead == true else { return }
             self.nameRoute(of: stream, exchange)
             if self.routes != nil, exchange.request?.endedAt != nil { self.reportRequest(of: exchange, report) }

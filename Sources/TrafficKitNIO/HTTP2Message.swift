@@ -1,20 +1,6 @@
 import TrafficKit
 import TrafficReport
 
-/// The request of the last head. Connections often send the same request again.
-struct RepeatedRequest {
-    private var request = HTTP1Head.Request.none
-
-    mutating func request(_ method: String, _ target: String, _ host: String) -> HTTP1Head.Request {
-        if (self.request.method, self.request.target, self.request.host) == (method, target, host) {
-            return self.request
-        }
-        let request = HTTP1Head.Request(method: method, target: target, host: host)
-        self.request = request.mayStay ? request : .none
-        return request
-    }
-}
-
 /// What is known so far of one HTTP/2 message.
 struct HTTP2Message {
     private(set) var lengths = HTTP1Scanner.Lengths()
@@ -47,35 +33,21 @@ struct HTTP2Message {
         self.interval.bytes += place.bytes
     }
 
-    /// Takes the fields of a header block. Their bytes were counted as `header` when they came.
-    mutating func take(_ fields: HTTP2Fields, _ repeated: inout RepeatedRequest) {
+    /// Takes a header block. Its bytes were counted as `header` when they came.
+    ///
+    /// - Parameter last: The request of the last head.
+    mutating func take(_ head: HTTP2Head, _ last: inout HTTP1Head.Request) {
+        self.lengths.line += head.lineBytes
+        self.lengths.header -= min(head.lineBytes, self.lengths.header)
+        self.lengths.cookie += head.cookieBytes
+        // The bytes of trailers count, but trailers do not change the head (RFC 9113 section 8.1).
+        guard !self.hasHead else { return }
         // The fields of interim responses (1xx) are read too. The last response decides.
-        let isTrailer = self.hasHead
-        var (method, target, authority, host) = ("", "", "", "")
-        fields.forEach { name, value, bytes in
-            if name.utf8.first == UInt8(ascii: ":") {
-                self.lengths.line += bytes
-                self.lengths.header -= min(bytes, self.lengths.header)
-            }
-            // The length is compared first, because most fields are none of these.
-            switch name.utf8.count {
-            case 4 where name == "host" && host.isEmpty: host = value
-            case 5 where name == ":path": target = value
-            case 6 where name == "cookie": self.lengths.cookie += bytes
-            case 7 where name == ":method": method = value
-            case 7 where name == ":status" && !isTrailer: self.head.status = UInt16(value) ?? 0
-            case 10 where name == ":authority": authority = value
-            case 10 where name == "set-cookie": self.lengths.cookie += bytes
-            case 12 where name == "content-type" && !isTrailer:
-                self.head.contentClass = Report.ContentClass(mediaType: value)
-            case 14 where name == "content-length" && !isTrailer: self.head.contentLength = UInt64(value)
-            case 16 where name == "content-encoding" && !isTrailer:
-                self.head.isEncoded = !value.isEmpty && value.lowercased() != "identity"
-            default: break
-            }
-        }
-        guard !isTrailer else { return }
-        if !method.isEmpty { self.request = repeated.request(method, target, authority.isEmpty ? host : authority) }
+        if head.status != 0 { self.head.status = head.status }
+        if let length = head.contentLength { self.head.contentLength = length }
+        if head.contentClass != .unknown { self.head.contentClass = head.contentClass }
+        if head.isEncoded { self.head.isEncoded = true }
+        if let request = head.request(&last) { self.request = request }
         self.hasHead = !(100..<200).contains(self.head.status)
     }
 
