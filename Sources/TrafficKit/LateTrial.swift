@@ -64,6 +64,10 @@ package struct LateTrial {
             connection.sent.tls -= min(connection.sent.tls, self.before.sent)
             connection.received.tls -= min(connection.received.tls, self.before.received)
             record = .connection(connection)
+        case .exchange(var exchange):
+            if exchange.request?.quality == .exact { exchange.request?.quality = .inferred }
+            if exchange.response?.quality == .exact { exchange.response?.quality = .inferred }
+            record = .exchange(exchange)
         case .outcome: break
         }
     }

@@ -76,7 +76,7 @@ package final class TLSAccount {
             // The outcome comes after the message that ends the exchange.
             let isWaiting = self.sent.waiting.contains { Self.exchange(of: $0) == outcome.exchange }
             self.take(record, isSent: isWaiting)
-        case .connection: break
+        case .connection, .exchange: break
         }
     }
 
@@ -92,7 +92,7 @@ package final class TLSAccount {
         switch record {
         case .request(let message), .response(let message): message.exchange
         case .outcome(let outcome): outcome.exchange
-        case .connection: 0
+        case .connection, .exchange: 0
         }
     }
 
@@ -134,7 +134,7 @@ package final class TLSAccount {
         case .response(var message):
             message.take(self.place(message.interval, message.messageBytes, direction))
             return .response(message)
-        case .outcome, .connection: return record
+        case .outcome, .connection, .exchange: return record
         }
     }
 

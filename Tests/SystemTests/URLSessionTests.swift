@@ -104,7 +104,14 @@ extension SystemTests {
             for line in try String(contentsOf: recording, encoding: .utf8).split(separator: "\n") {
                 let event = try JSONDecoder().decode(Event.self, from: Data(line.utf8))
                 for report in event.reports?._0 ?? [] where report.pid == pid {
-                    _ = try ReportReader.read(report.datagram.span) { records.observe($0) }
+                    var reader = ReportReader()
+                    _ = try reader.read(report.datagram.span) { record in
+                        if case .exchange(let exchange) = record {
+                            for part in exchange.parts { records.observe(part) }
+                        } else {
+                            records.observe(copy record)
+                        }
+                    }
                 }
             }
             return records

@@ -70,7 +70,7 @@ final class HTTP2ExchangesTests {
         self.records.compactMap {
             switch $0 {
             case .request(let message), .response(let message): message
-            case .outcome, .connection: nil
+            case .outcome, .connection, .exchange: nil
             }
         }
     }

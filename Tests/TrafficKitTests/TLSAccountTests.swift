@@ -49,7 +49,7 @@ struct TLSAccountTests {
         account.report(of: exchanges, isLast: true) { record in
             switch record {
             case .request(let message), .response(let message): messages.append(message)
-            case .outcome: break
+            case .outcome, .exchange: break
             case .connection(let last): connection = last
             }
         }

@@ -240,7 +240,7 @@ struct TrafficMonitorTests {
         message.route = "/" + String(repeating: "a", count: 1_000)
         // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes. The test sends far
         // more.
-        for _ in 0..<20_000 / atATime {
+        for _ in 0..<80_000 / atATime {
             let messages = (0..<atATime).map { _ in
                 message.exchange += 1
                 return Report.Record.request(message)
@@ -250,8 +250,8 @@ struct TrafficMonitorTests {
         sender.flush()
         let dropped = Int(sender.droppedRecords)
         // Once the daemon runs again, it gets the backlog without another report.
-        let (records, sequences) = try await daemon.records(20_000 - dropped)
-        #expect(dropped > 0 && records.count + dropped == 20_000)
+        let (records, sequences) = try await daemon.records(80_000 - dropped)
+        #expect(dropped > 0 && records.count + dropped == 80_000)
         let numbers = records.map { if case .request(let message) = $0 { message.exchange } else { UInt64(0) } }
         #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
         #expect(Int(sender.droppedRecords) == dropped)

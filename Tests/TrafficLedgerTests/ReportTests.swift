@@ -206,8 +206,9 @@ struct ReportTests {
         var fixture = LedgerFixture.reporting()
         let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
         var (version, type, noReport) = (whole, whole, whole)
-        version.datagram[4] = 9
-        type.datagram[24] = 77
+        version.datagram[4] = 1
+        // The record after the name.
+        type.datagram[24 + Int(type.datagram[26])] = 77
         noReport.datagram[0] = 0
         var cut = whole
         cut.datagram.removeLast()

@@ -51,7 +51,7 @@ extension Report.Record {
         case .request(let message): .request(message.bounded)
         case .response(let message): .response(message.bounded)
         case .outcome(let outcome): .outcome(outcome.bounded)
-        case .connection: self
+        case .connection, .exchange: self
         }
     }
 }

@@ -91,9 +91,14 @@ struct ReportAccounts {
     ) {
         do throws(ReportError) {
             self.note(try ReportReader.header(of: datagram.span), of: sender)
-            let contents = try ReportReader.read(datagram.span) { record in
+            var reader = ReportReader()
+            let contents = try reader.read(datagram.span) { record in
                 self.counters.records += 1
-                body(&self, record)
+                if case .exchange(let exchange) = record {
+                    for part in exchange.parts { body(&self, part) }
+                } else {
+                    body(&self, copy record)
+                }
             }
             self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
             self.counters.skippedRecords += UInt64(contents.skippedRecords)
@@ -168,6 +173,7 @@ struct ReportAccounts {
         guard let group = sender.group, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
         if !isLast, self.waiting.has(exchangeOf: record, sender) { return .waits(\.late) }
         switch record {
+        case .exchange: return .settled
         case .request(let message):
             return self.settle(message, isRequest: true, from: sender, group, round, &processes)
         case .response(let message):

@@ -53,7 +53,7 @@ extension Report.Record {
         switch self {
         case .request(let message), .response(let message): message.exchange
         case .outcome(let outcome): outcome.exchange
-        case .connection: nil
+        case .connection, .exchange: nil
         }
     }
 }

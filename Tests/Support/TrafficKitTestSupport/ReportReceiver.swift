@@ -46,7 +46,14 @@ public final class ReportReceiver: Sendable {
         while true {
             let length = recv(self.descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
             guard length > 0 else { return all }
-            let contents = try ReportReader.read(Array(buffer.prefix(length)).span) { all.records.append($0) }
+            var reader = ReportReader()
+            let contents = try reader.read(Array(buffer.prefix(length)).span) { record in
+                if case .exchange(let exchange) = record {
+                    all.records += exchange.parts
+                } else {
+                    all.records.append(copy record)
+                }
+            }
             all.sequences.append(contents.header.sequence)
         }
     }
