@@ -75,7 +75,8 @@ struct HPACKTable {
     /// Adds a field (RFC 7541 section 4.4). A field that is larger than the table empties the table.
     ///
     /// - Parameter text: The value, if the name's values are texts.
-    mutating func add(_ entry: consuming Entry, _ text: String) {
+    mutating func add(_ field: Entry, _ text: String) {
+        var entry = field
         self.evict(to: self.limit - entry.size)
         guard entry.size <= self.limit else { return }
         if entry.name.isText {

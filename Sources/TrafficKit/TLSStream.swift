@@ -147,20 +147,16 @@ package struct TLSStream {
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
-    /// Takes over the TLS version, which the records of this process show: by the Finished, or by the bytes that a data
-    /// record adds, because this process does not pad.
-    package mutating func learn(from sent: TLSStream) {
-        self.isBefore13 = sent.isBefore13 || sent.overhead != nil && sent.overhead != Self.overhead13
-        self.isVersionKnown = self.isBefore13 || sent.overhead != nil || sent.isFromStart && sent.hasSentData
+    /// What the records of this process show of the TLS version: by the Finished, or by the bytes that a data record
+    /// adds, because this process does not pad.
+    package var version: (isBefore13: Bool, isKnown: Bool) {
+        let isBefore13 = self.isBefore13 || self.overhead != nil && self.overhead != Self.overhead13
+        return (isBefore13, isBefore13 || self.overhead != nil || self.isFromStart && self.hasSentData)
     }
 
-    /// Counts bytes that this process has sent. Their plaintext was counted before.
-    ///
-    /// - Parameter received: The other direction, which learns the version that ``settle()`` finds here.
-    package mutating func sent(ciphertext bytes: Span<UInt8>, _ received: inout TLSStream) {
-        self.passed(ciphertext: bytes)
-        self.settle()
-        received.learn(from: self)
+    /// Takes over the version that the other direction shows.
+    package mutating func learn(_ version: (isBefore13: Bool, isKnown: Bool)) {
+        (self.isBefore13, self.isVersionKnown) = version
     }
 
     /// Counts the plaintext of records that have passed or are about to pass.
@@ -315,6 +311,7 @@ package struct TLSStream {
     /// - Parameter start: On the stream of plaintext, where the message begins that has not ended.
     package mutating func forget(before start: UInt64) {
         self.start = self.start(start).map { (start, $0) }
-        self.segments.removeFirst(max(0, self.segments.count - 1))
+        let gone = self.segments.prefix { $0.plain + $0.plainBytes <= start }.count
+        self.segments.removeFirst(min(gone, max(0, self.segments.count - 1)))
     }
 }

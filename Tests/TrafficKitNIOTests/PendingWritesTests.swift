@@ -292,7 +292,7 @@ struct PendingWritesTests {
         }
 
         func observe(_ record: Report.Record) {
-            guard case .request = record, let channel = self.channel.withLock({ $0 }) else { return }
+            guard case .exchange(let exchange) = record, exchange.outcome == nil, let channel = self.channel.withLock({ $0 }) else { return }
             channel.writeAndFlush(ByteBuffer(string: self.answer), promise: nil)
         }
     }

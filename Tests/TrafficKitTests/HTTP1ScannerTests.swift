@@ -36,7 +36,9 @@ struct HTTP1ScannerTests {
             self.events.append(.opaque(from: position))
         }
 
-        mutating func takeMethod() -> String? { self.methods.isEmpty ? nil : self.methods.removeFirst() }
+        mutating func takeMethod() -> HTTP1Method? {
+            self.methods.isEmpty ? nil : HTTP1Method(self.methods.removeFirst())
+        }
     }
 
     /// A stream of one direction and the bytes of its messages, counted by hand or by the lengths of their parts.

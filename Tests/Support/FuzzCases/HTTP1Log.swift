@@ -54,7 +54,7 @@ struct HTTP1Log: HTTP1Sink, Hashable {
 
     mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) { self.opaqueFrom = position }
 
-    mutating func takeMethod() -> String? { self.methods.popLast() }
+    mutating func takeMethod() -> HTTP1Method? { self.methods.popLast().map { HTTP1Method($0) } }
 }
 
 extension HTTP1Log {
