@@ -106,17 +106,18 @@ enum Layout {
         return bytes
     }
 
-    /// A number that tells most records of names apart. A sender can choose names with the same number: they cost time,
-    /// and nothing else.
+    /// A number that tells most records of names apart, in each of its bits. A sender can choose names with the same
+    /// number: they cost time, and nothing else.
     static func hash(ofName record: UnsafeRawBufferPointer) -> Int {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        var hash: UInt64 = 0
         var offset = 0
         while offset + 8 <= record.count {
             let word = record.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-            hash = (hash ^ word) &* 0x9e37_79b9_7f4a_7c15
-            hash ^= hash >> 32
+            hash = (hash ^ word) &* 0xff51_afd7_ed55_8ccd
+            hash ^= hash >> 33
             offset += 8
         }
-        return Int(truncatingIfNeeded: hash & 0xffff_ffff)
+        hash = hash &* 0xc4ce_b9fe_1a85_ec53
+        return Int(truncatingIfNeeded: hash >> 32)
     }
 }

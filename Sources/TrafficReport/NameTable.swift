@@ -38,14 +38,19 @@ struct NameMemory: Sendable {
         var name: Report.Name?
     }
 
+    private let naming: @Sendable (Report.Name) -> Report.Name
     private var slots = [Known?](repeating: nil, count: Self.slotCount)
+
+    init(naming: @escaping @Sendable (Report.Name) -> Report.Name) {
+        self.naming = naming
+    }
 
     /// - Parameter record: The whole record.
     /// - Returns: `nil` if the strings do not fit.
     mutating func name(of record: Span<UInt8>) -> Report.Name? {
         let slot = record.withUnsafeBytes(Layout.hash) & (Self.slotCount - 1)
         if let known = self.slots[slot], record.equals(known.record) { return known.name }
-        let name = Report.Name(record: record)
+        let name = Report.Name(record: record).map(self.naming)
         // If the record is as this module writes it, its bytes are kept once.
         let bytes = name.flatMap { record.equals($0.record) ? $0.record : nil }
         self.slots[slot] = Known(record: bytes ?? record.withUnsafeBytes { Array($0) }, name: name)

@@ -25,12 +25,15 @@ public struct ReportReader: Sendable {
         public var malformedRecords = 0
     }
 
-    private var memory = NameMemory()
+    private var memory: NameMemory
     /// The names that the datagram has spelled, in their order. `nil`: a malformed name, so that later names keep their
     /// indexes.
     private var names: [Report.Name?] = []
 
-    public init() {}
+    /// - Parameter naming: Changes each name when the reader makes it, so that all its records have the changed name.
+    public init(naming: @escaping @Sendable (Report.Name) -> Report.Name = { $0 }) {
+        self.memory = NameMemory(naming: naming)
+    }
 
     /// - Parameter body: Gets every record, in order. If the reader throws, the records before the error have been
     ///   handed over.
