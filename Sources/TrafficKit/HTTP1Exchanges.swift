@@ -109,19 +109,26 @@ package struct HTTP1Exchanges {
 
     /// Scans bytes that the process has sent.
     ///
-    /// - Parameter found: Gets the records to report.
-    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.bytes(bytes), isSent: true, time, &found)
+    /// - Parameters:
+    ///   - continues: More sent bytes follow at once, so the messages of an exchange that goes on are not told yet.
+    ///   - found: Gets the records to report.
+    package mutating func sent(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        continues: Bool = false,
+        _ found: inout [Report.Record]
+    ) {
+        self.scan(.bytes(bytes), isSent: true, time, continues, &found)
     }
 
     /// Counts sent bytes that the library could not read: a file as the body of a message.
     package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.unseen(count), isSent: true, time, &found)
+        self.scan(.unseen(count), isSent: true, time, false, &found)
     }
 
     /// Scans bytes that the process has received.
     package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.bytes(bytes), isSent: false, time, &found)
+        self.scan(.bytes(bytes), isSent: false, time, false, &found)
     }
 
     /// Ends the connection, in both directions.
@@ -142,13 +149,19 @@ package struct HTTP1Exchanges {
         // Without an error the received stream has had its end. The sent stream gets its end from the close.
         let isClean = ending == .truncated
         let isServer = self.records.role == .server
-        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, &found)
-        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, &found)
+        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, false, &found)
+        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, false, &found)
         self.records.close(requests: self.requests.position, responses: self.responses.position)
         self.records.drain(into: &found)
     }
 
-    private mutating func scan(_ input: Input, isSent: Bool, _ time: UInt64, _ found: inout [Report.Record]) {
+    private mutating func scan(
+        _ input: Input,
+        isSent: Bool,
+        _ time: UInt64,
+        _ continues: Bool,
+        _ found: inout [Report.Record]
+    ) {
         self.records.time = time
         if isSent == (self.records.role == .client) {
             input.pass(to: &self.requests, &self.records)
@@ -159,7 +172,7 @@ package struct HTTP1Exchanges {
             // request.
             if self.responses.isOpaque { self.requests.becomeOpaque(&self.records) }
         }
-        self.records.settle(self.requests, self.responses)
+        if !continues { self.records.settle(self.requests, self.responses) }
         self.records.drain(into: &found)
     }
 }

@@ -65,11 +65,18 @@ package struct HTTP2Exchanges {
     /// How many exchanges are open.
     package var pending: Int { self.records.pending }
 
-    /// - Parameter found: Gets the records to report.
-    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
+    /// - Parameters:
+    ///   - continues: More sent bytes follow at once, so the messages of exchanges that go on are not told yet.
+    ///   - found: Gets the records to report.
+    package mutating func sent(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        continues: Bool = false,
+        _ found: inout [Report.Record]
+    ) {
         self.records.begin(.sent, time)
         self.sentScanner.scan(bytes, &self.records)
-        self.records.settle(&found)
+        if !continues { self.records.settle(&found) }
     }
 
     /// Counts sent bytes that this process can't look into: part of a file, as part of a body.

@@ -14,6 +14,15 @@ struct HeldRecords {
 
     var isFull: Bool { self.exchanges.count + self.connections.count >= Self.most }
 
+    /// Whether the record is a whole exchange, so that nothing of it is or would be held.
+    func passes(_ record: borrowing Report.Record) -> Bool {
+        switch record {
+        case .exchange(let exchange):
+            exchange.isOver && (self.exchanges.isEmpty || self.exchanges.index(forKey: exchange.number) == nil)
+        case .request, .response, .outcome, .connection: false
+        }
+    }
+
     /// - Returns: The whole exchange, if the record ends it. It is not held any more.
     mutating func take(_ record: borrowing Report.Record) -> Report.Record? {
         switch record {

@@ -45,8 +45,15 @@ final class ReportSender: Sendable {
         /// - Returns: Whether a datagram is full.
         mutating func take(_ records: [Report.Record]) -> Bool {
             let known = self.sequence
-            for record in records {
-                if let ended = self.held.take(record) { self.write(ended) }
+            // A span, because an array's subscript would copy each record.
+            let found = records.span
+            for index in found.indices {
+                // Nearly all records are whole exchanges. They are written from where they are.
+                if self.held.passes(found[index]) {
+                    self.write(found[index])
+                } else if let ended = self.held.take(records[index]) {
+                    self.write(ended)
+                }
                 if self.held.isFull { self.writeHeld() }
             }
             return self.sequence != known
@@ -60,7 +67,7 @@ final class ReportSender: Sendable {
             self.held = held
         }
 
-        private mutating func write(_ record: Report.Record) {
+        private mutating func write(_ record: borrowing Report.Record) {
             guard !self.writer.append(record) else { return }
             self.complete(ReportSender.backlog)
             // A single record always fits into an empty datagram.

@@ -5,21 +5,22 @@ struct ChannelQueue {
     /// Kept, because every flush reads an option. `nil`: the channel has no socket and may not support the question, or
     /// it is not to be asked any more.
     private var options: (any NIOSynchronousChannelOptions)?
+    private(set) var isAsked: Bool
     /// A write is on its way that tells when the kernel has taken the bytes before it.
     private var isWaiting = false
 
     /// - Parameter isSocket: Whether the channel has a socket.
     init(_ context: ChannelHandlerContext? = nil, isSocket: Bool = false) {
         self.options = isSocket ? context?.channel.syncOptions : nil
+        self.isAsked = self.options != nil
     }
-
-    var isAsked: Bool { self.options != nil }
 
     /// Releases the channel, because an app may keep a handler. A closed channel does not know any more how many bytes
     /// it had left, and later writes fail.
-    mutating func leave() { self.options = nil }
+    mutating func leave() { (self.options, self.isAsked) = (nil, false) }
 
     /// Bytes that the channel has left. `nil`: unknown.
+    @inline(__always)
     var buffered: Int? { try? self.options?.getOption(.bufferedWritableBytes) }
 
     /// If the socket is full, only the promise of a later write tells when the kernel has taken the rest.

@@ -94,17 +94,22 @@ struct ConnectionTraffic {
 
     // MARK: Received
 
-    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) {
+    /// - Returns: Whether there is something to report. The same holds for the functions below.
+    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> Bool {
         if self.hasTLS {
             self.withStream(.received) {
                 $0.tls?.passed(plaintext: UInt64(bytes.count))
                 $0.tls?.settle()
             }
         }
-        guard self.http2 == nil else { return self.http2!.received(bytes, at: time, &self.records) }
-        if self.role == .server { self.trial?.goesOn(self.http1) }
-        self.http1.received(bytes, at: time, &self.records)
-        self.tryOut()
+        if self.http2 == nil {
+            if self.role == .server { self.trial?.goesOn(self.http1) }
+            self.http1.received(bytes, at: time, &self.records)
+            self.tryOut()
+        } else {
+            self.http2!.received(bytes, at: time, &self.records)
+        }
+        return self.hasNews
     }
 
     /// Ciphertext that is on its way to the TLS handler.
@@ -126,7 +131,11 @@ struct ConnectionTraffic {
 
     mutating func written(_ part: IOData) { self.writes.append(part) }
 
-    mutating func flush() { self.writes.flush() }
+    /// - Returns: As ``isOwed``.
+    mutating func flush() -> Bool {
+        self.writes.flush()
+        return self.isOwed
+    }
 
     /// Drops the earlier writes: no message gets them.
     mutating func forgetWrites() {
@@ -134,13 +143,14 @@ struct ConnectionTraffic {
     }
 
     /// Without TLS: the kernel has taken all written bytes except the last `buffered` ones.
-    mutating func taken(leaving buffered: Int, at time: UInt64) {
+    mutating func taken(leaving buffered: Int, at time: UInt64) -> Bool {
         // Out of `self`, because `count` changes other properties of `self` meanwhile.
         var writes = PendingWrites()
         swap(&writes, &self.writes)
-        writes.take(leaving: buffered) { self.count(sent: $0, time) }
+        writes.take(leaving: buffered) { self.count(sent: $0, time, continues: $1) }
         swap(&writes, &self.writes)
         self.tryOut()
+        return self.hasNews
     }
 
     /// The TLS handler has flushed ciphertext: all plaintext that was flushed is in it, or in what it wrote before.
@@ -154,7 +164,7 @@ struct ConnectionTraffic {
     /// The kernel has taken ciphertext.
     ///
     /// - Parameter plaintext: Bytes of plaintext in it, as ``encrypted()`` said.
-    mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int, at time: UInt64) {
+    mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int, at time: UInt64) -> Bool {
         self.withStream(.sent) { $0.tls?.passed(plaintext: UInt64(plaintext)) }
         if self.http2 == nil {
             self.http1.passed(ciphertext: bytes, .sent)
@@ -168,33 +178,36 @@ struct ConnectionTraffic {
         if let version { self.withStream(.received) { $0.tls?.learn(version) } }
         self.encryptedBytes -= plaintext
         self.unplacedBytes += plaintext
-        guard isSettled else { return }
-        self.place(at: time)
+        if isSettled { self.place(at: time) }
+        return self.hasNews
     }
 
     /// Counts the plaintext whose ciphertext has gone.
     private mutating func place(at time: UInt64) {
         var writes = PendingWrites()
         swap(&writes, &self.writes)
-        writes.take(self.unplacedBytes) { self.count(sent: $0, time) }
+        writes.take(self.unplacedBytes) { self.count(sent: $0, time, continues: $1) }
         swap(&writes, &self.writes)
         self.unplacedBytes = 0
         self.tryOut()
     }
 
     /// Counts bytes that another channel has taken.
-    mutating func sent(_ part: IOData, at time: UInt64) {
-        self.count(sent: part, time)
+    mutating func sent(_ part: IOData, at time: UInt64) -> Bool {
+        self.count(sent: part, time, continues: false)
         self.tryOut()
+        return self.hasNews
     }
 
-    private mutating func count(sent part: borrowing IOData, _ time: UInt64) {
+    private mutating func count(sent part: borrowing IOData, _ time: UInt64, continues: Bool) {
         switch part {
         case .byteBuffer(let buffer):
             let bytes = buffer.readableBytesUInt8Span
-            guard self.http2 == nil else { return self.http2!.sent(bytes, at: time, &self.records) }
+            guard self.http2 == nil else {
+                return self.http2!.sent(bytes, at: time, continues: continues, &self.records)
+            }
             if self.role == .client { self.trial?.goesOn(self.http1) }
-            self.http1.sent(bytes, at: time, &self.records)
+            self.http1.sent(bytes, at: time, continues: continues, &self.records)
         case .fileRegion(let region):
             // This process can't look into the bytes of the file.
             let count = UInt64(region.readableBytes)
@@ -208,7 +221,7 @@ struct ConnectionTraffic {
     /// - Parameters:
     ///   - ending: How exchanges end that are not over.
     ///   - isCut: The other side has not announced the end of its data, as TLS demands.
-    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) {
+    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> Bool {
         if self.unplacedBytes > 0 { self.place(at: time) }
         if self.http2 != nil {
             self.http2!.close(ending, at: time, &self.records)
@@ -217,6 +230,7 @@ struct ConnectionTraffic {
             self.http1.close(ending, isCut: isCut, at: time, &self.records)
         }
         self.tryOut(isLast: true)
+        return self.hasNews
     }
 
     /// - Parameter isLast: Nothing comes after these records.
@@ -226,7 +240,8 @@ struct ConnectionTraffic {
 
     // MARK: Records
 
-    var hasRecords: Bool { !self.records.isEmpty }
+    /// There are records, or the connection is out of step.
+    private var hasNews: Bool { !self.records.isEmpty || self.trial != nil && self.isOutOfStep }
 
     mutating func takeRecords() -> [Report.Record] {
         var records: [Report.Record] = []

@@ -25,15 +25,17 @@ struct PendingWrites {
     /// - Parameters:
     ///   - buffered: Bytes that the channel has left.
     ///   - body: Gets what the kernel has taken since the last call: whole parts, and the taken bytes of an unfinished
-    ///     part.
-    mutating func take(leaving buffered: Int, _ body: (borrowing IOData) -> Void) {
+    ///     part; and whether more parts follow.
+    @inline(__always)
+    mutating func take(leaving buffered: Int, _ body: (borrowing IOData, _ continues: Bool) -> Void) {
         self.take(self.bytes - buffered, body)
     }
 
     /// - Parameters:
     ///   - count: Not more bytes than were written.
     ///   - body: As in `take(leaving:_:)`.
-    mutating func take(_ count: Int, _ body: (borrowing IOData) -> Void) {
+    @inline(__always)
+    mutating func take(_ count: Int, _ body: (borrowing IOData, _ continues: Bool) -> Void) {
         var left = count
         guard left > 0 else { return }
         self.bytes -= left
@@ -42,10 +44,10 @@ struct PendingWrites {
         while left > 0 {
             let size = self.parts[whole].readableBytes
             if size <= left {
-                body(self.parts[whole])
+                body(self.parts[whole], size < left)
                 whole += 1
             } else {
-                body(self.parts[whole].takeFirst(left))
+                body(self.parts[whole].takeFirst(left), false)
             }
             left -= min(left, size)
         }

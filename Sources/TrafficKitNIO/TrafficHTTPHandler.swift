@@ -68,6 +68,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var hasEnded = false
     /// Without TLS.
     private var queue = ChannelQueue()
+    /// The channel was told to send something, and has not said that all of it was sent.
+    private var isOwed = false
     /// With TLS: the TLS handler encrypts what is flushed. Before, it keeps it until the handshake is over.
     private var isHandshakeOver = false
 
@@ -175,8 +177,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // Not called on `Self`: the compiler would leave the call generic, with three dynamic casts.
         let buffer = self.unwrapInboundIn(data)
         self.isHandshakeOver = true
-        self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds())
-        self.report()
+        if self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { self.report() }
         context.fireChannelRead(data)
     }
 
@@ -195,8 +196,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let failedJoins = self.failedJoins
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             guard failedJoins == self.failedJoins else { return }
-            self.traffic.sent(part, at: TrafficClock.nanoseconds())
-            self.report()
+            if self.traffic.sent(part, at: TrafficClock.nanoseconds()) { self.report() }
         }
         // The bytes count first: code that waits for `promise` may close the connection, and that ends the counting.
         if let promise { sent.futureResult.cascade(to: promise) }
@@ -204,7 +204,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func flush(context: ChannelHandlerContext) {
-        self.traffic.flush()
+        self.isOwed = self.traffic.flush()
         context.flush()
         self.settle()
         self.awaitRest(context)
@@ -212,14 +212,15 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     /// Counts what the kernel has taken.
     private func settle() {
-        guard self.queue.isAsked, self.traffic.isOwed, let buffered = self.queue.buffered else { return }
-        self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
-        self.report()
+        guard self.isOwed, self.queue.isAsked, let buffered = self.queue.buffered else { return }
+        let hasNews = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
+        self.isOwed = self.traffic.isOwed
+        if hasNews { self.report() }
     }
 
     private func awaitRest(_ context: ChannelHandlerContext) {
         // The wait would also send bytes that the program has not flushed. Only the program may do that.
-        guard self.queue.isAsked, self.traffic.isOwed, !self.traffic.hasUnflushed else { return }
+        guard self.isOwed, self.queue.isAsked, !self.traffic.hasUnflushed else { return }
         ChannelQueue.await(context, self, \.queue) {
             self.settle()
             self.awaitRest(context)
@@ -245,13 +246,13 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     func sent(ciphertext buffer: ByteBuffer, _ plaintext: Int) {
         guard self.isCounted else { return }
         let time = TrafficClock.nanoseconds()
-        self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext, at: time)
-        self.report()
+        if self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext, at: time) {
+            self.report()
+        }
     }
 
     private func report() {
         if self.traffic.isOutOfStep { return self.leave() }
-        guard self.traffic.hasRecords else { return }
         let records = self.traffic.takeRecords()
         self.reporter.report(records)
         self.traffic.reuse(records)
@@ -293,8 +294,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // An error that does not come from the channel comes from TLS: errors of HTTP handlers do not pass this
         // handler.
         let isCut = self.tls != nil && self.error != nil
-        self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds())
-        self.report()
+        if self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()) { self.report() }
     }
 
     /// How exchanges end that are not over.

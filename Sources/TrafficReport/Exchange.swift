@@ -32,6 +32,9 @@ extension Report {
         /// Whether the record tells anything. A record without parts is not written.
         public var hasParts: Bool { self.request != nil || self.response != nil || self.outcome != nil }
 
+        /// The record ends the exchange.
+        public var isOver: Bool { self.outcome != nil }
+
         /// Takes over the parts of a later record of the same exchange. A part that is here already stays.
         public mutating func merge(_ later: borrowing Exchange) {
             if self.request == nil { self.request = later.request }

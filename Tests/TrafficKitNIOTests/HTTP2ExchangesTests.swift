@@ -160,15 +160,15 @@ final class HTTP2ExchangesTests {
         defer { try? file.close() }
         for stream: UInt32 in [1, 3] {
             let bytes = self.frame(1, 0x5, stream, blocks[stream == 1 ? 0 : 1])
-            traffic.received(bytes.span, at: 1)
+            _ = traffic.received(bytes.span, at: 1)
         }
         let send = { (bytes: [UInt8]) in
-            traffic.sent(.byteBuffer(ByteBuffer(bytes: bytes)), at: 2)
+            _ = traffic.sent(.byteBuffer(ByteBuffer(bytes: bytes)), at: 2)
         }
         send(self.frame(1, 0x4, 1, answer) + [0, 0x03, 0xe8, 0, 1, 0, 0, 0, 1])
         for region in [0..<400, 400..<1_000] {
             let part = FileRegion(fileHandle: file, readerIndex: region.lowerBound, endIndex: region.upperBound)
-            traffic.sent(.fileRegion(part), at: 3)
+            _ = traffic.sent(.fileRegion(part), at: 3)
         }
         send(self.frame(1, 0x5, 3, again))
         self.records = traffic.takeRecords().flatMap(\.parts)
