@@ -122,12 +122,16 @@ package struct TLSStream {
     package var isSettled: Bool { self.waiting == 0 }
 
     package mutating func passed(ciphertext bytes: Span<UInt8>) {
-        var found: [TLSRecordScanner.Record] = []
-        self.scanner.scan(bytes) { found.append($0) }
-        self.records += found
+        let known = self.records.count
+        self.scanner.scan(bytes, &self.records)
+        if !self.isPeers, !self.isBefore13 { self.look(from: known) }
         if self.isPeers || self.scanner.isLost, self.records.count > Self.mostRecords { self.merge() }
-        guard !self.isPeers, !self.isBefore13 else { return }
-        for record in found {
+    }
+
+    /// Looks at records of this process for signs of the version.
+    private mutating func look(from index: Int) {
+        for index in index..<self.records.count {
+            let record = self.records[index]
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
             if isFinished, self.hasChangedCipher { self.isBefore13 = true }
             self.hasChangedCipher = record.type == TLSRecordScanner.Record.changeCipherSpec
@@ -173,6 +177,7 @@ package struct TLSStream {
             self.scanner.lose()
             self.merge(areNone: true)
         }
+        if self.settleOne() { return }
         let records = self.records.filter { $0.type == TLSRecordScanner.Record.applicationData }
         guard self.dataBytes >= self.waiting, let first = records.first, let last = records.last else { return }
         if let (overhead, empty) = self.fit(records) {
@@ -196,7 +201,33 @@ package struct TLSStream {
             self.place(self.waiting, in: all, isExact: false, areEndsExact: areEndsExact)
             self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
-        (self.records, self.waiting) = ([], 0)
+        self.forgetRecords()
+    }
+
+    /// Settles a single record, which nearly always carries all that waits.
+    ///
+    /// - Returns: `false`: there are several records, or it is unknown what the record carries.
+    private mutating func settleOne() -> Bool {
+        guard self.records.count == 1, self.records[0].type == TLSRecordScanner.Record.applicationData,
+            !self.records[0].isMerged, !self.records[0].isRest, self.records[0].bytes >= self.waiting
+        else { return false }
+        let record = self.records[0]
+        self.learn(overhead: record.bytes - self.waiting, of: record)
+        self.place(self.waiting, in: record)
+        self.forgetRecords()
+        return true
+    }
+
+    /// All plaintext has its place. The memory of a few records is used again.
+    private mutating func forgetRecords() {
+        if self.records.count > 16 { self.records = [] } else { self.records.removeAll(keepingCapacity: true) }
+        self.waiting = 0
+    }
+
+    /// Notes the bytes that a record of this process adds, if a cipher is known that adds so many.
+    private mutating func learn(overhead: UInt64, of record: TLSRecordScanner.Record) {
+        guard !self.isPeers, record.minorVersion >= 3, Self.overheads.contains(overhead) else { return }
+        self.overhead = overhead
     }
 
     /// Bytes of the data records whose plaintext is not known.
@@ -230,8 +261,7 @@ package struct TLSStream {
         if records.count == 1 {
             guard !records[0].isRest else { return nil }
             let overhead = records[0].bytes - self.waiting
-            let isKnown = !self.isPeers && records[0].minorVersion >= 3 && Self.overheads.contains(overhead)
-            if isKnown { self.overhead = overhead }
+            self.learn(overhead: overhead, of: records[0])
             return (overhead, none)
         }
         // Before TLS 1.2 the maker of a CBC record chooses its padding, and the record may add as many bytes as another

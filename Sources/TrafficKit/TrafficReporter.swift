@@ -8,11 +8,10 @@ package import TrafficReport
 package final class TrafficReporter: ExchangeNaming {
     private let monitor: TrafficMonitor
     private let role: Report.Role
-    // Unchecked: no code of the app runs while one of these changes.
-    @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
+    private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// The last request and its name, because connections repeat the same request.
-    @exclusivity(unchecked) private var last: (request: HTTP1Head.Request, name: Report.Name?)?
-    @exclusivity(unchecked) private var names = KnownNames()
+    private var last: (request: HTTP1Head.Request, name: Report.Name?)?
+    private var names = KnownNames()
     /// Runs that have stopped. To release a run releases the app's observers, whose code may do anything. So the
     /// reporter releases runs only when its own work is done.
     private var retired: [TrafficMonitor.Running] = []

@@ -7,17 +7,23 @@ import TrafficReport
 /// The functions gather records. The caller reports them after the function has returned, because an observer may do
 /// anything, also use the connection.
 struct ConnectionTraffic {
+    private final class HTTP2 {
+        var exchanges: HTTP2Exchanges
+
+        init(_ exchanges: HTTP2Exchanges) { self.exchanges = exchanges }
+    }
+
     private let role: Report.Role
     private let reporter: TrafficReporter
     private let routes: TrafficRoutes?
     private var http1: HTTP1Exchanges
-    /// In place of `http1`.
-    private var http2: HTTP2Exchanges?
+    /// In place of `http1`. An object, so that other connections do not have its memory.
+    private var http2: HTTP2?
     /// When the TLS handshake of a client's connection ended. 0: unknown.
     var tlsEndedAt: UInt64 = 0 {
         didSet {
             self.http1.tlsEndedAt = self.tlsEndedAt
-            self.http2?.tlsEndedAt = self.tlsEndedAt
+            self.http2?.exchanges.tlsEndedAt = self.tlsEndedAt
         }
     }
     /// The process had sent nothing before. `false`: it had sent something, or that is unknown.
@@ -73,7 +79,7 @@ struct ConnectionTraffic {
     /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
     mutating func becomeHTTP2(_ socket: SocketFacts) {
         guard self.http2 == nil else { return }
-        self.http2 = HTTP2Exchanges(
+        var exchanges = HTTP2Exchanges(
             role: self.role,
             cookie: socket.cookie,
             sent: self.hasTLS ? self.http1.withStream(.sent) { $0 } : SocketStream(base: socket.sentBytes),
@@ -81,15 +87,16 @@ struct ConnectionTraffic {
             routes: self.routes,
             naming: self.reporter
         )
-        self.http2?.tlsEndedAt = self.tlsEndedAt
-        self.http2?.isFromStart = self.isFromStart
+        exchanges.tlsEndedAt = self.tlsEndedAt
+        exchanges.isFromStart = self.isFromStart
+        self.http2 = HTTP2(exchanges)
     }
 
     /// The connection was joined late, and the place of the join can't be right.
     var isOutOfStep: Bool { self.trial?.hasFailed == true }
 
     private mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
-        self.http2?.withStream(side, body) ?? self.http1.withStream(side, body)
+        self.http2?.exchanges.withStream(side, body) ?? self.http1.withStream(side, body)
     }
 
     // MARK: Received
@@ -107,7 +114,7 @@ struct ConnectionTraffic {
             self.http1.received(bytes, at: time, &self.records)
             self.tryOut()
         } else {
-            self.http2!.received(bytes, at: time, &self.records)
+            self.http2!.exchanges.received(bytes, at: time, &self.records)
         }
         return self.hasNews
     }
@@ -117,7 +124,7 @@ struct ConnectionTraffic {
         if self.http2 == nil {
             self.http1.passed(ciphertext: bytes, .received)
         } else {
-            self.http2!.passed(ciphertext: bytes, .received)
+            self.http2!.exchanges.passed(ciphertext: bytes, .received)
         }
     }
 
@@ -169,7 +176,7 @@ struct ConnectionTraffic {
         if self.http2 == nil {
             self.http1.passed(ciphertext: bytes, .sent)
         } else {
-            self.http2!.passed(ciphertext: bytes, .sent)
+            self.http2!.exchanges.passed(ciphertext: bytes, .sent)
         }
         let (version, isSettled) = self.withStream(.sent) { stream in
             stream.tls?.settle()
@@ -204,14 +211,14 @@ struct ConnectionTraffic {
         case .byteBuffer(let buffer):
             let bytes = buffer.readableBytesUInt8Span
             guard self.http2 == nil else {
-                return self.http2!.sent(bytes, at: time, continues: continues, &self.records)
+                return self.http2!.exchanges.sent(bytes, at: time, continues: continues, &self.records)
             }
             if self.role == .client { self.trial?.goesOn(self.http1) }
             self.http1.sent(bytes, at: time, continues: continues, &self.records)
         case .fileRegion(let region):
             // This process can't look into the bytes of the file.
             let count = UInt64(region.readableBytes)
-            guard self.http2 == nil else { return self.http2!.sentUnseen(count, at: time, &self.records) }
+            guard self.http2 == nil else { return self.http2!.exchanges.sentUnseen(count, at: time, &self.records) }
             self.http1.sentUnseen(count, at: time, &self.records)
         }
     }
@@ -224,7 +231,7 @@ struct ConnectionTraffic {
     mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> Bool {
         if self.unplacedBytes > 0 { self.place(at: time) }
         if self.http2 != nil {
-            self.http2!.close(ending, at: time, &self.records)
+            self.http2!.exchanges.close(ending, at: time, &self.records)
         } else {
             self.trial?.goesOn(self.http1)
             self.http1.close(ending, isCut: isCut, at: time, &self.records)

@@ -148,6 +148,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.traffic.forgetWrites()
         self.close()
         self.leaveChannel()
+        self.tls?.plaintext = nil
     }
 
     // MARK: Bytes

@@ -15,8 +15,9 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public typealias OutboundIn = IOData
     public typealias OutboundOut = IOData
 
-    /// The handler on the plaintext side, which keeps this handler. `nil`: the connection is not counted.
-    weak var plaintext: TrafficHTTPHandler?
+    /// The handler on the plaintext side. `nil`: the connection is not counted. Both handlers keep each other until one
+    /// is removed: a weak reference would make each reference to the other handler slow.
+    var plaintext: TrafficHTTPHandler?
     /// Written ciphertext that the kernel has not taken, with the bytes of plaintext in it.
     private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
     private var bytes = 0
@@ -112,6 +113,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public func handlerRemoved(context: ChannelHandlerContext) {
         self.settle()
         self.queue.leave()
+        self.plaintext = nil
     }
 
     /// Counts the writes of which the kernel has taken every byte.

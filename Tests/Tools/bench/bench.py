@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import allocations
 import instructions
 import library
 import packets
@@ -285,6 +286,7 @@ class Bench:
 
     def instructions(self) -> None:
         instructions.measure(self)
+        allocations.measure(self)
 
     def report(self, capture: str, commit: str) -> None:
         """Prints the rows as Markdown for a README. The head names everything that the figures depend on, because a
