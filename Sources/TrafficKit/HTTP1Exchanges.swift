@@ -107,28 +107,43 @@ package struct HTTP1Exchanges {
         return !self.requests.isOpaque && !self.responses.isOpaque && sent.framing == 0 && received.framing == 0
     }
 
+    /// Messages have ended and are not told, because their exchange goes on.
+    package var isTellable: Bool { mutating get { self.records.isTellable } }
+
+    /// Tells the messages that have ended, of exchanges that go on.
+    package mutating func tellOpen(_ found: inout [Report.Record]) {
+        self.records.tellOpen()
+        self.records.drain(into: &found)
+    }
+
     /// Scans bytes that the process has sent.
     ///
     /// - Parameters:
-    ///   - continues: More sent bytes follow at once, so the messages of an exchange that goes on are not told yet.
+    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
+    ///     ends before.
     ///   - found: Gets the records to report.
     package mutating func sent(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        continues: Bool = false,
+        tellsOpen: Bool = true,
         _ found: inout [Report.Record]
     ) {
-        self.scan(.bytes(bytes), isSent: true, time, continues, &found)
+        self.scan(.bytes(bytes), isSent: true, time, tellsOpen, &found)
     }
 
     /// Counts sent bytes that the library could not read: a file as the body of a message.
     package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.unseen(count), isSent: true, time, false, &found)
+        self.scan(.unseen(count), isSent: true, time, true, &found)
     }
 
     /// Scans bytes that the process has received.
-    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.bytes(bytes), isSent: false, time, false, &found)
+    package mutating func received(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
+        self.scan(.bytes(bytes), isSent: false, time, tellsOpen, &found)
     }
 
     /// Ends the connection, in both directions.
@@ -149,8 +164,8 @@ package struct HTTP1Exchanges {
         // Without an error the received stream has had its end. The sent stream gets its end from the close.
         let isClean = ending == .truncated
         let isServer = self.records.role == .server
-        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, false, &found)
-        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, false, &found)
+        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, true, &found)
+        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, true, &found)
         self.records.close(requests: self.requests.position, responses: self.responses.position)
         self.records.drain(into: &found)
     }
@@ -159,7 +174,7 @@ package struct HTTP1Exchanges {
         _ input: Input,
         isSent: Bool,
         _ time: UInt64,
-        _ continues: Bool,
+        _ tellsOpen: Bool,
         _ found: inout [Report.Record]
     ) {
         self.records.time = time
@@ -172,7 +187,8 @@ package struct HTTP1Exchanges {
             // request.
             if self.responses.isOpaque { self.requests.becomeOpaque(&self.records) }
         }
-        if !continues { self.records.settle(self.requests, self.responses) }
+        if tellsOpen { self.records.tellOpen() }
+        self.records.settle(self.requests, self.responses)
         self.records.drain(into: &found)
     }
 }

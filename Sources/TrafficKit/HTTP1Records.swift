@@ -11,7 +11,7 @@ struct HTTP1Records {
         var method: HTTP1Method?
         /// The request of a server with a router, until the exchange has a name. `nil` if the app keeps the exchange
         /// out.
-        var asked: HTTP1Head.Request?
+        var asked: MessageHead.Request?
         var isNamed = false
         var hasHead = false
         /// The head of the final response has come.
@@ -84,7 +84,7 @@ struct HTTP1Records {
 
     /// One direction.
     private struct Direction {
-        var head: HTTP1Head?
+        var head: MessageHead?
         var beganAt: UInt64 = 0
         var beganPosition: UInt64 = 0
         var opaqueFrom: UInt64?
@@ -172,7 +172,7 @@ struct HTTP1Records {
         self.exchanges.append(Exchange(record: record, number: self.begun))
     }
 
-    private mutating func requestHeadEnded(_ head: HTTP1Head, _ request: HTTP1Head.Request) {
+    private mutating func requestHeadEnded(_ head: MessageHead, _ request: MessageHead.Request) {
         guard let index = self.newest else { return }
         let (number, isAnswered) = self.exchanges.with(index) { ($0.number, $0.isAnswered) }
         if self.routes == nil || isAnswered {
@@ -224,7 +224,7 @@ struct HTTP1Records {
         if self.exchanges.count > 0 { self.exchanges.oldest.responseBeganAt = self.time }
     }
 
-    private mutating func responseHeadEnded(_ head: HTTP1Head) {
+    private mutating func responseHeadEnded(_ head: MessageHead) {
         self.responses.head = head
         guard self.exchanges.count > 0 else { return }
         self.exchanges.oldest.status = head.status
@@ -275,7 +275,7 @@ struct HTTP1Records {
         if let refused { self.requests.remainder.excluded += refused }
     }
 
-    private mutating func name(_ index: Int, _ request: HTTP1Head.Request, _ route: RouteAnswer) {
+    private mutating func name(_ index: Int, _ request: MessageHead.Request, _ route: RouteAnswer) {
         guard let name = self.naming.name(of: request, route) else { return }
         self.exchanges.with(index) {
             $0.record.name = name
@@ -288,7 +288,7 @@ struct HTTP1Records {
     private static func message(
         _ startedAt: UInt64,
         _ finishedAt: UInt64,
-        _ head: HTTP1Head,
+        _ head: MessageHead,
         _ lengths: HTTP1Scanner.Lengths,
         _ place: (interval: Report.Interval, isExact: Bool),
         _ isComplete: Bool
@@ -329,14 +329,13 @@ struct HTTP1Records {
         self.hasEnded = true
     }
 
-    /// Tells what is known of exchanges that go on after these bytes, and of the connection if exchanges have ended.
+    /// Forgets the places of messages that have ended, and tells what is known of the connection if exchanges have.
     ///
     /// - Parameters:
     ///   - requests: Where the request begins that has not ended, or the next will begin.
     ///   - responses: The same for responses.
     @inline(__always)
     mutating func settle(_ requests: HTTP1Scanner, _ responses: HTTP1Scanner) {
-        if self.exchanges.count > 0 { self.tellOpen() }
         guard self.requestStream.tls != nil else { return }
         self.requestStream.forget(before: requests.isInMessage ? self.requests.beganPosition : requests.position)
         self.responseStream.forget(before: responses.isInMessage ? self.responses.beganPosition : responses.position)
@@ -344,8 +343,17 @@ struct HTTP1Records {
         self.hasEnded = false
     }
 
-    /// Only the oldest exchange and the newest ones may have messages that were not told before.
-    private mutating func tellOpen() {
+    /// Messages of open exchanges may be told.
+    var isTellable: Bool {
+        mutating get {
+            let last = self.exchanges.count - 1
+            return last >= 0 && (self.exchanges.oldest.isTellable || self.exchanges.with(last) { $0.isTellable })
+        }
+    }
+
+    /// Tells messages of exchanges that go on. Only the oldest exchange and the newest ones may have messages that were not told before.
+    mutating func tellOpen() {
+        guard self.exchanges.count > 0 else { return }
         self.tell(0)
         var first = self.exchanges.count
         while first > 1, self.exchanges.with(first - 1, { $0.isTellable || $0.requestEndedAt == nil }) { first -= 1 }
@@ -405,7 +413,7 @@ extension HTTP1Records: HTTP1Sink {
         }
     }
 
-    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
         switch kind {
         case .request: self.requestHeadEnded(head, request)
         case .response: self.responseHeadEnded(head)

@@ -11,8 +11,8 @@ package protocol HTTP1Sink {
     /// The blank line has passed. Also called for an interim response (1xx), whose bytes are part of the response that
     /// follows.
     ///
-    /// - Parameter request: ``HTTP1Head/Request/none`` for a response.
-    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request)
+    /// - Parameter request: ``MessageHead/Request/none`` for a response.
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request)
 
     mutating func ended(
         _ kind: HTTP1Scanner.Kind,
@@ -35,7 +35,7 @@ package protocol HTTP1Sink {
 /// Finds the HTTP/1.x messages in one direction of one connection as the bytes pass, in pieces of any size.
 ///
 /// The scanner counts the bytes that are there, not the bytes that a library would write: fields as they are, chunk
-/// sizes with their extensions. The scanner keeps no more of a message than ``HTTP1Head`` has.
+/// sizes with their extensions. The scanner keeps no more of a message than ``MessageHead`` has.
 ///
 /// Where two parsers disagree on the end of a message, an attacker can choose which parser is right. So the scanner
 /// refuses what RFC 9112 leaves to the recipient, as llhttp does (the parser of NIO, in its strict mode). The rest of

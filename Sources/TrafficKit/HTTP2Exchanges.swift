@@ -62,34 +62,46 @@ package struct HTTP2Exchanges {
         )
     }
 
+    /// Messages may have ended that are not told, because their exchange goes on.
+    package var isTellable: Bool { self.records.isTellable }
+
+    /// Tells the messages that have ended, of exchanges that go on.
+    package mutating func tellOpen(_ found: inout [Report.Record]) { self.records.settle(true, &found) }
+
     /// How many exchanges are open.
     package var pending: Int { self.records.pending }
 
     /// - Parameters:
-    ///   - continues: More sent bytes follow at once, so the messages of exchanges that go on are not told yet.
+    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
+    ///     ends before.
     ///   - found: Gets the records to report.
     package mutating func sent(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        continues: Bool = false,
+        tellsOpen: Bool = true,
         _ found: inout [Report.Record]
     ) {
         self.records.begin(.sent, time)
         self.sentScanner.scan(bytes, &self.records)
-        if !continues { self.records.settle(&found) }
+        self.records.settle(tellsOpen, &found)
     }
 
     /// Counts sent bytes that this process can't look into: part of a file, as part of a body.
     package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
         self.records.begin(.sent, time)
         self.sentScanner.skip(count, &self.records)
-        self.records.settle(&found)
+        self.records.settle(true, &found)
     }
 
-    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
+    package mutating func received(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
         self.records.begin(.received, time)
         self.receivedScanner.scan(bytes, &self.records)
-        self.records.settle(&found)
+        self.records.settle(tellsOpen, &found)
     }
 
     /// The connection is over, in both directions.

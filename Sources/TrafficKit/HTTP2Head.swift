@@ -37,11 +37,11 @@ package struct HTTP2Head {
 
     /// - Parameter last: The request of an earlier head. Connections often send the same request again.
     /// - Returns: `nil` if there is no method.
-    package func request(_ last: inout HTTP1Head.Request) -> HTTP1Head.Request? {
+    package func request(_ last: inout MessageHead.Request) -> MessageHead.Request? {
         guard !self.method.isEmpty else { return nil }
         let host = self.authority.isEmpty ? self.host : self.authority
         if last.target == self.target, last.host == host, last.method == self.method { return last }
-        let request = HTTP1Head.Request(method: self.method, target: self.target, host: host)
+        let request = MessageHead.Request(method: self.method, target: self.target, host: host)
         last = request.mayStay ? request : .none
         return request
     }

@@ -3,7 +3,7 @@ import TrafficReport
 /// What is known so far of one HTTP/2 message.
 struct HTTP2Message {
     private(set) var lengths = HTTP1Scanner.Lengths()
-    private(set) var head = HTTP1Head()
+    private(set) var head = MessageHead()
     /// The final head has come. Interim responses (1xx) come before it.
     private(set) var hasHead = false
     /// Where the message is on the socket's stream.

@@ -51,7 +51,7 @@ struct HTTP2Records {
     var sent: Direction
     var received: Direction
     private var streams = HTTP2Streams()
-    private var lastRequest = HTTP1Head.Request.none
+    private var lastRequest = MessageHead.Request.none
     /// Stream numbers rise. A frame of a lower stream that is not open comes too late.
     private var lastStream: UInt32 = 0
     /// A request's head has passed.
@@ -95,19 +95,27 @@ struct HTTP2Records {
         self.isRequest = (side == .sent) == (self.role == .client)
     }
 
-    /// Tells what has ended with these bytes.
-    mutating func settle(_ found: inout [Report.Record]) {
+    var isTellable: Bool { !self.open.isEmpty }
+
+    /// Tells what has ended.
+    ///
+    /// - Parameter tellsOpen: Also the messages of exchanges that go on.
+    mutating func settle(_ tellsOpen: Bool, _ found: inout [Report.Record]) {
+        if tellsOpen || self.open.count > HTTP1Exchanges.mostPending { self.tellOpen() }
+        self.with(self.side) { $0.stream.forget(before: $0.position) }
+        if self.hasEnded, self.time >= self.toldAt + Self.pause { self.tellConnection(isLast: false) }
+        guard !self.found.isEmpty else { return }
+        if found.isEmpty { swap(&found, &self.found) } else { found += self.found }
+        self.found.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func tellOpen() {
         for number in self.open {
             guard let slot = self.streams.slot(of: number) else { continue }
             let isRequestDone = self.streams.slots[slot].request.endedAt != nil && self.isRequestTellable(slot)
             self.tell(slot, request: isRequestDone, response: self.isResponseDone(slot), nil)
         }
         self.open.removeAll(keepingCapacity: true)
-        self.with(self.side) { $0.stream.forget(before: $0.position) }
-        if self.hasEnded, self.time >= self.toldAt + Self.pause { self.tellConnection(isLast: false) }
-        guard !self.found.isEmpty else { return }
-        if found.isEmpty { swap(&found, &self.found) } else { found += self.found }
-        self.found.removeAll(keepingCapacity: true)
     }
 
     mutating func close(_ ending: Report.Ending, _ found: inout [Report.Record]) {

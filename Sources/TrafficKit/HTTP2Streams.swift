@@ -10,7 +10,7 @@ struct HTTP2Stream {
     var isFirst: Bool
     var name: Report.Name?
     /// The request, on a server with routes, until the exchange is named. `nil` if the app keeps the request out.
-    var asked: HTTP1Head.Request?
+    var asked: MessageHead.Request?
     var request = HTTP2Message()
     var response = HTTP2Message()
     /// The head of the final response has come.

@@ -111,10 +111,10 @@ struct ConnectionTraffic {
         }
         if self.http2 == nil {
             if self.role == .server { self.trial?.goesOn(self.http1) }
-            self.http1.received(bytes, at: time, &self.records)
+            self.http1.received(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
             self.tryOut()
         } else {
-            self.http2!.exchanges.received(bytes, at: time, &self.records)
+            self.http2!.exchanges.received(bytes, at: time, tellsOpen: false, &self.records)
         }
         return self.hasNews
     }
@@ -154,7 +154,7 @@ struct ConnectionTraffic {
         // Out of `self`, because `count` changes other properties of `self` meanwhile.
         var writes = PendingWrites()
         swap(&writes, &self.writes)
-        writes.take(leaving: buffered) { self.count(sent: $0, time, continues: $1) }
+        writes.take(leaving: buffered) { self.count(sent: $0, time) }
         swap(&writes, &self.writes)
         self.tryOut()
         return self.hasNews
@@ -193,7 +193,7 @@ struct ConnectionTraffic {
     private mutating func place(at time: UInt64) {
         var writes = PendingWrites()
         swap(&writes, &self.writes)
-        writes.take(self.unplacedBytes) { self.count(sent: $0, time, continues: $1) }
+        writes.take(self.unplacedBytes) { self.count(sent: $0, time) }
         swap(&writes, &self.writes)
         self.unplacedBytes = 0
         self.tryOut()
@@ -201,26 +201,43 @@ struct ConnectionTraffic {
 
     /// Counts bytes that another channel has taken.
     mutating func sent(_ part: IOData, at time: UInt64) -> Bool {
-        self.count(sent: part, time, continues: false)
+        self.count(sent: part, time)
         self.tryOut()
         return self.hasNews
     }
 
-    private mutating func count(sent part: borrowing IOData, _ time: UInt64, continues: Bool) {
+    private mutating func count(sent part: borrowing IOData, _ time: UInt64) {
         switch part {
         case .byteBuffer(let buffer):
             let bytes = buffer.readableBytesUInt8Span
             guard self.http2 == nil else {
-                return self.http2!.exchanges.sent(bytes, at: time, continues: continues, &self.records)
+                return self.http2!.exchanges.sent(bytes, at: time, tellsOpen: false, &self.records)
             }
             if self.role == .client { self.trial?.goesOn(self.http1) }
-            self.http1.sent(bytes, at: time, continues: continues, &self.records)
+            self.http1.sent(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
         case .fileRegion(let region):
             // This process can't look into the bytes of the file.
             let count = UInt64(region.readableBytes)
             guard self.http2 == nil else { return self.http2!.exchanges.sentUnseen(count, at: time, &self.records) }
             self.http1.sentUnseen(count, at: time, &self.records)
         }
+    }
+
+    // MARK: Exchanges that go on
+
+    /// Messages have ended that are not told, because their exchange goes on.
+    var isTellable: Bool {
+        mutating get { self.http2?.exchanges.isTellable ?? self.http1.isTellable }
+    }
+
+    mutating func tellOpen() -> Bool {
+        if self.http2 == nil {
+            self.http1.tellOpen(&self.records)
+        } else {
+            self.http2!.exchanges.tellOpen(&self.records)
+        }
+        self.tryOut()
+        return self.hasNews
     }
 
     // MARK: End

@@ -25,9 +25,9 @@ struct PendingWrites {
     /// - Parameters:
     ///   - buffered: Bytes that the channel has left.
     ///   - body: Gets what the kernel has taken since the last call: whole parts, and the taken bytes of an unfinished
-    ///     part; and whether more parts follow.
+    ///     part.
     @inline(__always)
-    mutating func take(leaving buffered: Int, _ body: (borrowing IOData, _ continues: Bool) -> Void) {
+    mutating func take(leaving buffered: Int, _ body: (borrowing IOData) -> Void) {
         self.take(self.bytes - buffered, body)
     }
 
@@ -35,7 +35,7 @@ struct PendingWrites {
     ///   - count: Not more bytes than were written.
     ///   - body: As in `take(leaving:_:)`.
     @inline(__always)
-    mutating func take(_ count: Int, _ body: (borrowing IOData, _ continues: Bool) -> Void) {
+    mutating func take(_ count: Int, _ body: (borrowing IOData) -> Void) {
         var left = count
         guard left > 0 else { return }
         self.bytes -= left
@@ -44,10 +44,10 @@ struct PendingWrites {
         while left > 0 {
             let size = self.parts[whole].readableBytes
             if size <= left {
-                body(self.parts[whole], size < left)
+                body(self.parts[whole])
                 whole += 1
             } else {
-                body(self.parts[whole].takeFirst(left), false)
+                body(self.parts[whole].takeFirst(left))
             }
             left -= min(left, size)
         }

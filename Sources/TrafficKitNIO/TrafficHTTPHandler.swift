@@ -70,6 +70,11 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var queue = ChannelQueue()
     /// The channel was told to send something, and has not said that all of it was sent.
     private var isOwed = false
+    private var eventLoop: (any EventLoop)?
+    /// A task is scheduled that tells messages of exchanges that go on.
+    private var willTell = false
+    /// As long as records wait for the next datagram, at most.
+    private static let patience = TimeAmount.milliseconds(100)
     /// With TLS: the TLS handler encrypts what is flushed. Before, it keeps it until the handshake is over.
     private var isHandshakeOver = false
 
@@ -125,6 +130,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         )
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
+        self.eventLoop = context.eventLoop
         self.queue = ChannelQueue(context, isSocket: self.tls == nil && socket.isSocket)
         self.tls?.plaintext = self
         self.tls?.begin(context, isSocket: socket.isSocket)
@@ -179,6 +185,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let buffer = self.unwrapInboundIn(data)
         self.isHandshakeOver = true
         if self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { self.report() }
+        self.tellLater()
         context.fireChannelRead(data)
     }
 
@@ -198,6 +205,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             guard failedJoins == self.failedJoins else { return }
             if self.traffic.sent(part, at: TrafficClock.nanoseconds()) { self.report() }
+            self.tellLater()
         }
         // The bytes count first: code that waits for `promise` may close the connection, and that ends the counting.
         if let promise { sent.futureResult.cascade(to: promise) }
@@ -211,12 +219,23 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.awaitRest(context)
     }
 
+    /// An exchange is one record if it ends soon. If it goes on, its request is told meanwhile.
+    private func tellLater() {
+        guard !self.willTell, self.isCounted, let eventLoop, self.traffic.isTellable else { return }
+        self.willTell = true
+        eventLoop.assumeIsolatedUnsafeUnchecked().scheduleTask(in: Self.patience) {
+            self.willTell = false
+            if self.isCounted, self.traffic.tellOpen() { self.report() }
+        }
+    }
+
     /// Counts what the kernel has taken.
     private func settle() {
         guard self.isOwed, self.queue.isAsked, let buffered = self.queue.buffered else { return }
         let hasNews = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
         self.isOwed = self.traffic.isOwed
         if hasNews { self.report() }
+        self.tellLater()
     }
 
     private func awaitRest(_ context: ChannelHandlerContext) {
@@ -250,6 +269,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext, at: time) {
             self.report()
         }
+        self.tellLater()
     }
 
     private func report() {

@@ -24,9 +24,9 @@ struct PendingWritesTests {
             var left = bytes.count
             while left > 0 {
                 left -= min(piece, left)
-                writes.take(leaving: left) { part, _ in taken += Array(buffer: part.buffer) }
+                writes.take(leaving: left) { part in taken += Array(buffer: part.buffer) }
                 #expect(writes.flushedBytes == left && taken.count == bytes.count - left)
-                writes.take(leaving: left) { _, _ in Issue.record("nothing is left to take") }
+                writes.take(leaving: left) { _ in Issue.record("nothing is left to take") }
             }
             #expect(taken == bytes)
         }
@@ -40,7 +40,7 @@ struct PendingWritesTests {
         writes.append(.byteBuffer(ByteBuffer(string: "de")))
         #expect(writes.flushedBytes == 3)
         var taken: [ByteBuffer] = []
-        writes.take(leaving: 2) { part, _ in taken.append(part.buffer) }
+        writes.take(leaving: 2) { part in taken.append(part.buffer) }
         #expect(taken == [ByteBuffer(string: "abc")] && writes.flushedBytes == 0)
         writes.flush()
         #expect(writes.flushedBytes == 2)

@@ -111,7 +111,7 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         let reporter = TrafficReporter(monitor, role: .client)
         reporter.report([.request(.init(exchange: 1))])  // no daemon gets this
-        let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
+        let request = { MessageHead.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
         try monitor.start(.init(socketPath: daemon.path))
         for _ in 0..<2 {
@@ -145,7 +145,7 @@ struct TrafficMonitorTests {
         let first = try #require(name("GET", "A:80", "/users/1", "/users/{user}"))
         #expect(first == .init(method: "GET", host: "a", route: "/users/{user}"))
         #expect(name("GET", "A:80", "/users/2", "/users/{user}")?.isIdentical(to: first) == true)
-        let request = HTTP1Head.Request(method: "PUT", target: "/users/1", host: "a")
+        let request = MessageHead.Request(method: "PUT", target: "/users/1", host: "a")
         for _ in 0..<2 {
             #expect(
                 reporter.name(of: request, .template("/users/{user}"))
@@ -176,7 +176,7 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
         let reporter = TrafficReporter(monitor, role: .client)
-        let request = HTTP1Head.Request(method: "GET", target: "/", host: "h")
+        let request = MessageHead.Request(method: "GET", target: "/", host: "h")
         #expect(reporter.name(of: request) != nil)
         monitor.stop()
         #expect(reporter.name(of: request) == nil && ended.names.withLock { $0.isEmpty })

@@ -21,8 +21,8 @@ REQUESTS = 2000
 # The name, the server's options, the load, and the bound. A stream of HTTP/2 takes a handler of Hummingbird's pipeline,
 # its number and the task's route.
 PROTOCOLS = (
-    ("HTTP/1.1", [], ["--clients", "8", "--max-concurrent-streams", "1", "--h1"], 0),
-    ("HTTP/2", ["--http2"], ["--clients", "8", "--max-concurrent-streams", "8"], 5),
+    ("HTTP/1.1", [], ["--clients", "1", "--max-concurrent-streams", "1", "--h1"], 0),
+    ("HTTP/2", ["--http2"], ["--clients", "1", "--max-concurrent-streams", "8"], 5),
 )
 
 

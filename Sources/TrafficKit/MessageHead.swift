@@ -2,7 +2,7 @@ package import TrafficReport
 
 /// The parts of a message's line and fields that matter for its bytes, without the request's name. Nothing else is
 /// kept.
-package struct HTTP1Head: Hashable, Sendable {
+package struct MessageHead: Hashable, Sendable {
     /// 0 for a request.
     package var status: UInt16 = 0
     package var version: Report.HTTPVersion = .unknown
@@ -98,7 +98,7 @@ enum HTTP1Body: Hashable {
     case untilClose
 
     /// A `CONNECT` request has no body, whatever its fields say (RFC 9110 section 9.3.6).
-    init(ofRequest head: HTTP1Head, method: String) {
+    init(ofRequest head: MessageHead, method: String) {
         if method == "CONNECT" {
             self = .none
         } else {
@@ -107,7 +107,7 @@ enum HTTP1Body: Hashable {
     }
 
     /// - Parameter method: The request's method; `nil`: the library has not seen the request.
-    init(ofResponse head: HTTP1Head, to method: HTTP1Method?) {
+    init(ofResponse head: MessageHead, to method: HTTP1Method?) {
         if method == .head || (100..<200).contains(head.status) || head.status == 204 || head.status == 304 {
             self = .none
         } else if head.isChunked {
@@ -156,7 +156,7 @@ enum HTTP1Field: Hashable {
 }
 
 // A lenient parser lets an attacker choose which parser is right: RFC 9112 sections 6.1, 6.3 and 11.2.
-extension HTTP1Head {
+extension MessageHead {
     /// - Parameter value: Without white space at its ends.
     mutating func take(contentLength value: Span<UInt8>) {
         // A second length is ambiguous even if it is the same.
