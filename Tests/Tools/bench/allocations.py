@@ -18,8 +18,7 @@ from instructions import PATH, Listener
 from ports import free_port, wait_for_port
 
 REQUESTS = 2000
-# The name, the server's options, the load, and the bound. A stream of HTTP/2 takes a handler of Hummingbird's pipeline,
-# its number and the task's route.
+# The name, the server's options, the load, and the bound. For HTTP/2 the bound is what it takes today; the aim is 1.
 PROTOCOLS = (
     ("HTTP/1.1", [], ["--clients", "1", "--max-concurrent-streams", "1", "--h1"], 0),
     ("HTTP/2", ["--http2"], ["--clients", "1", "--max-concurrent-streams", "8"], 5),
