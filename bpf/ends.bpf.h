@@ -134,7 +134,7 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 	u32 headers = TRAFFIC_TCP_HEADER + TRAFFIC_TIMESTAMPS_OPTION +
 		      (*(u32 *)&socket->remote_address[8] == bpf_htonl(0xffff) ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER);
 
-	if (!told.estimates_wire)
+	if (!chosen.estimates_wire)
 		return (struct traffic_payload){ wire_sum(&socket->wire_sent), wire_sum(&socket->wire_received) };
 	return (struct traffic_payload){
 		socket->tcp_sent_bytes + (u64)socket->segments_sent * headers,

@@ -80,6 +80,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 length, zero = 0;
+	u64 unseen = 0;
 
 	if (!socket->serial || socket->closed_boottime_ns)
 		return 0;
@@ -96,10 +97,15 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
 	 * socket.
 	 */
-	if (activity(socket) == socket->swept_mark && !told.report_all && !is_packet(sk))
+	if (chosen.counts_streams && tcp) {
+		struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
+
+		unseen = moved.sent_bytes + moved.received_bytes;
+	}
+	if (activity(socket) + unseen == socket->swept_mark && !told.report_all && !is_packet(sk))
 		return 0;
 	/* The socket was created but is not connected yet. */
-	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket))
+	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && !unseen && moved_nothing(socket))
 		return 0;
 	if (!begin_telling(socket, socket->serial))
 		return 0; /* the next sweep reports this socket */
@@ -111,6 +117,13 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
+	/* Without an owner the bytes come with a later sweep. */
+	if (chosen.counts_streams && tcp && copy->owners[0].start_boottime_ns) {
+		struct traffic_payload moved = streams_moved(socket, copy, sk, tcp);
+
+		copy->owners[0].sent_bytes += moved.sent_bytes;
+		copy->owners[0].received_bytes += moved.received_bytes;
+	}
 	/*
 	 * If the reader's buffer is full, the kernel drops this record and calls the program again for the same socket.
 	 */
@@ -175,10 +188,18 @@ static __always_inline void begin_estimates(struct traffic_socket *socket, const
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
 	socket->seen.retransmitted_bytes = socket->retransmitted_bytes;
-	if (told.estimates_wire)
+	if (chosen.estimates_wire)
 		socket->seen.wire = wire_of(socket);
 	barrier();
 	socket->seen.serial = socket->serial;
+}
+
+static __always_inline void start_counting(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	if (chosen.counts_streams)
+		adopt_streams(socket, sk, tcp);
+	else
+		start_receive(socket, delivered_sequence(sk, tcp));
 }
 
 /*
@@ -203,16 +224,20 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	sk = READ(socket, sk);
 	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
+	tcp = tcp_of(sk);
+	if (chosen.counts_streams && !tcp)
+		return 0;
 	storage = adopt(sk);
 	if (!storage)
 		return 0;
-	tcp = tcp_of(sk);
 	if (tcp && !told.baseline_done) {
-		start_receive(storage, delivered_sequence(sk, tcp));
+		start_counting(storage, sk, tcp);
 		adopt_sending(storage, sk, tcp);
 		begin_estimates(storage, sk, tcp);
 	}
-	if (!storage->owners[0].start_boottime_ns)
+	if (chosen.counts_streams)
+		hold(storage, task);
+	else if (!storage->owners[0].start_boottime_ns)
 		claim_owner(storage, task, 0);
 	return 0;
 }
@@ -236,7 +261,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 		return 0;
 	storage = adopt((struct sock *)tcp);
 	if (storage) {
-		start_receive(storage, delivered_sequence((struct sock *)tcp, tcp));
+		start_counting(storage, (struct sock *)tcp, tcp);
 		adopt_sending(storage, (struct sock *)tcp, tcp);
 		begin_estimates(storage, (struct sock *)tcp, tcp);
 	}

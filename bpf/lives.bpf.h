@@ -50,6 +50,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	tcp = tcp_of(sk);
 	if (tcp && has_upper_layer(tcp))
 		return 0; /* an MPTCP or SMC subflow: the socket above counts */
+	if (!tcp && chosen.counts_streams)
+		return 0;
 	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
 		return 0;
 	if (new_state == TCP_CLOSE) {
@@ -57,6 +59,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		if (socket) {
 			end_sending(socket, tcp, old_state);
 			read_tcp_counters(socket, sk, tcp, old_state);
+			if (chosen.counts_streams)
+				end_streams(socket, sk, tcp);
 		}
 		return 0;
 	}
@@ -73,8 +77,13 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	switch (new_state) {
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
+		if (chosen.counts_streams && tcp) {
+			hold(socket, current_task());
+			settle_streams(socket, sk, tcp); /* of an earlier connection */
+		}
 		begin_connecting(socket);
 		begin_connection(socket);
+		begin_streams(socket);
 		begin_handshake(socket);
 		find_owner(socket, current_task());
 		break;
@@ -117,7 +126,9 @@ static __always_inline int destroyed(struct sock *sk)
 	tcp = tcp_of(sk);
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
-		if (told.calls_missed)
+		if (chosen.counts_streams)
+			settle_streams(socket, sk, tcp);
+		else if (told.calls_missed)
 			settle(socket, sk, tcp);
 		socket->stream_sent = stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 	}
@@ -171,6 +182,10 @@ int socket_release(struct bpf_sock *context)
 
 	if (!socket)
 		return 1;
+	if (chosen.counts_streams) {
+		hold(socket, current_task());
+		return 1;
+	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
 		if (told.calls_missed || TRACEPOINTS_ARE_PREEMPTED)
 			report_now(socket);

@@ -152,6 +152,9 @@ u32 early_seen = 0;
 /* What the daemon tells the programs: struct traffic_told. */
 struct traffic_told told SEC(".data.told") = {};
 
+/* What the daemon chose before it loaded the programs: struct traffic_chosen. */
+const volatile struct traffic_chosen chosen SEC(".rodata.chosen") = {};
+
 static __always_inline struct traffic_loss *loss_here(void)
 {
 	u32 zero = 0;

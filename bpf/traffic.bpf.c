@@ -30,6 +30,7 @@
 #include "ends.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"
+#include "streams.bpf.h"
 #include "packets.bpf.h"
 #include "interface.bpf.h"
 #include "early.bpf.h"

@@ -86,6 +86,15 @@ static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *sk
 }
 
 /*
+ * The interface of a socket's packet. NULL if interfaces are not counted. interface_sent() and interface_received()
+ * count all packets of an interface, and these programs count the part of it that belongs to sockets.
+ */
+static __always_inline struct traffic_interface *interface_of(const struct traffic_socket *socket, const struct __sk_buff *skb)
+{
+	return chosen.counts_interfaces ? find_interface(socket->network_namespace, skb->ifindex) : NULL;
+}
+
+/*
  * After a socket's final totals, its packets count as the kernel's own: for example the end of an MPTCP connection
  * after close().
  */
@@ -117,7 +126,7 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	struct sock *sk;
 	u8 state;
 
-	if (!context || !told.baseline_done)
+	if (!chosen.counts_interfaces || !context || !told.baseline_done)
 		return 1;
 	sk = (struct sock *)address_of(context);
 	state = READ(sk, __sk_common.skc_state);
@@ -142,7 +151,7 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	struct packets packets;
 	struct tcp_sock *tcp;
 
-	if (!storage_failed || !sk || !told.baseline_done)
+	if (!chosen.counts_interfaces || !storage_failed || !sk || !told.baseline_done)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	if (!sk || sk->protocol != IPPROTO_TCP || sk->type != SOCK_STREAM)
@@ -169,7 +178,7 @@ int packet_sent(struct __sk_buff *skb)
 	if (!socket)
 		return count_farewell(skb);
 	packets = read_packets(skb);
-	interface = find_interface(socket->network_namespace, skb->ifindex);
+	interface = interface_of(socket, skb);
 	if (is_over(socket)) {
 		if (interface)
 			__sync_fetch_and_add(&interface->sent.no_socket_bytes, wire_length(&packets));
@@ -195,7 +204,7 @@ int packet_received(struct __sk_buff *skb)
 	count_wire(&socket->wire_received, &packets);
 	if (socket->state == TCP_LISTEN && packets.length > packets.headers)
 		remember_early(socket, skb, packets.length - packets.headers);
-	interface = find_interface(socket->network_namespace, skb->ifindex);
+	interface = interface_of(socket, skb);
 	if (interface)
 		__sync_fetch_and_add(&interface->received.socket_bytes, wire_length(&packets));
 	return 1;

@@ -46,7 +46,7 @@ package enum ControlAPI {
 
         router.get("/healthz") { request, _ in
             _ = try QueryParameters(request, known: [])
-            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            guard source.isReady else { throw Problem.noSnapshotYet }
             return Response.document(Array("{\"status\":\"ok\"}\n".utf8), mediaType: ExportFormat.json.mediaType)
         }
         for view in SnapshotView.allCases {
@@ -61,7 +61,7 @@ package enum ControlAPI {
                     viewer: context.viewer
                 )
                 let format = try parameters.word("format", fallback: ExportFormat.json)
-                guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+                let snapshot = try await source.freshOrProblem()
                 return Response.document(
                     query.apply(to: snapshot).encoded(as: format, table: view.table),
                     mediaType: format.mediaType
@@ -77,7 +77,7 @@ package enum ControlAPI {
                 viewer: context.viewer
             )
             let interval = try parameters.seconds("interval", atMost: 3600)
-            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            guard source.isReady else { throw Problem.noSnapshotYet }
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
@@ -89,7 +89,7 @@ package enum ControlAPI {
             let filter = try parameters.filter()
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+            let snapshot = try await source.freshOrProblem()
             let report = ExchangeReport(snapshot.visible(to: context.viewer).filtered(by: filter))
             return Response.document(report.encoded(as: format), mediaType: format.mediaType)
         }
@@ -97,7 +97,7 @@ package enum ControlAPI {
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            guard let snapshot = await source.fresh() else { throw Problem.noSnapshotYet }
+            let snapshot = try await source.freshOrProblem()
             do throws(AuditError) {
                 let report = try AuditReport(of: subject, in: snapshot, for: context.viewer)
                 return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
@@ -107,11 +107,11 @@ package enum ControlAPI {
         }
         router.get("/v1/doctor") { request, context in
             let time = try QueryParameters(request, known: ["cost"]).seconds("cost", atMost: 10)
-            guard source.latest != nil else { throw Problem.noSnapshotYet }
+            guard source.isReady else { throw Problem.noSnapshotYet }
             guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
             let measured = try await cost.measure(nanoseconds: time, for: request)
             // Read after the wait, so that the snapshot has the losses of that time.
-            guard let snapshot = source.latest else { throw Problem.noSnapshotYet }
+            let snapshot = try await source.freshOrProblem()
             let report = DoctorReport(
                 capture: snapshot.capture,
                 daemon: snapshot.daemon,
@@ -192,5 +192,12 @@ private struct ViewerMiddleware: RouterMiddleware {
             context.viewer = rule.viewer(for: peer)
         }
         return try await next(request, context)
+    }
+}
+
+extension SnapshotSource {
+    fileprivate func freshOrProblem() async throws(Problem) -> Snapshot {
+        if let snapshot = await self.fresh() { return snapshot }
+        throw self.isReady ? .sweepTooSlow : .noSnapshotYet
     }
 }

@@ -47,6 +47,12 @@ struct Problem: Error, HTTPResponseError {
         headers: [.retryAfter: "1"]
     )
 
+    static let sweepTooSlow = Problem(
+        status: .serviceUnavailable,
+        detail: "The daemon is too busy to answer in time, and goes on counting. Try again in a second.",
+        headers: [.retryAfter: "1"]
+    )
+
     static let socketsWithheld = Problem(
         status: .forbidden,
         detail: "Sockets and exchanges are shown on control.sock alone, to callers that the kernel names."

@@ -3,15 +3,15 @@ public import TrafficModel
 
 /// Gives the control API its answers. In the daemon this is a ``SnapshotBox``.
 public protocol SnapshotSource: Sendable {
-    /// The newest snapshot, complete. `nil` before the first.
-    var latest: Snapshot? { get }
+    /// Whether there has been a snapshot: counting has begun.
+    var isReady: Bool { get }
 
-    /// A snapshot whose sweep began after this call. If the sweep takes too long, the newest snapshot: its time then
-    /// shows that it is older. `nil` before the first.
+    /// A snapshot whose sweep began after this call. If the sweep takes too long, the snapshot of the sweep before: its
+    /// time then shows that it is older. `nil` if that sweep made none, and before the first.
     func fresh() async -> Snapshot?
 
-    /// The newest snapshot at once, if there is a snapshot, then each snapshot when it is published. The stream ends
-    /// when no more snapshots will come.
+    /// A fresh snapshot at once, then each snapshot of a tick when it is published. The stream ends when no more
+    /// snapshots will come.
     ///
     /// A reader that is too slow misses snapshots in between. A reader never delays the publisher.
     func updates() -> AsyncStream<Snapshot>
@@ -28,9 +28,15 @@ public protocol SnapshotSource: Sendable {
 /// Publishing holds a lock for a few assignments only, whatever the readers do. Only one thread publishes.
 public final class SnapshotBox: SnapshotSource {
     private struct State {
+        var isReady = false
+        /// `nil` if nobody asked for a snapshot of the last sweep.
         var latest: Snapshot?
+        /// A request had to go without a snapshot. The next sweep makes one, for the request after it.
+        var isOwed = false
         var checks: [DoctorReport.Check] = []
         var readers: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
+        /// The readers that have got no snapshot yet. They get the next one, whatever caused it.
+        var newReaders: Set<UInt64> = []
         /// Requests that wait for a sweep, numbered in the order in which they came.
         var waiting: [UInt64: AsyncStream<Never>.Continuation] = [:]
         var nextReader: UInt64 = 0
@@ -57,7 +63,12 @@ public final class SnapshotBox: SnapshotSource {
         self.demand = demand
     }
 
-    public var latest: Snapshot? {
+    public var isReady: Bool {
+        self.state.withLock { $0.isReady }
+    }
+
+    /// The snapshot of the last sweep, if the sweep made one.
+    package var latest: Snapshot? {
         self.state.withLock { $0.latest }
     }
 
@@ -66,7 +77,7 @@ public final class SnapshotBox: SnapshotSource {
     }
 
     public func fresh() async -> Snapshot? {
-        guard let demand, self.latest != nil else { return self.latest }
+        guard let demand, self.isReady else { return self.latest }
         // The stream has no elements, it only ends: by the publisher, by the clock, or because the task is cancelled.
         let (swept, waiter) = AsyncStream.makeStream(of: Never.self)
         let number = self.state.withLock { state -> UInt64? in
@@ -86,7 +97,10 @@ public final class SnapshotBox: SnapshotSource {
         }
         for await _ in swept {}
         clock.cancel()
-        return self.latest
+        return self.state.withLock { state in
+            state.isOwed = state.isOwed || state.latest == nil
+            return state.latest
+        }
     }
 
     /// Call this before a sweep begins.
@@ -97,6 +111,17 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.nextReader }
     }
 
+    /// Whether somebody waits for a snapshot or reads a stream. If not, the publisher calls ``publishNothing()``: a
+    /// snapshot of many sockets takes long to make, and much memory.
+    public var isAwaited: Bool {
+        self.state.withLock { !$0.isReady || $0.isOwed || !$0.readers.isEmpty || !$0.waiting.isEmpty }
+    }
+
+    /// Drops the snapshot of the sweep before, which grows old.
+    public func publishNothing() {
+        self.state.withLock { $0.latest = nil }
+    }
+
     /// - Parameters:
     ///   - number: What ``beginSweep()`` returned.
     ///   - isTick: Whether the interval caused this snapshot. Streams get only these snapshots, so that other clients'
@@ -104,7 +129,11 @@ public final class SnapshotBox: SnapshotSource {
     public func publish(_ snapshot: Snapshot, answering number: UInt64 = 0, isTick: Bool = true) {
         let (readers, answered) = self.state.withLock { state in
             state.latest = snapshot
-            return (isTick ? Array(state.readers.values) : [], state.waiting.filter { $0.key <= number })
+            state.isReady = true
+            state.isOwed = false
+            let readers = state.readers.filter { isTick || state.newReaders.contains($0.key) }
+            state.newReaders = []
+            return (Array(readers.values), state.waiting.filter { $0.key <= number })
         }
         for reader in readers { reader.yield(snapshot) }
         // Outside the lock: `finish()` calls `onTermination`, which takes the lock.
@@ -115,7 +144,7 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.checks = checks }
     }
 
-    /// Ends all streams: nothing more will be published. The last snapshot stays readable.
+    /// Ends all streams: nothing more will be published. The last snapshot, if there is one, stays readable.
     public func finish() {
         let (readers, waiting) = self.state.withLock { state in
             state.isFinished = true
@@ -130,15 +159,21 @@ public final class SnapshotBox: SnapshotSource {
         let (stream, reader) = AsyncStream.makeStream(of: Snapshot.self, bufferingPolicy: .bufferingNewest(1))
         let (number, isFinished) = self.state.withLock { state in
             state.nextReader += 1
-            if !state.isFinished { state.readers[state.nextReader] = reader }
+            if !state.isFinished {
+                state.readers[state.nextReader] = reader
+                state.newReaders.insert(state.nextReader)
+            }
             // Inside the lock, so that a snapshot that is published meanwhile comes after this snapshot.
-            if let latest = state.latest { reader.yield(latest) }
+            if let latest = state.latest, self.demand == nil || state.isFinished { reader.yield(latest) }
             return (state.nextReader, state.isFinished)
         }
         reader.onTermination = { [weak self] _ in
-            self?.state.withLock { _ = $0.readers.removeValue(forKey: number) }
+            self?.state.withLock {
+                $0.readers[number] = nil
+                $0.newReaders.remove(number)
+            }
         }
-        if isFinished { reader.finish() }
+        if isFinished { reader.finish() } else { self.demand?() }
         return stream
     }
 

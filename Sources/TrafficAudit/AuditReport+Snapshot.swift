@@ -31,6 +31,7 @@ extension AuditReport {
             guard let interface = interfaces.first(where: { $0.name == name }) else {
                 throw .noSuchInterface(name, known: interfaces.map(\.name))
             }
+            guard interface.evidence != nil else { throw .interfacesNotCounted }
             self.sections = [Section(interface: interface)].compactMap(\.self)
             disputed = []
         case .process(let pid):
@@ -56,6 +57,7 @@ extension AuditReport {
         self.takenAt = snapshot.takenAt
         self.countingSince = snapshot.countingSince
         self.method = snapshot.capture.method
+        self.countsInterfaces = !evidence.packets.isEmpty
         self.disputes = disputed.flatMap(Dispute.of)
         self.disputedSockets = disputed.count + count
         let lines = self.sections.flatMap { $0.sent + $0.received }

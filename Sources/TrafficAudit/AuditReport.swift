@@ -99,6 +99,8 @@ public struct AuditReport: Sendable, Decodable, Hashable {
     public var disputedSockets: Int
     /// The sum of the magnitudes of all unexplained lines. Must be 0.
     public var unexplained: UInt64
+    /// Whether the capture counts packets at the interfaces (`--wire audited`). If not, the audit ends at the sockets.
+    public var countsInterfaces: Bool
 
     public init(
         takenAt: Timestamp,
@@ -107,7 +109,8 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         sections: [Section] = [],
         disputes: [Dispute] = [],
         disputedSockets: Int? = nil,
-        unexplained: UInt64 = 0
+        unexplained: UInt64 = 0,
+        countsInterfaces: Bool = true
     ) {
         self.takenAt = takenAt
         self.countingSince = countingSince
@@ -116,6 +119,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         self.disputes = disputes
         self.disputedSockets = disputedSockets ?? Self.sockets(of: disputes)
         self.unexplained = unexplained
+        self.countsInterfaces = countsInterfaces
     }
 
     /// How many sockets have disputes that ``disputes`` does not list.
@@ -133,6 +137,7 @@ public struct AuditReport: Sendable, Decodable, Hashable {
         case method, sections, disputes
         case disputedSockets = "dispute_count"
         case unexplained = "unexplained_bytes"
+        case countsInterfaces = "counts_interfaces"
     }
 }
 
@@ -153,6 +158,8 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
     case noSuchInterface(String, known: [String])
     case noSuchProcess(Int32)
     case noSuchSocket(SocketCookie)
+    /// The capture does not count packets at interfaces.
+    case interfacesNotCounted
     /// Only a reader who may see the sockets of all users may see the lines of the host and of interfaces.
     case onlyForAll
 
@@ -162,6 +169,8 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
             "no interface \(name) in the daemon's network namespace; there are: \(known.joined(separator: ", "))"
         case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
         case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
+        case .interfacesNotCounted:
+            "trafficd does not count packets at interfaces; trafficd run --wire audited does, with any method but poll"
         case .onlyForAll:
             "only root (and the group trafficd, where there is one) may audit the host or an interface; ask for a process of yours"
         }

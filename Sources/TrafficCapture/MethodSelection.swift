@@ -15,21 +15,21 @@ public struct MethodSelection {
 
     /// - Parameters:
     ///   - wanted: The only method to accept; `nil` for the best one.
-    ///   - wire: Whether to see every packet or to estimate. An estimate spares the kernel the programs for packets.
+    ///   - wire: Which packets to count.
     /// - Throws: ``CaptureError/permission(needs:)`` if the process may not load BPF programs at all; otherwise the
     ///   error of the wanted method, or of the last method tried.
-    public init(wanted: CaptureMethod? = nil, wire: Quality = .exact) throws(CaptureError) {
+    public init(wanted: CaptureMethod? = nil, wire: WireCounting = .exact) throws(CaptureError) {
         if wanted != .poll { try Privileges.checkBPF() }
         // libbpf reads the kernel's BTF, which has megabytes, and frees the memory again. After the first free of such
         // a block, glibc would keep later blocks in its arena forever. With this threshold each block is a mapping and
         // returns to the kernel when freed.
         mallopt(M_MMAP_THRESHOLD, 128 << 10)
         var refusals: [Refusal] = []
-        for method in Preemption.methods where wanted == nil || wanted == method {
+        for method in wanted.map({ [$0] }) ?? Preemption.methods {
             do {
                 self.source =
                     switch method {
-                    case .fexit, .tracepoint, .kprobe:
+                    case .fexit, .tracepoint, .kprobe, .lifecycle:
                         try BPFCapture(
                             method: method,
                             reason: (wanted == nil ? refusals + Preemption.passedOver(for: method) : []).reason,

@@ -14,6 +14,7 @@ extension AuditReport {
             writer.rows(CodingKeys.disputes, self.disputes)
             writer.number(CodingKeys.disputedSockets, self.disputedSockets)
             writer.number(CodingKeys.unexplained, self.unexplained)
+            writer.flag(CodingKeys.countsInterfaces, self.countsInterfaces)
         }
         return writer.bytes
     }

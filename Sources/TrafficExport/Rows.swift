@@ -125,6 +125,7 @@ extension SocketUsage: Row {
         sink.number(CodingKeys.connectMicroseconds, self.connectMicroseconds)
         sink.word(CodingKeys.wireQuality, self.wireQuality)
         sink.list(CodingKeys.owners, self.owners) { String($0.identity.pid) }
+        sink.flag(CodingKeys.ownersInferred, self.ownersInferred)
         sink.number(CodingKeys.explained, self.explained)
         sink.number(CodingKeys.unattributed, self.unattributed)
     }

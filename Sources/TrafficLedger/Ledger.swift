@@ -10,6 +10,13 @@ public struct Ledger: Sendable {
     private let retention: Retention
     /// By serial.
     private var sockets: [UInt64: SocketAccount] = [:]
+    /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
+    /// a tick nothing.
+    private var moving: Set<UInt64> = []
+    /// Sockets with bytes of calls that have not returned.
+    private var pending: Set<UInt64> = []
+    /// How many open sockets each process uses, also a process that is no longer listed.
+    private var openSockets: [ProcessIdentity: Int] = [:]
     private var processes: [ProcessIdentity: ProcessAccount] = [:]
     private var inquiries = Inquiries()
     /// User names from details of processes, so that the next process of a user has the user name at once.
@@ -51,7 +58,8 @@ public struct Ledger: Sendable {
         case .owner(let socket, let owner):
             // The daemon reads owners after their socket. If the socket is no longer listed, the bytes of the owner
             // have been counted.
-            guard let growth = self.sockets[socket]?.absorb(owner) else { return }
+            guard let growth = self.sockets.changeInPlace(socket, { $0.absorb(owner) }) else { return }
+            self.moving.insert(socket)
             if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
         case .rows(let rows):
@@ -106,10 +114,14 @@ public struct Ledger: Sendable {
         if let account = self.presumedClosed.take(observation.serial) { self.sockets[observation.serial] = account }
         // In place, because an account is large and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
+        self.moving.insert(observation.serial)
+        if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
+        if growth.isReopened { self.countOpen(observation.serial, by: 1, except: growth.newOwners) }
         // The poll method computes its counters from several counters, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         self.credit(growth, of: observation.serial)
         guard growth.isEnd else { return }
+        self.countOpen(observation.serial, by: -1)
         let surplus = self.closedSockets.append(
             observation.serial,
             of: ClosedSockets.Holder(
@@ -188,6 +200,7 @@ public struct Ledger: Sendable {
                 .add(payload, as: owner.name)
             if isNews { self.inquiries.add(owner) }
         }
+        for process in growth.newOwners where !growth.isOfClosed { self.openSockets[process, default: 0] += 1 }
         if growth.retransmitted > 0 {
             // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
             // caused them.
@@ -238,8 +251,12 @@ public struct Ledger: Sendable {
         self.lastTick = (wall, boottime)
         self.lastLook = nil
         self.forgetClosedSockets(boottime: boottime)
-        self.surveyOpenSockets()
-        self.sockets.forEachInPlace { $0.tick(seconds: seconds) }
+        self.surveyPending()
+        let moving = self.moving
+        for serial in moving {
+            let isMoving = self.sockets.changeInPlace(serial) { $0.tick(seconds: seconds) }
+            if isMoving != true { self.moving.remove(serial) }
+        }
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
@@ -255,7 +272,7 @@ public struct Ledger: Sendable {
         // A look that is not later than the last tick has nothing to update: the state is at least that new.
         guard let last = self.lastTick, boottime > last.boottime else { return }
         self.lastLook = (wall, boottime)
-        self.surveyOpenSockets()
+        self.surveyPending()
         self.reports.summarize()
         self.foldExitedProcesses()
     }
@@ -275,6 +292,7 @@ public struct Ledger: Sendable {
         for serial in serials {
             guard let socket = self.sockets[serial], socket.isClosed else { continue }  // the socket came back
             self.sockets[serial] = nil
+            self.moving.remove(serial)
             if socket.isPresumedClosed {
                 if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }
             } else {
@@ -311,19 +329,36 @@ public struct Ledger: Sendable {
         self.lastTick.map { $0.wall.nanosecondsSinceEpoch -| Int64(clamping: $0.boottime) } ?? 0
     }
 
-    /// Counts what is true only at this moment: how many sockets are open, and how many bytes are pending on them.
-    private mutating func surveyOpenSockets() {
-        self.processes.forEachInPlace { $0.forgetSockets() }
+    /// Counts the bytes that are pending at this moment.
+    private mutating func surveyPending() {
+        self.processes.forEachInPlace { $0.forgetPending() }
         self.totals.pendingSent = 0
         self.destinations.forgetPending()
-        for socket in self.sockets.values where !socket.isClosed {
-            for owner in socket.owners { self.processes[owner]?.hold(socket) }
+        for serial in self.pending {
+            guard let socket = self.sockets[serial], !socket.isClosed, socket.bytes.pendingSent > 0 else {
+                self.pending.remove(serial)
+                continue
+            }
             let pending = socket.bytes.pendingSent
-            guard pending > 0 else { continue }
+            // If several processes use the socket, the ledger does not know which process's call is at work.
+            if socket.owners.count == 1, let owner = socket.owners.first {
+                self.processes.changeInPlace(owner) { $0.addPending(pending) }
+            }
             self.totals.pendingSent +|= pending
             if let destination = socket.destination {
                 self.destinations.add(ByteCounts(pendingSent: pending), to: destination)
             }
+        }
+    }
+
+    /// A socket closed, or is open after all.
+    ///
+    /// - Parameter newcomers: Processes that are counted elsewhere.
+    private mutating func countOpen(_ serial: UInt64, by number: Int, except newcomers: [ProcessIdentity] = []) {
+        guard let owners = self.sockets[serial]?.owners else { return }
+        for owner in owners where !newcomers.contains(owner) {
+            let open = self.openSockets[owner, default: 0] + number
+            self.openSockets[owner] = open > 0 ? open : nil
         }
     }
 
@@ -354,6 +389,17 @@ public struct Ledger: Sendable {
         }
     }
 
+    /// The status of the capture with what the ledger counted as lost.
+    public func withLosses(_ capture: CaptureStatus) -> CaptureStatus {
+        var capture = capture
+        capture.loss = self.loss
+        capture.loss.countersBackwards = self.countersBackwards
+        capture.reports = self.reports.counters
+        capture.loss.reportsDropped = capture.reports.dropped
+        capture.loss.reportsRejected = capture.reports.rejected
+        return capture
+    }
+
     /// Everything as of the last tick or look. Rates are of the last tick.
     public func snapshot(
         countingSince: Timestamp,
@@ -363,21 +409,16 @@ public struct Ledger: Sendable {
     ) -> Snapshot {
         let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
         let bootedAt = self.bootedAt
-        var capture = capture
-        capture.loss = self.loss
-        capture.loss.countersBackwards = self.countersBackwards
-        capture.reports = self.reports.counters
-        capture.loss.reportsDropped = capture.reports.dropped
-        capture.loss.reportsRejected = capture.reports.rejected
         var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,
             countingSince: countingSince,
             host: host,
             daemon: daemon,
-            capture: capture,
+            capture: self.withLosses(capture),
             processes: self.processes.values.map { process in
                 var usage = process.usage
+                usage.socketsOpen = self.openSockets[process.identity] ?? 0
                 if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },

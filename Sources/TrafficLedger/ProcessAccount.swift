@@ -14,7 +14,6 @@ struct ProcessAccount {
     private(set) var exitedAt: Timestamp?
     /// When the ledger heard of the end, by `CLOCK_BOOTTIME`, which does not jump.
     private(set) var exitedBoottime: UInt64?
-    private(set) var socketsOpen = 0
 
     private(set) var bytes = ByteCounts()
     /// The audit lines of the process's sockets that are no longer listed.
@@ -97,16 +96,13 @@ struct ProcessAccount {
         self.goneSockets += tallies
     }
 
-    /// Open sockets are counted anew at every tick and look.
-    mutating func forgetSockets() {
-        self.socketsOpen = 0
+    /// Pending bytes are counted anew at every tick and look.
+    mutating func forgetPending() {
         self.bytes.pendingSent = 0
     }
 
-    mutating func hold(_ socket: SocketAccount) {
-        self.socketsOpen += 1
-        // If several processes use the socket, the ledger does not know which process's call is at work.
-        if socket.owners.count == 1 { self.bytes.pendingSent +|= socket.bytes.pendingSent }
+    mutating func addPending(_ bytes: UInt64) {
+        self.bytes.pendingSent +|= bytes
     }
 
     mutating func tick(seconds: Double) {
@@ -119,7 +115,6 @@ struct ProcessAccount {
             details: self.details,
             state: self.exitedAt == nil ? .running : .exited,
             exitedAt: self.exitedAt,
-            socketsOpen: self.socketsOpen,
             bytes: self.bytes,
             rates: self.meter.rates,
             explained: self.explained

@@ -32,6 +32,10 @@ struct SocketAccount {
         var isBackwards = false
         /// This was the last observation of the socket.
         var isEnd = false
+        /// The socket was presumed closed, and is open after all.
+        var isReopened = false
+        /// The socket has closed, with this growth or before it.
+        var isOfClosed = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
         /// The growth of the whole socket.
@@ -113,6 +117,7 @@ struct SocketAccount {
         var growth = Growth()
         if self.isPresumedClosed && observation.closedBoottimeNanoseconds == nil {
             self.isPresumedClosed = false
+            growth.isReopened = self.isClosed
             self.isClosed = false
         }
         let wasClosed = self.isClosed
@@ -122,6 +127,7 @@ struct SocketAccount {
             growth.isEnd = self.isClosed
             self.updateEnds()
         }
+        growth.isOfClosed = wasClosed
         growth.ends = self.ends
         growth.destination = self.destination
         // First the two slots of one process are added up, then they are compared with what is known.
@@ -210,6 +216,7 @@ struct SocketAccount {
             destination: self.destination
         )
         growth.isBackwards = owner.payload.isBehind(known)
+        growth.isOfClosed = self.isClosed
         return growth
     }
 
@@ -222,8 +229,10 @@ struct SocketAccount {
         return last
     }
 
-    mutating func tick(seconds: Double) {
+    /// - Returns: Whether the next tick may change the rates.
+    mutating func tick(seconds: Double) -> Bool {
         self.meter.tick(self.bytes.payloadSoFar, seconds: seconds)
+        return self.meter.rates != PayloadRates()
     }
 
     var evidence: SocketEvidence {
@@ -275,6 +284,7 @@ struct SocketAccount {
                 )
             }
         )
+        usage.ownersInferred = seen.ownersInferred
         usage.evidence = self.evidence
         return usage
     }

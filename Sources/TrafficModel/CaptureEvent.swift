@@ -82,6 +82,9 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var uid: UInt32?
     /// Further owners of the socket come in events of their own.
     public var isShared: Bool
+    /// Several processes held the socket, and no call told which of them moved its bytes: one has them all. `nil`: the
+    /// owners are known.
+    public var ownersInferred: Bool?
 
     /// - Parameter serial: `nil` if cookies alone identify the sockets.
     public init(
@@ -106,7 +109,8 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         unowned: PayloadBytes = PayloadBytes(),
         inRows: PayloadBytes? = nil,
         uid: UInt32? = nil,
-        isShared: Bool = false
+        isShared: Bool = false,
+        ownersInferred: Bool? = nil
     ) {
         self.serial = serial ?? cookie.rawValue
         self.cookie = cookie
@@ -130,6 +134,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.inRows = inRows
         self.uid = uid
         self.isShared = isShared
+        self.ownersInferred = ownersInferred
     }
 }
 

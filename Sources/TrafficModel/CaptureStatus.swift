@@ -47,6 +47,9 @@ public enum CaptureMethod: String, Sendable, Codable, CaseIterable {
     case kprobe
     /// `sock_diag` and `/proc`, no BPF.
     case poll
+    /// BPF only at the beginning and end of TCP connections, and in the sweep. Only on request, because it sees nothing
+    /// but TCP.
+    case lifecycle
 }
 
 /// What was not counted or came late, since the daemon started. All zero is the normal case.

@@ -55,6 +55,9 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
     /// `nil` while the wire bytes are unknown.
     public var wireQuality: Quality?
     public var owners: [Owner]
+    /// Several processes held the socket, and the capture method does not see which of them moved its bytes: one has
+    /// them all. `nil`: the owners are known.
+    public var ownersInferred: Bool?
     /// The bytes of the payload, both ways, whose purpose reports of the socket's processes tell.
     public var explained: UInt64 = 0
     /// What an audit works from. Not in the JSON.
@@ -132,6 +135,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         case connectMicroseconds = "connect_us"
         case wireQuality = "wire_quality"
         case owners
+        case ownersInferred = "owners_inferred"
         case explained = "explained_bytes"
         case unattributed = "unattributed_bytes"
     }
@@ -166,6 +170,7 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
             wireQuality: try container.decodeIfPresent(Quality.self, forKey: .wireQuality),
             owners: try container.decode([Owner].self, forKey: .owners)
         )
+        self.ownersInferred = try container.decodeIfPresent(Bool.self, forKey: .ownersInferred)
         self.explained = try container.decode(UInt64.self, forKey: .explained)
     }
 }

@@ -117,14 +117,19 @@ final class Accountant {
                 "when \(unwatched) processes end, until the next look at them: no file descriptors are left to watch them"
             )
         }
-        let snapshot = self.ledger.snapshot(
-            countingSince: self.daemon.startedAt,
-            host: self.host,
-            daemon: self.daemon,
-            capture: status
-        )
-        self.box.publish(checks: self.doctor.checks(loss: snapshot.capture.loss))
-        self.box.publish(snapshot, answering: requests, isTick: isTick)
+        let capture = self.ledger.withLosses(status)
+        self.box.publish(checks: self.doctor.checks(loss: capture.loss))
+        if self.box.isAwaited {
+            let snapshot = self.ledger.snapshot(
+                countingSince: self.daemon.startedAt,
+                host: self.host,
+                daemon: self.daemon,
+                capture: status
+            )
+            self.box.publish(snapshot, answering: requests, isTick: isTick)
+        } else {
+            self.box.publishNothing()
+        }
         if isTick { self.notification.alive() }
     }
 

@@ -53,16 +53,19 @@ struct Run: AsyncParsableCommand {
     )
     var allowHost: [String] = []
 
-    @Option(help: "How to count. auto takes the best method that this kernel offers.")
+    @Option(
+        help:
+            "How to count. auto takes the best exact method that this kernel offers, or poll. lifecycle counts only TCP, and costs nothing per call or packet."
+    )
     var method = MethodOption.auto
 
     @Option(
         help: ArgumentHelp(
-            "exact: count every packet, which costs some time per packet. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others.",
-            valueName: "exact|estimated"
+            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others. Each step costs time per packet. (default: exact; with --method lifecycle: estimated)",
+            valueName: "estimated|exact|audited"
         )
     )
-    var wire = Quality.exact
+    var wire: WireCounting?
 
     @Option(
         name: .shortAndLong,
@@ -102,6 +105,9 @@ struct Run: AsyncParsableCommand {
     var logLevel = Logger.Level.info
 
     func validate() throws {
+        if self.method == .lifecycle, let wire, wire != .estimated {
+            throw ValidationError("--method lifecycle counts no packets: leave out --wire \(wire.rawValue).")
+        }
         try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60))
         try self.keepExited.check("--keep-exited", within: TimeSpan(seconds: 0)...Self.longestKept)
         do {
@@ -137,7 +143,7 @@ struct Run: AsyncParsableCommand {
             }
         }
         let directory = try RuntimeDirectory(taking: self.runtimeDirectory)
-        let selection = try MethodSelection(wanted: self.method.method, wire: self.wire)
+        let selection = try MethodSelection(wanted: self.method.method, wire: self.wire ?? .exact)
         let status = selection.source.status
         logger.info(
             "counting",
@@ -220,7 +226,7 @@ struct StartFailure: Error, CustomStringConvertible {
 }
 
 enum MethodOption: String, ExpressibleByArgument, CaseIterable {
-    case auto, fexit, tracepoint, kprobe, poll
+    case auto, fexit, tracepoint, kprobe, poll, lifecycle
 
     /// `nil` for the best capture method.
     var method: CaptureMethod? { CaptureMethod(rawValue: self.rawValue) }
@@ -256,4 +262,4 @@ struct ListenOption: ExpressibleByArgument {
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 
-extension Quality: ExpressibleByArgument {}
+extension WireCounting: ExpressibleByArgument {}

@@ -21,7 +21,7 @@ extension SystemTests {
         @Test("every byte of mixed load between 16 threads, sockets that close and datagrams has its line")
         func mixedLoad() async throws {
             try await NetworkNamespace.with { namespace in
-                try await withDaemon(launcher: try namespace.launcher()) { daemon in
+                try await withDaemon(arguments: ["--wire", "audited"], launcher: try namespace.launcher()) { daemon in
                     for scenario in [
                         "threads", "tcp-requests", "tcp-nonblocking", "reset", "udp", "udp-refused", "churn",
                     ] {
@@ -47,6 +47,23 @@ extension SystemTests {
                     }
                     #expect(report.disputes == [])
                 }
+            }
+        }
+
+        @Test("by default the audit ends at the sockets, and says how to compare the interfaces too")
+        func socketsOnly() async throws {
+            try await withDaemon { daemon in
+                let (report, _) = try await self.audit(daemon)
+                #expect(report.sections.map(\.kind) == [.host] && !report.countsInterfaces)
+                for lines in [report.sections[0].sent, report.sections[0].received] {
+                    #expect(lines.last?.line == .wire && !lines.contains { $0.line == .noSocket })
+                }
+                let directory = ["--runtime-directory", daemon.directories.runtime.path]
+                let table = try await Program.run(Machine.programs.client, directory + ["audit"])
+                #expect(String(decoding: table.output, as: UTF8.self).contains("trafficd run --wire audited"))
+                let one = try await Program.run(Machine.programs.client, directory + ["audit", "--interface", "lo"])
+                #expect(one.code == 2)
+                #expect(one.error.contains("trafficd run --wire audited"))
             }
         }
 

@@ -73,6 +73,8 @@ struct SnapshotBoxTests {
         let box = SnapshotBox(patience: .seconds(3600)) {}
         box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
         var stream = box.updates().makeAsyncIterator()
+        // A new stream begins with the next snapshot, whatever caused it.
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1), answering: box.beginSweep(), isTick: false)
         #expect(await stream.next()?.takenBoottimeNanoseconds == 1)
         let answers = await withTaskGroup(of: UInt64?.self) { group in
             for _ in 0..<100 { group.addTask { await box.fresh()?.takenBoottimeNanoseconds } }
@@ -87,6 +89,35 @@ struct SnapshotBoxTests {
         #expect(answers == [UInt64?](repeating: 2, count: 100))
         box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: box.beginSweep())
         #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
+    }
+
+    @Test("A snapshot is awaited by the first tick, by requests, by streams, and after a request that had to go without")
+    func awaited() async {
+        let (asked, ask) = AsyncStream.makeStream(of: Void.self)
+        let box = SnapshotBox(patience: .milliseconds(1)) { ask.yield() }
+        #expect(box.isAwaited && !box.isReady, "the first")
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        #expect(!box.isAwaited && box.isReady)
+        box.publishNothing()
+        #expect(box.isReady && box.latest == nil, "an old snapshot is not kept")
+        #expect(await box.fresh() == nil, "no sweep came in time")
+        #expect(box.isAwaited, "the next request is not to go without as well")
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2))
+        #expect(await box.fresh()?.takenBoottimeNanoseconds == 2, "the one of the sweep before")
+        #expect(!box.isAwaited)
+        let stream = box.updates()
+        #expect(box.isAwaited)
+        var demands = asked.makeAsyncIterator()
+        for _ in 1...3 { await demands.next() }
+        #expect(box.readers == 1, "each of the three asked for a sweep")
+        withExtendedLifetime(stream) {}
+        let patient = SnapshotBox(patience: .seconds(3600)) {}
+        patient.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        async let answer = patient.fresh()
+        while patient.waiting == 0 { await Task.yield() }
+        #expect(patient.isAwaited)
+        patient.finish()
+        #expect(await answer != nil)
     }
 
     @Test("Without a sweep the newest snapshot is the answer, and no request keeps waiting")

@@ -65,7 +65,7 @@ extension LiveCaptureTests {
 
         @Test("what packets may add to an aggregate is bounded by its own length", arguments: frames)
         func bounded(_ frame: Frame) throws {
-            let capture = try BPFCapture(method: LiveMethod.probed.method ?? .tracepoint)
+            let capture = try BPFCapture(method: LiveMethod.probed.method ?? .tracepoint, wire: .audited)
             let (networkNamespace, index) = try OwnNamespace.run {
                 let tap = OwnedDescriptor(owning: try check("open_tap") { open_tap("tap0") })
                 OwnNamespace.raise("tap0")

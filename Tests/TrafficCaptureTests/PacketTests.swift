@@ -17,7 +17,7 @@ extension LiveCaptureTests {
         @Test(
             "a refused packet program costs only the packet counts, and a blind spot names the program",
             arguments: [
-                "packet_sent", "interface_received", "socket_create",
+                "packet_sent", "socket_create",
             ]
         )
         func refusedPacketProgram(_ program: String) throws {
@@ -32,6 +32,44 @@ extension LiveCaptureTests {
             // TCP's own counters give an estimate: payload and usual headers.
             #expect(seen?.wire?.quality == .estimated)
             #expect((seen?.wire?.sent.total ?? 0) > 100_000)
+        }
+
+        @Test("a refused interface program costs only the packets of no socket, and a blind spot names the program")
+        func refusedInterfaceProgram() throws {
+            let capture = try BPFCapture(method: self.method, refusing: ["interface_received"])
+            let blindSpots = capture.status.blindSpots
+            #expect(blindSpots.contains { $0.hasPrefix("packets of no socket:") && $0.contains("interface_received") })
+            #expect(!capture.status.hooks.contains { $0.contains("net_dev") || $0.contains("netif") })
+            let pair = try SocketPair()
+            try pair.transfer(100_000)
+            #expect(try capture.last(pair.cookies[0])?.wire?.quality == .exact)
+        }
+
+        @Test("without programs at interfaces, the sockets' wire bytes are still all that passed, and no row has more")
+        func socketsOnly() throws {
+            let capture = try BPFCapture(method: self.method, wire: .exact)
+            #expect(!capture.status.hooks.contains { $0.contains("net_dev") || $0.contains("netif") })
+            #expect(capture.status.blindSpots.contains { $0.contains("--wire audited") })
+            let (networkNamespace, outcome) = try OwnNamespace.run {
+                let own = try #require(ProcessDirectory.networkNamespace(task: "thread-self"))
+                let start = OwnNamespace.loopbackCounters()
+                let pair = try SocketPair()
+                for _ in 0..<200 { try pair.transfer(10_000) }
+                usleep(100_000)  // a delayed acknowledgement
+                var (sent, received) = ([UInt64: UInt64](), [UInt64: UInt64]())
+                try capture.sweep { event in
+                    if case .packets = event { Issue.record("packets of interfaces") }
+                    guard case .socket(let socket) = event, socket.networkNamespace == own else { return }
+                    sent[socket.serial] = socket.wire?.sent.total
+                    received[socket.serial] = socket.wire?.received.total
+                }
+                return (
+                    sent: sent.values.reduce(0, +), received: received.values.reduce(0, +),
+                    passed: OwnNamespace.loopbackCounters().bytes - start.bytes
+                )
+            }
+            #expect(networkNamespace != 0 && outcome.passed > 2_000_000)
+            #expect(outcome.sent == outcome.passed && outcome.received == outcome.passed)
         }
 
         @Test("for an open connection an estimate lacks only the handshake's bytes beyond usual headers")
@@ -134,7 +172,7 @@ extension LiveCaptureTests {
             arguments: [1, 50]
         )
         func ownNamespace(transfers: Int) throws {
-            let capture = try BPFCapture(method: self.method)
+            let capture = try BPFCapture(method: self.method, wire: .audited)
             // One known kernel skips programs for events on threads of process 1 (see TrafficCapture). The kernel's
             // trace lists those events.
             let leftOut = EventsOfProcessOne(["net/net_dev_start_xmit", "net/netif_receive_skb"])

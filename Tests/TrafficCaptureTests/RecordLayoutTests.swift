@@ -67,7 +67,9 @@ struct RecordLayoutTests {
                 ("remote_address", \.remote_address), ("tcp_sent_bytes", \.tcp_sent_bytes),
                 ("tcp_received_bytes", \.tcp_received_bytes), ("earlier_sent_bytes", \.earlier_sent_bytes),
                 ("earlier_received_bytes", \.earlier_received_bytes),
-                ("earlier_retransmitted_bytes", \.earlier_retransmitted_bytes), ("unsent_bytes", \.unsent_bytes),
+                ("earlier_retransmitted_bytes", \.earlier_retransmitted_bytes),
+                ("stream_sent_base", \.stream_sent_base), ("stream_received_base", \.stream_received_base),
+                ("unsent_bytes", \.unsent_bytes),
                 ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("pad", \.pad),
                 ("early_bytes", \.early_bytes), ("connecting_boottime_ns", \.connecting_boottime_ns),
                 ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
@@ -130,8 +132,14 @@ struct RecordLayoutTests {
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
-                ("sweeps", \.sweeps), ("estimates_wire", \.estimates_wire), ("early_trust", \.early_trust),
-                ("pad", \.pad),
+                ("sweeps", \.sweeps), ("early_trust", \.early_trust),
+            ]
+        ),
+        Layout(
+            traffic_chosen.self,
+            [
+                ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
+                ("counts_streams", \.counts_streams), ("pad", \.pad),
             ]
         ),
         Layout(

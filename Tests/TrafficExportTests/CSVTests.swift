@@ -32,7 +32,7 @@ struct CSVTests {
                 state,opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
                 pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
                 rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
-                smoothed_rtt_us,connect_us,wire_quality,owners,explained_bytes,unattributed_bytes\r\n
+                smoothed_rtt_us,connect_us,wire_quality,owners,owners_inferred,explained_bytes,unattributed_bytes\r\n
                 """
         )
     }

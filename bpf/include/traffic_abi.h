@@ -65,6 +65,7 @@ enum traffic_socket_flag {
 	TRAFFIC_SOCKET_PARTIAL = 1 << 4, /* its first packets may have passed before the programs counted packets */
 	/* early_bytes may be too small: the `early` map may have dropped an element */
 	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5,
+	TRAFFIC_SOCKET_INFERRED = 1 << 6, /* method lifecycle: several processes held the socket, and one has all its bytes */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -172,6 +173,9 @@ struct traffic_socket {
 	__u64 earlier_sent_bytes;
 	__u64 earlier_received_bytes;
 	__u64 earlier_retransmitted_bytes;
+	/* kernel only, method lifecycle: where in the streams of the present connection counting began, see streams.bpf.h */
+	__u64 stream_sent_base;
+	__u64 stream_received_base;
 	__u32 unsent_bytes; /* payload that the socket accepted but has not handed to IP yet */
 	__u32 unread_bytes; /* payload that waits to be read */
 	__s32 urgent_bytes; /* urgent bytes that reads of the stream skipped, minus those that recv(MSG_OOB) got */
@@ -273,8 +277,17 @@ struct traffic_told {
 	__u32 generation; /* of the rows */
 	__u32 drains; /* how often the daemon emptied the ring: then each user may fill its part of the ring again */
 	__u32 sweeps; /* how many sweeps there were: after each, every user may fill its part of `deferred` again */
-	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
+};
+
+/*
+ * What the daemon chooses before it loads the programs. The verifier knows these values and removes the code that they
+ * switch off.
+ */
+struct traffic_chosen {
+	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
+	__u32 counts_interfaces; /* packets are also counted at the interface that they pass, for the audit */
+	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
 	__u32 pad;
 };
 

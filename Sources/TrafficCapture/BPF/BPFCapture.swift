@@ -50,12 +50,12 @@ public final class BPFCapture: CaptureSource {
     ///
     /// - Parameters:
     ///   - reason: Why no better method is in use.
-    ///   - wire: Whether to see every packet or to estimate.
+    ///   - wire: Which packets to count.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if this kernel refuses a program that the method needs.
     public convenience init(
         method: CaptureMethod,
         reason: String? = nil,
-        wire: Quality = .exact
+        wire: WireCounting = .exact
     ) throws(CaptureError) {
         try self.init(method: method, reason: reason, wire: wire, faults: LoadedPrograms.Faults())
     }
@@ -68,7 +68,8 @@ public final class BPFCapture: CaptureSource {
         rowElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
         refusing refused: Set<String> = [],
-        sweepingHeldSockets sweepsHeldSockets: Bool = false
+        sweepingHeldSockets sweepsHeldSockets: Bool = false,
+        wire: WireCounting = .audited
     ) throws(CaptureError) {
         let faults = LoadedPrograms.Faults(
             leftOut: leftOut,
@@ -79,13 +80,13 @@ public final class BPFCapture: CaptureSource {
             interfaceElements: interfaceElements,
             rowElements: rowElements
         )
-        try self.init(method: method, reason: nil, wire: .exact, faults: faults)
+        try self.init(method: method, reason: nil, wire: wire, faults: faults)
     }
 
     private init(
         method wanted: CaptureMethod,
         reason: String?,
-        wire: Quality,
+        wire: WireCounting,
         faults: LoadedPrograms.Faults
     ) throws(CaptureError) {
         LibbpfLog.install()
@@ -94,8 +95,7 @@ public final class BPFCapture: CaptureSource {
         }
         let loaded = try LoadedPrograms(wanted, wire: wire, faults: faults)
         let told = try loaded.object.map(".data.told")
-        var telling = traffic_told()
-        telling.estimates_wire = loaded.seesPackets ? 0 : 1
+        let telling = traffic_told()
         try told.setGlobals(telling)
         let sweep = try loaded.object.program(loaded.sweep.rawValue)
         let sweepLink = try sweep.attachIterator(over: loaded.sweep == .all ? try loaded.object.map("sockets") : nil)
@@ -114,8 +114,8 @@ public final class BPFCapture: CaptureSource {
         self.deferred = try loaded.object.map("deferred")
         self.executed = try loaded.object.map("executed")
         self.interfaces = try InterfaceReader(
-            packets: loaded.seesPackets ? loaded.object.map("interfaces") : nil,
-            strangers: loaded.seesPackets ? loaded.object.map("stranger_interfaces") : nil
+            packets: loaded.wire == .audited ? loaded.object.map("interfaces") : nil,
+            strangers: loaded.wire == .audited ? loaded.object.map("stranger_interfaces") : nil
         )
         self.loss = try loaded.object.map("loss")
         self.told = told
@@ -189,7 +189,9 @@ public final class BPFCapture: CaptureSource {
 
     /// Finds the process of an accepted, idle connection: the process that holds the socket.
     private func adoptHeldSockets() {
-        guard self.sawUnowned, MonotonicClock.nanoseconds() >= self.adoptRestsUntil else { return }
+        // With `lifecycle` no call tells whether a further process uses a socket.
+        guard self.sawUnowned || self.status.method == .lifecycle, MonotonicClock.nanoseconds() >= self.adoptRestsUntil
+        else { return }
         let begin = MonotonicClock.threadNanoseconds()
         let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
             try self.adoptLink.iterate("adopt_held_sockets") { _ in }
@@ -312,7 +314,7 @@ public final class BPFCapture: CaptureSource {
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
         do {
-            let observation = try TrafficRecord.decode(record, seesPackets: self.loaded.seesPackets)
+            let observation = try TrafficRecord.decode(record, seesPackets: self.loaded.wire != .estimated)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {

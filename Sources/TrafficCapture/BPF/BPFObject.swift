@@ -254,6 +254,12 @@ struct BPFMap {
         }
     }
 
+    /// Sets the constants of a section. Call this before loading.
+    func setInitial<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) {
+        let result = withUnsafeBytes(of: value) { bpf_map__set_initial_value(self.map, $0.baseAddress, $0.count) }
+        guard result == 0 else { throw .system(call: "bpf_map__set_initial_value", object: self.name, errno: -result) }
+    }
+
     /// Overwrites all variables of a section.
     func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) { try self.set(UInt32(0), to: value) }
 }

@@ -82,14 +82,23 @@ struct BPFPrograms {
     /// Programs that the daemon runs in addition to the sweep. They are attached to nothing.
     static let iterators: Set<String> = ["adopt_held_sockets", "adopt_tcp_sockets"]
 
-    /// The programs that count packets. Their numbers are complete only together: if the kernel refuses one, none is
-    /// used.
-    static let packets: Set<String> = [
-        "packet_sent", "packet_received", "interface_sent", "interface_received", "socket_create",
-    ]
+    /// The programs that count the packets of sockets. Their numbers are complete only together: if the kernel refuses
+    /// one, none is used.
+    static let packets: Set<String> = ["packet_sent", "packet_received", "socket_create"]
 
-    /// The programs of ``packets`` that run for each packet. The remaining one is useful without them.
-    static let perPacket = packets.subtracting(["socket_create"])
+    /// The programs that count the packets at interfaces. Their numbers mean something only beside those of
+    /// ``packets``.
+    static let interfaces: Set<String> = ["interface_sent", "interface_received"]
+
+    /// The programs that run for each packet and are not used with this choice. `socket_create` runs for each socket,
+    /// and is useful without them.
+    static func unused(with wire: WireCounting) -> Set<String> {
+        switch wire {
+        case .estimated: self.interfaces.union(["packet_sent", "packet_received"])
+        case .exact: self.interfaces
+        case .audited: []
+        }
+    }
 
     /// The probes of AF_PACKET. They go together: without the probe that sees the end of a socket, its element would
     /// stay forever.
@@ -101,7 +110,8 @@ struct BPFPrograms {
 
     /// The programs that are left out together with this program if the kernel refuses it.
     static func companions(of program: String) -> Set<String> {
-        [self.packets, self.frameProbes].first { $0.contains(program) } ?? [program]
+        if self.packets.contains(program) { return self.packets.union(self.interfaces) }
+        return [self.interfaces, self.frameProbes].first { $0.contains(program) } ?? [program]
     }
 
     static func of(_ method: CaptureMethod) -> BPFPrograms {
@@ -110,6 +120,7 @@ struct BPFPrograms {
         case .tracepoint:
             BPFPrograms(hooks: self.tracepoint + (Preemption.reachesTracepoints ? self.twins : []) + self.everyMethod)
         case .kprobe: BPFPrograms(hooks: self.kprobe + self.everyMethod)
+        case .lifecycle: BPFPrograms(hooks: self.lives)
         case .poll: BPFPrograms(hooks: [])
         }
     }
@@ -190,8 +201,17 @@ struct BPFPrograms {
         Hook("packet_released", kprobe: "packet_release", blindSpot: frameBlindSpot),
     ]
 
-    private static let everyMethod = [
-        Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust"),
+    private static let everyMethod =
+        [Hook("tcp_receive", tracepoint: "tcp_rcv_space_adjust")] + lives + [
+            Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
+            Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
+            Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
+            Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: interfaceBlindSpot),
+            Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: interfaceBlindSpot),
+        ]
+
+    /// The beginnings and ends of sockets, and new names of processes: no program runs for a call or a packet.
+    private static let lives = [
         Hook("socket_state", tracepoint: "inet_sock_set_state"),
         Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state"),
         Hook("tcp_destroy", tracepoint: "tcp_destroy_sock"),
@@ -205,11 +225,6 @@ struct BPFPrograms {
             "socket_release",
             cgroupBlindSpot: "the last bytes, up to one refresh, of UDP and other sockets without a connection"
         ),
-        Hook("socket_create", cgroupBlindSpot: packetBlindSpot),
-        Hook("packet_sent", cgroupBlindSpot: packetBlindSpot),
-        Hook("packet_received", cgroupBlindSpot: packetBlindSpot),
-        Hook("interface_sent", tracepoint: "net_dev_start_xmit", blindSpot: packetBlindSpot),
-        Hook("interface_received", tracepoint: "netif_receive_skb", blindSpot: packetBlindSpot),
     ]
 
     private static let frameBlindSpot = "AF_PACKET sockets"
@@ -219,6 +234,8 @@ struct BPFPrograms {
     static let narrowReturnsBlindSpot =
         "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
     static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
+    static let interfaceBlindSpot =
+        "packets of no socket: forwarded packets, resets, TIME-WAIT, ICMP; the audit ends at the sockets"
 
     /// Programs whose functions a kernel may lack without a loss: no IPv6, or no sendpage since 6.5.
     static let dispensable: Set<String> = [
@@ -233,6 +250,7 @@ struct BPFPrograms {
     static func blindSpots(of method: CaptureMethod) -> [String] {
         let sendpage = Hook("inet_sendpage_exit", fexit: "inet_sendpage")
         if method == .kprobe { return self.everywhere + self.byProbes }
+        if method == .lifecycle { return self.byStreams }
         guard method == .tracepoint else { return self.everywhere }
         guard sendpage.isKnownToKernel else { return self.everywhere }
         // Linux 6.3 and 6.4 have the new tracepoint but not yet dc97391e6610 ("sock: Remove ->sendpage*()").
@@ -243,6 +261,12 @@ struct BPFPrograms {
 
     private static let byProbes = [
         "calls on sockets other than TCP and UDP whose return the kernel has no room to probe: as `missed_runs`, without their bytes"
+    ]
+
+    private static let byStreams = [
+        "everything but TCP: UDP, MPTCP, SCTP, raw and AF_PACKET sockets",
+        "which of several processes that hold a TCP socket moved its bytes: one has them all (`owners_inferred`)",
+        "payload of sockets with kernel TLS or in a sockmap: what their TCP streams carried counts instead",
     ]
 
     private static let everywhere = [

@@ -1,3 +1,4 @@
+import CTrafficABI
 import TrafficModel
 
 /// The loaded and attached programs of a method. They are detached and unloaded when the value goes away.
@@ -48,14 +49,14 @@ struct LoadedPrograms: ~Copyable {
             ]
         }
     }
-    /// Whether the programs that count packets are attached.
-    let seesPackets: Bool
+    /// Which packets the attached programs count.
+    let wire: WireCounting
 
     /// Loads and attaches every program of the method. If the kernel refuses a program that the method does not need,
     /// the method goes on without that program, and the blind spots say what is no longer seen.
     ///
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if the kernel refuses a program that the method needs.
-    init(_ method: CaptureMethod, wire: Quality, faults: Faults) throws(CaptureError) {
+    init(_ method: CaptureMethod, wire: WireCounting, faults: Faults) throws(CaptureError) {
         var hooks: [BPFPrograms.Hook] = []
         let sweep = Sweep(method.object, faults)
         var blindSpots = BPFPrograms.blindSpots(of: method) + sweep.blindSpots
@@ -68,13 +69,17 @@ struct LoadedPrograms: ~Copyable {
                 throw .unsupported(feature: "method \(method.rawValue)", reason: "the kernel has no \(hook.place)")
             }
         }
-        if wire == .estimated {
-            hooks.removeAll { BPFPrograms.perPacket.contains($0.program) }
-            blindSpots.append("\(BPFPrograms.packetBlindSpot) (switched off)")
+        let unused = BPFPrograms.unused(with: wire)
+        hooks.removeAll { unused.contains($0.program) }
+        switch wire {
+        case _ where method == .lifecycle: blindSpots.append(BPFPrograms.packetBlindSpot)
+        case .estimated: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire estimated`)")
+        case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
+        case .audited: break
         }
         while true {
             do throws(CaptureError) {
-                let object = try LoadedPrograms.load(method.object, Set(hooks.map(\.program)), sweep, faults)
+                let object = try LoadedPrograms.load(method, Set(hooks.map(\.program)), sweep, faults)
                 let wanted = hooks.filter { !faults.leftOut.contains($0.twinOf ?? $0.program) }
                 self.links = try LoadedPrograms.attach(wanted, object)
                 self.object = object
@@ -93,15 +98,16 @@ struct LoadedPrograms: ~Copyable {
         }
         self.sweep = sweep
         self.blindSpots = blindSpots
-        self.seesPackets = BPFPrograms.packets.isSubset(of: hooks.map(\.program))
+        self.wire = WireCounting(by: Set(hooks.map(\.program)))
     }
 
     private static func load(
-        _ embedded: EmbeddedObject,
+        _ method: CaptureMethod,
         _ programs: Set<String>,
         _ sweep: Sweep,
         _ faults: Faults
     ) throws(CaptureError) -> BPFObject {
+        let embedded = method.object
         let object = try BPFObject(elf: embedded.elf())
         object.select(programs: programs.union(BPFPrograms.iterators).union([sweep.rawValue]))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
@@ -118,6 +124,15 @@ struct LoadedPrograms: ~Copyable {
         if let elements = faults.rowElements {
             for map in ["rows", "user_rows"] { try object.map(map).setCapacity(elements) }
         }
+        let wire = WireCounting(by: programs)
+        try object.map(".rodata.chosen").setInitial(
+            traffic_chosen(
+                estimates_wire: wire == .estimated ? 1 : 0,
+                counts_interfaces: wire == .audited ? 1 : 0,
+                counts_streams: method == .lifecycle ? 1 : 0,
+                pad: 0
+            )
+        )
         try object.load()
         return object
     }
@@ -156,6 +171,17 @@ struct LoadedPrograms: ~Copyable {
             }
         }
         return links
+    }
+}
+
+extension WireCounting {
+    /// - Parameter programs: The programs that the kernel has not refused.
+    fileprivate init(by programs: Set<String>) {
+        guard programs.isSuperset(of: BPFPrograms.packets) else {
+            self = .estimated
+            return
+        }
+        self = programs.isSuperset(of: BPFPrograms.interfaces) ? .audited : .exact
     }
 }
 

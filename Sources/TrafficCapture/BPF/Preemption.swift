@@ -7,9 +7,9 @@ enum Preemption {
     /// shows this: seen on 7.2, not on 6.18. Programs of functions (`fexit`) have no twins.
     static let reachesTracepoints = HostFacts.kernelVersion >= (7, 0)
 
-    /// The methods, best first.
+    /// The methods, best first. ``CaptureMethod/lifecycle`` is used only on request.
     static var methods: [CaptureMethod] {
-        self.reachesTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : CaptureMethod.allCases
+        self.reachesTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : [.fexit, .tracepoint, .kprobe, .poll]
     }
 
     /// The methods that are better than `method` on other kernels but come after `method` on this one.

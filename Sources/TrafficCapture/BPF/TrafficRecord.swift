@@ -53,7 +53,8 @@ package enum TrafficRecord {
             inRows: record.in_rows.sent_bytes == 0 && record.in_rows.received_bytes == 0
                 ? nil : PayloadBytes(sent: record.in_rows.sent_bytes, received: record.in_rows.received_bytes),
             uid: record.uid,
-            isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0
+            isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0,
+            ownersInferred: record.flags & TRAFFIC_SOCKET_INFERRED.rawValue != 0 ? true : nil
         )
     }
 

@@ -32,6 +32,11 @@ public struct AuditView: Sendable {
             let text = "and \(hidden) more \(hidden == 1 ? "socket" : "sockets")"
             rows.append(self.row(text, .warning, "", "", .plain))
         }
+        if !report.countsInterfaces && report.sections.contains(where: { $0.kind == .host }) {
+            let text = "Ends at the sockets. To compare the interfaces too: trafficd run --wire audited"
+            rows.append(Frame.Row())
+            rows.append(self.row(text, .warning, "", "", .plain))
+        }
         rows.append(Frame.Row())
         rows.append(
             report.unexplained == 0

@@ -13,7 +13,8 @@ struct Audit: AsyncParsableCommand {
             retransmissions, headers, acknowledgements, packets of no socket, and link headers. The last line is what \
             remains, and must be 0. A socket whose numbers disagree is listed with all its numbers.
 
-            Covers all sockets of all network namespaces, and the interfaces of the namespace in which trafficd runs.
+            Covers all sockets of all network namespaces. If trafficd runs with --wire audited, it also covers the \
+            packets of no socket and the interfaces of the namespace in which trafficd runs.
 
             EXIT CODES
               0   every byte is accounted for
@@ -23,7 +24,7 @@ struct Audit: AsyncParsableCommand {
 
             EXAMPLES
               sudo trafficctl audit
-              sudo trafficctl audit --interface eth0
+              sudo trafficctl audit --interface eth0     (with --wire audited)
               trafficctl audit --process 1234
               trafficctl audit --socket 4711 --format json | jq '.sections[0].sent'
             """

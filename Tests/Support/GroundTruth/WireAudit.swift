@@ -18,9 +18,9 @@ public struct WireAudit: Sendable {
             self.received = received
         }
 
-        /// - Parameter report: A report about one interface. It has no section where packets are not seen.
-        init(_ report: AuditReport) {
-            guard let section = report.sections.first else { return }
+        /// - Parameter report: A report about one interface; `nil` where packets are not counted at interfaces.
+        init(_ report: AuditReport?) {
+            guard let section = report?.sections.first else { return }
             self.sent = Self.lines(section.sent)
             self.received = Self.lines(section.received)
         }
@@ -39,6 +39,8 @@ public struct WireAudit: Sendable {
 
     public var link = Account()
     public var loopback = Account()
+    /// Whether the daemon counts packets at interfaces. If not, there is nothing to compare but the sockets.
+    public var countsInterfaces = true
     /// Sockets of the whole machine whose witnesses disagree: calls, TCP and packets.
     public var disputes: [AuditReport.Dispute] = []
     /// Whether there are more disputes than those, of sockets that are gone.
@@ -58,9 +60,10 @@ public struct WireAudit: Sendable {
 
     public init() {}
 
-    public init(link: AuditReport, loopback: AuditReport, host: AuditReport) {
+    public init(link: AuditReport?, loopback: AuditReport?, host: AuditReport) {
         self.link = Account(link)
         self.loopback = Account(loopback)
+        self.countsInterfaces = host.countsInterfaces
         self.disputes = host.disputes
         self.disputesAreCut = host.unlistedDisputedSockets > 0
         let sockets = host.sections.filter { $0.kind == .host }.flatMap { $0.sent + $0.received }

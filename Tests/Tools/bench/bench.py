@@ -16,16 +16,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 import allocations
 import instructions
 import library
 import packets
-from ports import free_port, wait_for_port
+import round_trip
+import web_server
+from processes import cpu_seconds, resident_mib
 from statistics_of_bpf import bpf_statistics, program_costs, program_times
 
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+FIRST_MARK, LAST_MARK = "<!-- scripts/bench writes from here -->", "<!-- to here -->"
 
 
 class Bench:
@@ -91,21 +94,6 @@ class Bench:
             json.loads(process.stdout.readline())
             yield
 
-    @contextlib.contextmanager
-    def web_server(self):
-        port = free_port()
-        folder = tempfile.mkdtemp(dir=self.work)
-        pathlib.Path(folder, "page").write_bytes(b"x" * 612)
-        pathlib.Path(folder, "nginx.conf").write_text(
-            "daemon off; user root; worker_processes 2; pid nginx.pid; error_log error.log;\n"
-            "events { worker_connections 1024; }\n"
-            "http { access_log off; keepalive_requests 1000000; sendfile on;\n"
-            f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
-        )
-        with self.child("nginx", "-p", folder, "-e", "error.log", "-c", f"{folder}/nginx.conf"):
-            wait_for_port(port)
-            yield f"http://127.0.0.1:{port}/page"
-
     def capture(self) -> str:
         """The capture method that the daemon uses on this machine."""
         with self.daemon() as (_process, directory):
@@ -150,56 +138,22 @@ class Bench:
             self.row(f"cost of a call, {program}", f"{cost:.1f} ns", against)
 
     @contextlib.contextmanager
-    def reference(self, prefix: str):
-        """Loads and attaches programs of counter.bpf.c. Yields the reason if that fails, else None."""
+    def reference(self, *prefixes: str):
+        """Loads counter.bpf.c and attaches the programs with these prefixes. Yields the reason if that fails, else None."""
         here = pathlib.Path(__file__).parent
         loader, program = str(self.work / "attach"), str(self.work / "counter.o")
         if not os.path.exists(loader):
             machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
             run("clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(here / "counter.bpf.c"), "-o", program)
             run("cc", "-O2", str(here / "attach.c"), "-o", loader, "-lbpf")
-        with self.child(loader, program, prefix, output=subprocess.PIPE) as process:
-            yield None if process.stdout.readline() else "the counter-only program could not be attached"
+        with self.child(loader, program, *prefixes, output=subprocess.PIPE) as process:
+            yield None if process.stdout.readline() else "the reference programs could not be attached"
 
-    def under_load(self) -> None:
-        """The daemon beside nginx and wrk with 64 connections, and what the daemon costs these two."""
-        seconds = self.seconds(15)
-        with self.web_server() as url:
-            without, with_daemon, usages, sizes = [], [], [], []
-            for _ in range(self.runs):
-                without.append(requests_per_second(url, seconds))
-                with self.daemon() as (process, _directory):
-                    start = cpu_seconds(process.pid)
-                    with_daemon.append(requests_per_second(url, seconds))
-                    usages.append((cpu_seconds(process.pid) - start) / seconds * 100)
-                    sizes.append(resident_mib(process.pid))
-            base, loaded = statistics.median(without), statistics.median(with_daemon)
-            self.row("requests/s, 64 connections", f"{loaded:,.0f}", f"without trafficd {base:,.0f}: x{loaded / base:.3f}")
-            self.row("  daemon, processor", f"{statistics.median(usages):.2f} % of one core", "(bound 5 %)")
-            self.row("  daemon, resident", f"{statistics.median(sizes):.1f} MiB", "(bound 40 MB)")
-            self.peer_under_load("nethogs", ["nethogs", "-a", "-t", "-d", "1", "lo"], url, seconds, base)
-            script = "kretprobe:tcp_sendmsg /retval > 0/ { @[pid] = sum(retval); }"
-            self.peer_under_load("bpftrace, sums sends by pid", ["bpftrace", "-e", script], url, seconds, base)
+    def round_trip(self) -> None:
+        round_trip.measure(self)
 
-    def peer_under_load(self, name: str, command: list[str], url: str, seconds: int, base: float) -> None:
-        if not shutil.which(command[0]):
-            self.row(f"peer: {name}", "not installed")
-            return
-        with self.child(*command) as process:
-            time.sleep(3)
-            if process.poll() is not None:
-                process.errors.seek(0)
-                lines = process.errors.read().decode(errors="replace").strip().splitlines()
-                self.row(f"peer: {name}", "does not run here", lines[-1] if lines else f"exit code {process.returncode}")
-                return
-            start = cpu_seconds(process.pid)
-            rate = requests_per_second(url, seconds)
-            usage = (cpu_seconds(process.pid) - start) / seconds * 100
-            self.row(
-                f"peer: {name}",
-                f"{usage:.2f} % of one core, {resident_mib(process.pid):.1f} MiB",
-                f"requests/s x{rate / base:.3f}",
-            )
+    def web_server(self) -> None:
+        web_server.measure(self)
 
     def idle(self) -> None:
         with self.daemon() as (process, _directory), self.held_sockets(1000):
@@ -288,17 +242,23 @@ class Bench:
         instructions.measure(self)
         allocations.measure(self)
 
-    def report(self, capture: str, commit: str) -> None:
-        """Prints the rows as Markdown for a README. The head names everything that the figures depend on, because a
-        README must not mix figures of two runs."""
+    def report(self, capture: str, commit: str) -> str:
+        """The rows as Markdown. The head names everything that the figures depend on, because a document must not mix
+        figures of two runs."""
         quick = ", quick" if self.quick else ""
-        print(
-            f"One run of `scripts/bench` on {time.strftime('%Y-%m-%d')} at commit {commit}: Linux {os.uname().release}, {capture}, "
-            f"{processor()}, medians of {self.runs}{quick}."
+        head = (
+            f"One run of `scripts/bench` on {time.strftime('%Y-%m-%d')} at commit {commit}: Linux {os.uname().release}, "
+            f"{capture}, {processor()}, medians{quick}; ± is half the range of the middle half."
         )
-        print("\n| | trafficd | beside it |\n|---|---|---|")
-        for row in self.rows:
-            print("| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |")
+        rows = ("| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |" for row in self.rows)
+        return "\n".join([textwrap.fill(head, 120), "", "| | figure | beside it |", "|---|---|---|", *rows])
+
+
+def replace_table(document: pathlib.Path, table: str) -> None:
+    """Replaces what is between the two marks of the document."""
+    before, rest = document.read_text().split(FIRST_MARK)
+    _, after = rest.split(LAST_MARK)
+    document.write_text(f"{before}{FIRST_MARK}\n\n{table}\n\n{LAST_MARK}{after}")
 
 
 def processor() -> str:
@@ -311,34 +271,15 @@ def run(*command: str) -> None:
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-
-
-def resident_mib(pid: int) -> float:
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0
-
-
-def requests_per_second(url: str, seconds: int) -> float:
-    result = subprocess.run(
-        ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s", url],
-        capture_output=True, text=True, check=True,
-    )
-    for line in result.stdout.splitlines():
-        if line.startswith("Requests/sec:"):
-            return float(line.split()[1])
-    sys.exit(f"wrk: {result.stdout}{result.stderr}")
-
-
 def main() -> None:
-    figures = ("cost_of_a_call", "under_load", "idle", "many_sockets", "churn", "packets", "reports", "library", "instructions")
+    figures = (
+        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "library",
+        "instructions",
+    )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)
+    parser.add_argument("--document", type=pathlib.Path, help="replace the table in this document")
     parser.add_argument("--quick", action="store_true", help="a fifth of the time; figures are rougher")
     parser.add_argument("--only", choices=figures, action="append", help="only this figure; may be repeated")
     arguments = parser.parse_args()
@@ -348,7 +289,10 @@ def main() -> None:
         for figure in arguments.only or figures:
             print(f"measuring {figure.replace('_', ' ')}", file=sys.stderr, flush=True)
             getattr(bench, figure)()
-        bench.report(capture, arguments.commit)
+        table = bench.report(capture, arguments.commit)
+        print(table)
+        if arguments.document:
+            replace_table(arguments.document, table)
     finally:
         shutil.rmtree(bench.work, ignore_errors=True)
 

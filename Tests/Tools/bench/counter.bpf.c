@@ -5,7 +5,9 @@
  *
  * bump_*  the cheapest program that counts anything: shows what the kernel charges for any call of a program;
  * find_*  the least program that can count per {socket, process}: the kernel's two helpers that find the socket's
- *         storage and the process, and one addition.
+ *         storage and the process, and one addition;
+ * floor_* what else must be called to count every receive (UDP has no other hook, and the hook is called for TCP too)
+ *         and every packet of a socket: nothing for receives, storage and one addition for packets.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -28,6 +30,7 @@ struct {
 struct found {
 	__u64 bytes;
 	int tgid;
+	__u64 wire_bytes[2];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -87,4 +90,32 @@ SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(find_tcp, struct sock *sk)
 {
 	return find(sk);
+}
+
+SEC("tp_btf/sock_recv_length")
+int floor_recv(void *context)
+{
+	return 0;
+}
+
+static __always_inline int find_packet(struct __sk_buff *skb, int direction)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct found *found = sk ? bpf_sk_storage_get(&sockets, sk, NULL, 0) : NULL;
+
+	if (found)
+		__sync_fetch_and_add(&found->wire_bytes[direction], skb->len);
+	return 1;
+}
+
+SEC("cgroup_skb/egress")
+int floor_sent(struct __sk_buff *skb)
+{
+	return find_packet(skb, 0);
+}
+
+SEC("cgroup_skb/ingress")
+int floor_received(struct __sk_buff *skb)
+{
+	return find_packet(skb, 1);
 }

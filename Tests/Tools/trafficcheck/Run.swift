@@ -108,13 +108,13 @@ struct Run: AsyncParsableCommand {
     ) async throws -> Bool {
         let daemon: Daemon
         do {
-            // No process's row may leave the list between two comparisons.
+            // No process's row may leave the list between two comparisons. Packets of no socket are compared, too.
             daemon = try await Daemon(
                 programs,
                 method: method,
                 interval: self.interval,
                 directories: directories,
-                arguments: ["--keep-exited", "86400"],
+                arguments: ["--keep-exited", "86400"] + (method == "lifecycle" ? [] : ["--wire", "audited"]),
                 launcher: lab.near.launcher
             )
         } catch let refusal as Daemon.Refusal {

@@ -1,0 +1,103 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// The method `lifecycle`, which has no program on the path of a call or a packet. Tolerance: 0 bytes.
+    @Suite(.needsBPF, .needs("python3"))
+    struct LifecycleTests {
+        private static let method = CaptureMethod.lifecycle.rawValue
+
+        /// Scenarios that use nothing but TCP, and where one process owns each socket.
+        private static let scenarios = [
+            "tcp", "tcp-unread", "tcp-requests", "tcp-nonblocking", "tcp-waitall", "writev", "tcp-peek", "tcp-trunc",
+            "tcp-oob", "tcp-cork", "tcp-zero-window", "mapped", "reset", "reset-both-ways", "connect-reuse", "tfo",
+            "half-close", "killed", "tcp-zerocopy", "tcp-zerocopy-receive", "sendfile", "sendfile-nonblocking",
+            "splice-out", "splice-in", "threads", "prefork", "prefork-reuseport", "pid-reuse", "leader-exits", "exec",
+            "io-uring", "io-uring-multishot", "io-uring-fixed", "short-lived", "churn", "many-connections", "idle",
+        ]
+
+        @Test("every byte of TCP is counted, at its socket and at its process", arguments: Self.scenarios)
+        func scenario(_ name: String) async throws {
+            let check = try await withDaemon(method: Self.method) { daemon in
+                try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+            }
+            try expectExact(check)
+        }
+
+        @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])
+        func startInTheMiddle(_ name: String) async throws {
+            let (check, daemon) = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
+                try await Daemon(Machine.programs, method: Self.method)
+            }
+            try await finish(daemon)
+            try expectExact(check)
+        }
+
+        /// A connection with itself whose descriptors a forked child holds too. Prints the ports, and ends with its input.
+        private static let sharing = """
+            import os, socket, sys
+            listener = socket.create_server(("127.0.0.1", 0))
+            client = socket.create_connection(listener.getsockname())
+            server, _ = listener.accept()
+            client.sendall(bytes(70_000))
+            left = 70_000
+            while left: left -= len(server.recv(left))
+            child = os.fork()
+            if child: print(client.getsockname()[1], server.getsockname()[1], flush=True)
+            sys.stdin.read()
+            """
+
+        @Test(
+            "a socket that two processes hold has every byte, counted for one of them, and says that this is inferred"
+        )
+        func shared() async throws {
+            let python = try #require(Machine.path(of: "python3"))
+            try await withDaemon(method: Self.method) { daemon in
+                let program = try Program(python, ["-c", Self.sharing])
+                let ports = String(decoding: try #require(try await program.line()), as: UTF8.self).split(
+                    separator: " "
+                )
+                let (client, server) = (UInt16(ports[0]), UInt16(ports[1]))
+                // After a walk through all open files the daemon rests.
+                var sockets: [SocketUsage] = []
+                for _ in 1...50 where sockets.count(where: { $0.ownersInferred == true }) < 2 {
+                    sockets =
+                        try await daemon.snapshot().sockets?.filter { socket in
+                            socket.state == .established
+                                && Set([socket.local.port, socket.remote.port]) == Set([client, server])
+                        } ?? []
+                }
+                #expect(sockets.map(\.ownersInferred) == [true, true] && sockets.allSatisfy { $0.owners.count == 1 })
+                #expect(Set(sockets.map(\.bytes.payload.sent)) == [0, 70_000])
+                #expect(Set(sockets.map(\.bytes.payload.received)) == [0, 70_000])
+                #expect(Set(sockets.flatMap { $0.owners.map(\.identity.pid) }) == [program.pid])
+                program.closeInput()
+                _ = try await program.exit()
+            }
+        }
+
+        @Test("no program is attached to a call or a packet, and the blind spots say what is not counted")
+        func attachesNothing() async throws {
+            try await withDaemon(method: Self.method) { daemon in
+                let capture = try await daemon.snapshot().capture
+                #expect(capture.method == .lifecycle)
+                let calls = ["sendmsg", "recvmsg", "length", "space_adjust", "cgroup_skb", "net_dev", "netif"]
+                #expect(!capture.hooks.contains { hook in calls.contains { hook.contains($0) } })
+                #expect(capture.hooks.contains { $0.contains("tcp_destroy_sock") })
+                #expect(capture.blindSpots.contains { $0.contains("UDP") })
+            }
+        }
+
+        @Test("lifecycle with a count of packets is a usage error")
+        func refusesPackets() async throws {
+            for wire in ["exact", "audited"] {
+                let arguments = ["run", "--method", Self.method, "--wire", wire]
+                let result = try await Program.run(Machine.programs.daemon, arguments)
+                #expect(result.code == 64 && result.error.contains("leave out --wire \(wire)"))
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+"""The ways to count that the benchmarks compare: nobody counts, reference programs, and trafficd with each choice of
+witnesses."""
+
+import contextlib
+import statistics
+
+NOTHING = "nothing"
+# counter.bpf.c says what these programs do.
+REFERENCE = "reference: finds socket and process of sends and TCP receives"
+FLOOR = "floor: the reference, also called for all receives and packets"
+
+DAEMONS = {
+    "trafficd --wire estimated": ["--wire", "estimated"],
+    "trafficd": [],
+    "trafficd --wire audited": ["--wire", "audited"],
+}
+BOUNDS = {"trafficd --wire estimated": "x0.98", "trafficd": "x0.965"}
+
+
+def ways(bench) -> dict:
+    """By name: what makes a context in which that way counts."""
+    found = {
+        NOTHING: contextlib.nullcontext,
+        "three programs that only bump a counter": lambda: bench.reference("bump_"),
+        REFERENCE: lambda: bench.reference("find_"),
+        FLOOR: lambda: bench.reference("find_", "floor_"),
+    }
+    for name, options in DAEMONS.items():
+        found[name] = lambda options=options: bench.daemon(*options)
+    return found
+
+
+def ratio(rates: list[float], others: list[float]) -> str:
+    """The median of the ratios within a round, and half the range of the middle half."""
+    ratios = [one / other for one, other in zip(rates, others)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"x{middle:.3f} ±{(high - low) / 2:.3f}"

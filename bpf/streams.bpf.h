@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Method `lifecycle`: the payload of TCP without any program on the path of a call or a packet. TCP numbers every byte
+ * of its two streams, so these numbers tell what moved. The sweep reads them, and so do the programs at the end of a
+ * connection, so a connection between two sweeps counts too. No call says which process moved the bytes: all bytes of a
+ * socket count for one process, the one that connected or listened, or else the one that holds or closes the socket.
+ *
+ * TCP's sequence numbers have 32 bits and are exact. TCP's own counters have 64 bits, but other processors change them
+ * one after the other, so that a sum of two of them may be off by what is on its way. widen() takes the exact half from
+ * the one and the rest from the other. Where the kernel uses the stream too (kernel TLS, a sockmap), these are the bytes
+ * of TCP's streams and not those of the calls.
+ *
+ * The sweep has no socket lock. It never writes these counters: it adds what the streams have moved to its own copy of
+ * the socket. Only settle_streams() writes the counters, under the socket lock.
+ */
+#ifndef STREAMS_BPF_H
+#define STREAMS_BPF_H
+
+/* The number nearest to `estimate` whose lower half is `exact`. */
+static __always_inline u64 widen(u64 estimate, u32 exact)
+{
+	return estimate + (s64)(s32)(exact - (u32)estimate);
+}
+
+/* About how many bytes TCP has accepted from the process in this connection, with the SYN of a client. */
+static __always_inline u64 accepted_bytes(const struct tcp_sock *tcp)
+{
+	return READ(tcp, bytes_acked) + (u32)(READ(tcp, write_seq) - READ(tcp, snd_una));
+}
+
+/*
+ * How many bytes of this connection TCP has handed over. `receive_mark` is the sequence number of the first byte. An
+ * urgent byte counts once the stream has passed it, because no program sees the call that may have read it.
+ */
+static __always_inline u64 handed_over_bytes(const struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u64 estimate = READ(tcp, bytes_received) - (u32)(READ(tcp, rcv_nxt) - READ(tcp, copied_seq));
+
+	return widen(estimate, delivered_sequence(sk, tcp) - (u32)socket->receive_mark);
+}
+
+/*
+ * What the streams have moved and `counted` does not have yet. `counted` is the socket itself, or a copy that is older
+ * than what this function reads.
+ */
+static __always_inline struct traffic_payload streams_moved(struct traffic_socket *socket, const struct traffic_socket *counted,
+							    const struct sock *sk, const struct tcp_sock *tcp)
+{
+	s64 sent = 0, received = 0;
+	u32 length;
+
+	if (stream_length(socket, sk, tcp, &length))
+		sent = widen(accepted_bytes(tcp) - socket->stream_sent_base, length - counted_sent(counted));
+	/* Disconnecting sets copied_seq past the unread bytes, and bytes_received to 0. */
+	if (socket->receive_mark && READ(tcp, bytes_received))
+		received = handed_over_bytes(socket, sk, tcp) - socket->stream_received_base;
+	return (struct traffic_payload){ sent > 0 ? sent : 0, received > 0 ? received : 0 };
+}
+
+/*
+ * Adds to the counters what the streams have moved. The state that makes streams_moved() count is changed first, and
+ * the counters last: the sweep reads in the other order, so it never counts bytes twice.
+ */
+static __always_inline void settle_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
+	struct traffic_owner *owner = socket->owners[0].start_boottime_ns ? &socket->owners[0] : NULL;
+
+	if (socket->send_phase == SEND_ENDED)
+		socket->send_phase = SEND_UNKNOWN;
+	socket->stream_received_base += moved.received_bytes;
+	barrier();
+	*(owner ? &owner->sent_bytes : &socket->unowned_sent_bytes) += moved.sent_bytes;
+	*(owner ? &owner->received_bytes : &socket->unowned_received_bytes) += moved.received_bytes;
+}
+
+/*
+ * A process holds the socket or closes it. The first such process owns a socket that has no owner yet. If a further
+ * process appears, it is not known which of them moved which bytes.
+ */
+static __always_inline void hold(struct traffic_socket *socket, struct task_struct *task)
+{
+	struct traffic_owner *owner = &socket->owners[0];
+	struct caller caller = caller_of(task);
+
+	if (!owner->start_boottime_ns)
+		claim_owner(socket, task, 0);
+	else if (owner->start_boottime_ns != caller.start_boottime_ns || owner->tgid != caller.tgid)
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_INFERRED);
+}
+
+/*
+ * The socket goes to TCP_CLOSE, and may connect again. A process that has locked the socket is in a call on it, for
+ * example in connect() to disconnect it. If no process is known to hold the socket, its bytes stay in TCP's numbers
+ * until one is, or until the socket is destroyed.
+ */
+static __always_inline void end_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	if (READ(sk, sk_lock.owned))
+		hold(socket, current_task());
+	if (socket->owners[0].start_boottime_ns)
+		settle_streams(socket, sk, tcp);
+}
+
+/* A connection begins: all its bytes count. */
+static __always_inline void begin_streams(struct traffic_socket *socket)
+{
+	socket->stream_sent_base = 0;
+	socket->stream_received_base = 0;
+}
+
+/* A connection is older than the capture: its bytes count from now on. */
+static __always_inline void adopt_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+{
+	SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | (u32)(READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received)));
+	socket->stream_sent_base = accepted_bytes(tcp);
+	socket->stream_received_base = handed_over_bytes(socket, sk, tcp);
+}
+
+#endif
