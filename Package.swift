@@ -118,7 +118,6 @@ let package = Package(
             dependencies: [
                 "TrafficKit", "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -194,9 +193,11 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HummingbirdHTTP2", package: "hummingbird"),
+                .product(name: "HummingbirdTLS", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             path: "Sources/Examples/trafficexample",
             swiftSettings: strict
@@ -256,7 +257,7 @@ let package = Package(
         .target(
             name: "FuzzCases",
             dependencies: [
-                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficKitNIO", "TrafficModel",
+                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficModel",
                 "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),

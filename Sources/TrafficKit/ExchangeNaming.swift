@@ -8,8 +8,8 @@ package protocol ExchangeNaming: AnyObject {
     /// Called when a request has come whose name is not known yet.
     ///
     /// - Returns: `false`: the app keeps the exchange out.
-    func admits(_ request: HTTP1Head.Request) -> Bool
+    func admits(_ request: MessageHead.Request) -> Bool
 
     /// - Returns: `nil`: the app keeps the exchange out, even if ``admits(_:)`` has returned `true` before.
-    func name(of request: HTTP1Head.Request, _ route: RouteAnswer) -> Report.Name?
+    func name(of request: MessageHead.Request, _ route: RouteAnswer) -> Report.Name?
 }

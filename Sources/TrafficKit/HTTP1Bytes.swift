@@ -138,6 +138,26 @@ extension Span<UInt8> {
         }
     }
 
+    /// Compares a token with the name of a field, in any case.
+    ///
+    /// - Parameter name: Lower-case letters and hyphens, as many as the token has bytes, and at least four.
+    @inline(__always)
+    func isName(_ name: StaticString) -> Bool {
+        self.withUnsafeBytes { bytes in
+            // Of two different token characters that differ only in bit 0x20, both are letters or neither is.
+            let (name, count) = (UnsafeRawPointer(name.utf8Start), bytes.count)
+            func differ<Word: FixedWidthInteger & BitwiseCopyable>(_ mask: Word, at offset: Int) -> Bool {
+                (bytes.loadUnaligned(fromByteOffset: offset, as: Word.self) | mask)
+                    != name.loadUnaligned(fromByteOffset: offset, as: Word.self)
+            }
+            guard count >= 8 else {
+                return !differ(UInt32(0x2020_2020), at: 0) && !differ(UInt32(0x2020_2020), at: count &- 4)
+            }
+            let mask = UInt64(0x2020_2020_2020_2020)
+            return !differ(mask, at: 0) && !differ(mask, at: count &- 8) && (count <= 16 || !differ(mask, at: 8))
+        }
+    }
+
     /// Without regard to case, as ``isEqual(ignoringCase:)``.
     func begins(with text: StaticString) -> Bool {
         self.count >= text.utf8CodeUnitCount

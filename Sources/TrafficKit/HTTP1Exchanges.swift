@@ -2,13 +2,10 @@ package import TrafficReport
 
 /// The exchanges of one HTTP/1.x connection, found in the bytes of both directions.
 ///
-/// Each request and each response is reported on its own, when its last byte has passed. The outcome of an exchange is
-/// reported once, when both messages have ended or the connection has. Bytes of no message are in the connection's
-/// record.
+/// An exchange is one record, when both messages have ended or the connection has. Messages that have ended go ahead in
+/// a record of their own if the exchange goes on after the bytes that passed together. Bytes of no message are in the
+/// connection's record.
 package struct HTTP1Exchanges {
-    /// Finds the place of a message, from its interval on the scanned stream and its number of bytes.
-    package typealias Placing = (Report.Interval, UInt64) -> MessagePlace
-
     /// What happens to one direction.
     private enum Input: ~Escapable {
         case bytes(Span<UInt8>)
@@ -57,18 +54,15 @@ package struct HTTP1Exchanges {
 
     /// - Parameters:
     ///   - cookie: The socket's cookie; 0: unknown.
-    ///   - sent: Bytes of the socket's stream that were sent before.
-    ///   - received: Bytes of the socket's stream that were received before.
+    ///   - sent: Where the sent bytes lie on the socket's stream.
+    ///   - received: Where the received bytes lie on the socket's stream.
     ///   - routes: The routes of the server's router. With routes, a request is reported when the server answers.
-    ///   - placing: Finds a request's place on the socket's stream. Called when the request ends, because the request
-    ///     is then held back until the server answers.
     package init(
         role: Report.Role,
         cookie: UInt64 = 0,
-        sent: UInt64 = 0,
-        received: UInt64 = 0,
+        sent: SocketStream = SocketStream(),
+        received: SocketStream = SocketStream(),
         routes: (any RouteSource)? = nil,
-        placing: Placing? = nil,
         naming: any ExchangeNaming
     ) {
         self.requests = HTTP1Scanner(.request, isReadHere: role == .server)
@@ -79,14 +73,25 @@ package struct HTTP1Exchanges {
             sent: sent,
             received: received,
             routes: routes,
-            placing: placing,
             naming: naming
         )
     }
 
-    /// Where the message begins that has not ended, or the next message will begin. These are positions on the scanned
-    /// stream, without the bytes that had passed before.
-    package var starts: (sent: UInt64, received: UInt64) { self.records.starts(self.requests, self.responses) }
+    /// Counts ciphertext, before its plaintext is scanned.
+    package mutating func passed(ciphertext bytes: Span<UInt8>, _ side: Side) {
+        if (side == .sent) == (self.records.role == .client) {
+            self.records.requestStream.tls?.passed(ciphertext: bytes)
+        } else {
+            self.records.responseStream.tls?.passed(ciphertext: bytes)
+        }
+    }
+
+    /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
+    /// scanned.
+    package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
+        (side == .sent) == (self.records.role == .client)
+            ? body(&self.records.requestStream) : body(&self.records.responseStream)
+    }
 
     /// Bytes of no message, so far.
     package var remainders: (sent: Report.Connection.Remainder, received: Report.Connection.Remainder) {
@@ -102,21 +107,43 @@ package struct HTTP1Exchanges {
         return !self.requests.isOpaque && !self.responses.isOpaque && sent.framing == 0 && received.framing == 0
     }
 
+    /// Messages have ended and are not told, because their exchange goes on.
+    package var isTellable: Bool { mutating get { self.records.isTellable } }
+
+    /// Tells the messages that have ended, of exchanges that go on.
+    package mutating func tellOpen(_ found: inout [Report.Record]) {
+        self.records.tellOpen()
+        self.records.drain(into: &found)
+    }
+
     /// Scans bytes that the process has sent.
     ///
-    /// - Parameter found: Gets the records to report.
-    package mutating func sent(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.bytes(bytes), isSent: true, time, &found)
+    /// - Parameters:
+    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
+    ///     ends before.
+    ///   - found: Gets the records to report.
+    package mutating func sent(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
+        self.scan(.bytes(bytes), isSent: true, time, tellsOpen, &found)
     }
 
     /// Counts sent bytes that the library could not read: a file as the body of a message.
     package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.unseen(count), isSent: true, time, &found)
+        self.scan(.unseen(count), isSent: true, time, true, &found)
     }
 
     /// Scans bytes that the process has received.
-    package mutating func received(_ bytes: Span<UInt8>, at time: UInt64, _ found: inout [Report.Record]) {
-        self.scan(.bytes(bytes), isSent: false, time, &found)
+    package mutating func received(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
+        self.scan(.bytes(bytes), isSent: false, time, tellsOpen, &found)
     }
 
     /// Ends the connection, in both directions.
@@ -137,16 +164,20 @@ package struct HTTP1Exchanges {
         // Without an error the received stream has had its end. The sent stream gets its end from the close.
         let isClean = ending == .truncated
         let isServer = self.records.role == .server
-        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, &found)
-        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, &found)
-        swap(&self.records.found, &found)
+        self.scan(.end(isClean: isClean && !(isCut && isServer)), isSent: !isServer, time, true, &found)
+        self.scan(.end(isClean: isClean && !(isCut && !isServer)), isSent: isServer, time, true, &found)
         self.records.close(requests: self.requests.position, responses: self.responses.position)
-        swap(&self.records.found, &found)
+        self.records.drain(into: &found)
     }
 
-    private mutating func scan(_ input: Input, isSent: Bool, _ time: UInt64, _ found: inout [Report.Record]) {
+    private mutating func scan(
+        _ input: Input,
+        isSent: Bool,
+        _ time: UInt64,
+        _ tellsOpen: Bool,
+        _ found: inout [Report.Record]
+    ) {
         self.records.time = time
-        swap(&self.records.found, &found)
         if isSent == (self.records.role == .client) {
             input.pass(to: &self.requests, &self.records)
             if self.records.pending > Self.mostPending { self.requests.becomeOpaque(&self.records) }
@@ -156,6 +187,8 @@ package struct HTTP1Exchanges {
             // request.
             if self.responses.isOpaque { self.requests.becomeOpaque(&self.records) }
         }
-        swap(&self.records.found, &found)
+        if tellsOpen { self.records.tellOpen() }
+        self.records.settle(self.requests, self.responses)
+        self.records.drain(into: &found)
     }
 }

@@ -1,15 +1,15 @@
 import Glibc
 import TrafficReport
 
-/// Reads the lines of a message's head and keeps only the values that ``HTTP1Head`` has.
+/// Reads the lines of a message's head and keeps only the values that ``MessageHead`` has.
 struct HTTP1HeadReader {
     /// Bytes of a kept value, without white space at its ends. Of a longer name (host, media type) only this many are
     /// kept.
     private static let longestValue = 256
 
-    private var head = HTTP1Head()
+    private var head = MessageHead()
     // The requests of a connection repeat each other: to compare bytes costs less than to make strings.
-    private var request = HTTP1Head.Request.none
+    private var request = MessageHead.Request.none
     /// The parts of the current request that differ from `request`.
     private var changes = Changes()
 
@@ -25,7 +25,7 @@ struct HTTP1HeadReader {
     ///
     /// - Returns: Whether the line is HTTP/1.x.
     mutating func begin(_ line: Span<UInt8>, _ kind: HTTP1Scanner.Kind) -> Bool {
-        self.head = HTTP1Head()
+        self.head = MessageHead()
         if !self.changes.isEmpty { self.changes = Changes() }
         // A request has no host until its `Host` field has come.
         if !self.request.host.isEmpty { self.changes.host = "" }
@@ -89,10 +89,10 @@ struct HTTP1HeadReader {
     /// Ends the head: the blank line has passed.
     ///
     /// - Returns: The head and its request. Only the head of a request has one.
-    mutating func end() -> (HTTP1Head, HTTP1Head.Request) {
+    mutating func end() -> (MessageHead, MessageHead.Request) {
         self.head.judgeFraming()
         guard !self.changes.isEmpty else { return (self.head, self.request) }
-        let request = HTTP1Head.Request(
+        let request = MessageHead.Request(
             method: self.changes.method ?? self.request.method,
             target: self.changes.target ?? self.request.target,
             host: self.changes.host ?? self.request.host

@@ -3,40 +3,92 @@ import TrafficReport
 /// Makes the records of one HTTP/1.x connection from the events of the scanners of its two directions.
 struct HTTP1Records {
     private struct Exchange {
-        let id: UInt64
+        /// What is known of the exchange, and not told yet.
+        var record: Report.Exchange
         /// The number of the request on its connection, from 1.
         let number: Int
-        let startedAt: UInt64
         /// The request's method, until the response's head has come.
-        var method: String?
-        var name: Report.Name?
+        var method: HTTP1Method?
         /// The request of a server with a router, until the exchange has a name. `nil` if the app keeps the exchange
         /// out.
-        var asked: HTTP1Head.Request?
-        /// The request that has ended and is not reported yet, because its route is not known.
-        var held: Ended?
+        var asked: MessageHead.Request?
+        var isNamed = false
         var hasHead = false
         /// The head of the final response has come.
         var isAnswered = false
+        var hasResponded = false
+        var status: UInt16 = 0
         var requestEndedAt: UInt64?
         var responseBeganAt: UInt64?
-        var responseEndedAt: UInt64?
-        var status: UInt16 = 0
+
+        /// The app keeps the exchange out.
+        var isKeptOut: Bool { !self.isNamed && self.asked == nil }
+
+        /// There are messages that have ended and are not told yet.
+        var isTellable: Bool { self.isNamed && self.record.hasParts }
+
+        func outcome(
+            _ ending: Report.Ending,
+            _ time: UInt64,
+            _ tlsEndedAt: UInt64,
+            _ isFromStart: Bool
+        ) -> Report.Exchange.Outcome {
+            var outcome = Report.Exchange.Outcome()
+            let startedAt = self.record.startedAt
+            outcome.duration = time - min(time, startedAt)
+            outcome.ending = ending
+            outcome.status = self.status
+            if self.number == 1 {
+                outcome.tlsEndedAt = tlsEndedAt
+                outcome.isFirst = isFromStart || tlsEndedAt != 0
+            }
+            outcome.phases = Report.Phases(
+                startedAt: startedAt,
+                requestEndedAt: self.requestEndedAt,
+                responseBeganAt: self.responseBeganAt,
+                responseEndedAt: time
+            )
+            return outcome
+        }
+    }
+
+    /// Open exchanges, oldest first: the request or the response has not ended. The oldest is inline, because most
+    /// connections have only one at a time.
+    private struct Open {
+        var oldest: Exchange
+        private var others: [Exchange] = []
+        private(set) var count = 0
+
+        init() { self.oldest = Exchange(record: Report.Exchange(number: 0), number: 0) }
+
+        /// The caller must not ask for more than there are.
+        @inline(__always)
+        mutating func with<Result>(_ index: Int, _ body: (inout Exchange) -> Result) -> Result {
+            index == 0 ? body(&self.oldest) : body(&self.others[index &- 1])
+        }
+
+        mutating func append(_ exchange: Exchange) {
+            if self.count == 0 { self.oldest = exchange } else { self.others.append(exchange) }
+            self.count &+= 1
+        }
+
+        mutating func remove(at index: Int) {
+            self.count &-= 1
+            if index > 0 {
+                self.others.remove(at: index &- 1)
+            } else if !self.others.isEmpty {
+                self.oldest = self.others.removeFirst()
+            }
+        }
     }
 
     /// One direction.
     private struct Direction {
-        /// Bytes of the socket's stream that had passed before the first scanned byte.
-        let base: UInt64
-        var head: HTTP1Head?
+        var head: MessageHead?
         var beganAt: UInt64 = 0
         var beganPosition: UInt64 = 0
         var opaqueFrom: UInt64?
         var remainder = Report.Connection.Remainder()
-
-        func start(_ scanner: HTTP1Scanner) -> UInt64 {
-            scanner.isInMessage ? self.beganPosition : scanner.position
-        }
 
         mutating func close(at position: UInt64) {
             guard let opaqueFrom else { return }
@@ -55,12 +107,15 @@ struct HTTP1Records {
     var ending = Report.Ending.truncated
     private let naming: any ExchangeNaming
     private let routes: (any RouteSource)?
-    private let placing: HTTP1Exchanges.Placing?
     private var begun = 0
-    private var requests: Direction
-    private var responses: Direction
-    /// Open exchanges, oldest first: the request or the response has not ended.
-    private var exchanges: [Exchange] = []
+    private var requests = Direction()
+    private var responses = Direction()
+    var requestStream: SocketStream
+    var responseStream: SocketStream
+    private var exchanges = Open()
+    private var hasEnded = false
+    /// Bytes beside messages, as last told of the connection.
+    private var told: (sent: UInt64, received: UInt64) = (0, 0)
     /// The time at which the scanned bytes passed.
     var time: UInt64 = 0
     /// Records to report, in this order.
@@ -69,26 +124,17 @@ struct HTTP1Records {
     init(
         role: Report.Role,
         cookie: UInt64,
-        sent: UInt64,
-        received: UInt64,
+        sent: SocketStream,
+        received: SocketStream,
         routes: (any RouteSource)?,
-        placing: HTTP1Exchanges.Placing?,
         naming: any ExchangeNaming
     ) {
         self.role = role
         self.cookie = cookie
         self.routes = routes
-        // Without routes no request is held back: the receiver of the records finds their places itself.
-        self.placing = routes == nil ? nil : placing
         self.naming = naming
         let isClient = role == .client
-        self.requests = Direction(base: isClient ? sent : received)
-        self.responses = Direction(base: isClient ? received : sent)
-    }
-
-    func starts(_ requests: HTTP1Scanner, _ responses: HTTP1Scanner) -> (sent: UInt64, received: UInt64) {
-        let (requests, responses) = (self.requests.start(requests), self.responses.start(responses))
-        return self.role == .client ? (requests, responses) : (responses, requests)
+        (self.requestStream, self.responseStream) = isClient ? (sent, received) : (received, sent)
     }
 
     /// Requests without an answer.
@@ -101,15 +147,18 @@ struct HTTP1Records {
 
     /// Ends all exchanges. Both scanners are at their end, at these positions.
     mutating func close(requests: UInt64, responses: UInt64) {
-        while !self.exchanges.isEmpty { self.end(0, self.ending) }
+        while self.exchanges.count > 0 { self.end(0, self.ending) }
         self.requests.close(at: requests)
         self.responses.close(at: responses)
-        let (sent, received) = self.remainders
-        guard sent != .init() || received != .init(), self.cookie != 0 else { return }
-        var connection = Report.Connection(cookie: self.cookie)
-        connection.role = self.role
-        (connection.sent, connection.received) = (sent, received)
-        self.found.append(.connection(connection))
+        self.tellConnection(isLast: true)
+    }
+
+    @inline(__always)
+    mutating func drain(into found: inout [Report.Record]) {
+        guard !self.found.isEmpty else { return }
+        // Usually the other array is empty: both keep their memory.
+        if found.isEmpty { swap(&found, &self.found) } else { found += self.found }
+        self.found.removeAll(keepingCapacity: true)
     }
 
     // MARK: Requests
@@ -118,19 +167,23 @@ struct HTTP1Records {
         self.requests.beganAt = self.time
         self.requests.beganPosition = position
         self.begun += 1
-        self.exchanges.append(Exchange(id: self.naming.makeExchange(), number: self.begun, startedAt: self.time))
+        var record = Report.Exchange(number: self.naming.makeExchange())
+        (record.cookie, record.role, record.startedAt) = (self.cookie, self.role, self.time)
+        self.exchanges.append(Exchange(record: record, number: self.begun))
     }
 
-    private mutating func requestHeadEnded(_ head: HTTP1Head, _ request: HTTP1Head.Request) {
+    private mutating func requestHeadEnded(_ head: MessageHead, _ request: MessageHead.Request) {
         guard let index = self.newest else { return }
-        if self.routes == nil || self.exchanges[index].isAnswered {
-            let route = self.routes?.takeRoute(ofRequest: self.exchanges[index].number) ?? .path
-            self.exchanges[index].name = self.naming.name(of: request, route)
+        let (number, isAnswered) = self.exchanges.with(index) { ($0.number, $0.isAnswered) }
+        if self.routes == nil || isAnswered {
+            self.name(index, request, self.routes?.takeRoute(ofRequest: number) ?? .path)
         } else if self.naming.admits(request) {
-            self.exchanges[index].asked = request
+            self.exchanges.with(index) { $0.asked = request }
         }
-        self.exchanges[index].method = request.method
-        self.exchanges[index].hasHead = true
+        self.exchanges.with(index) {
+            $0.method = HTTP1Method(request.method)
+            $0.hasHead = true
+        }
         self.requests.head = head
     }
 
@@ -138,179 +191,210 @@ struct HTTP1Records {
         guard let head = self.requests.head.take(), let index = self.newest else {
             // Bytes that are not a request: empty lines, or another protocol.
             self.requests.remainder.framing += lengths.total
-            if let index = self.newest, !self.exchanges[index].hasHead { self.exchanges.remove(at: index) }
+            if let index = self.newest, !self.exchanges.with(index, { $0.hasHead }) { self.exchanges.remove(at: index) }
             return
         }
-        self.exchanges[index].requestEndedAt = self.time
-        if self.isKeptOut(index) {
-            self.requests.remainder.excluded += lengths.total
-        } else {
-            self.exchanges[index].held = Ended(
-                self.requests,
-                head,
-                lengths,
-                position,
-                self.time,
-                isComplete,
-                self.placing
-            )
-            // A client's exchange has its name already; a server's gets its name when the server answers.
-            if self.routes == nil || self.exchanges[index].isAnswered { self.release(index) }
+        let place = self.requestStream.find(self.requests.beganPosition, position)
+        let message = Self.message(self.requests.beganAt, self.time, head, lengths, place, isComplete)
+        let time = self.time
+        let (isKeptOut, isNamed, answer) = self.exchanges.with(index) { exchange in
+            exchange.requestEndedAt = time
+            let isKeptOut = exchange.isKeptOut
+            if !isKeptOut { exchange.record.request = message }
+            return (isKeptOut, exchange.isNamed, exchange.hasResponded ? exchange.status : nil)
         }
-        if self.exchanges[index].responseEndedAt != nil {
-            let status = self.exchanges[index].status
-            self.end(index, isComplete ? .init(status: status) : self.ending)
-        }
+        if isKeptOut { self.requests.remainder.excluded += lengths.total }
+        if isNamed { self.requestStream.claim(place.interval) }
+        if let answer { self.end(index, isComplete ? .init(status: answer) : self.ending) }
     }
 
-    /// Read through a span, because `exchanges[index].name` would copy the whole exchange.
-    private func name(_ index: Int) -> Report.Name? { self.exchanges.span[index].name }
-
-    private func isKeptOut(_ index: Int) -> Bool {
-        self.exchanges.span[index].name == nil && self.exchanges.span[index].asked == nil
+    /// The exchange whose request has not ended. A request begins after the one before has ended, so this is the last.
+    private var newest: Int? {
+        mutating get {
+            let last = self.exchanges.count - 1
+            return last >= 0 && self.exchanges.with(last) { $0.requestEndedAt == nil } ? last : nil
+        }
     }
-
-    /// The exchange whose request has not ended.
-    private var newest: Int? { self.exchanges.lastIndex { $0.requestEndedAt == nil } }
 
     // MARK: Responses
 
     private mutating func responseBegan(at position: UInt64) {
         self.responses.beganAt = self.time
         self.responses.beganPosition = position
-        if !self.exchanges.isEmpty { self.exchanges[0].responseBeganAt = self.time }
+        if self.exchanges.count > 0 { self.exchanges.oldest.responseBeganAt = self.time }
     }
 
-    private mutating func responseHeadEnded(_ head: HTTP1Head) {
+    private mutating func responseHeadEnded(_ head: MessageHead) {
         self.responses.head = head
-        guard !self.exchanges.isEmpty else { return }
-        self.exchanges[0].status = head.status
+        guard self.exchanges.count > 0 else { return }
+        self.exchanges.oldest.status = head.status
         // The server sends interim responses before it asks its router.
         if head.status >= 200 || head.status == 101 { self.nameRoute(0) }
     }
 
     private mutating func responseEnded(_ lengths: HTTP1Scanner.Lengths, at position: UInt64, isComplete: Bool) {
-        guard let head = self.responses.head.take(), !self.exchanges.isEmpty else {
+        guard let head = self.responses.head.take(), self.exchanges.count > 0 else {
             // A response without a request: a server's last message on an idle connection (408).
             self.responses.remainder.framing += lengths.total
             return
         }
         // The connection ended before the server answered.
-        if self.exchanges[0].asked != nil { self.nameRoute(0) }
-        if let name = self.name(0) {
-            let ended = Ended(self.responses, head, lengths, position, self.time, isComplete, nil)
-            self.found.append(.response(ended.message(of: self.exchanges[0].id, name, self.cookie, self.role)))
-        } else if self.exchanges[0].hasHead {
+        if self.exchanges.oldest.asked != nil { self.nameRoute(0) }
+        if self.exchanges.oldest.isNamed {
+            let place = self.responseStream.find(self.responses.beganPosition, position)
+            self.exchanges.oldest.record.response =
+                Self.message(self.responses.beganAt, self.time, head, lengths, place, isComplete)
+            self.responseStream.claim(place.interval)
+        } else if self.exchanges.oldest.hasHead {
             self.responses.remainder.excluded += lengths.total
         } else {
             // The head of the request has not come, so the exchange has no name.
             self.responses.remainder.framing += lengths.total
         }
-        self.exchanges[0].responseEndedAt = self.time
+        self.exchanges.oldest.hasResponded = true
         // An early response: the request continues.
-        guard self.exchanges[0].requestEndedAt != nil else { return }
+        guard self.exchanges.oldest.requestEndedAt != nil else { return }
         self.end(0, isComplete ? .init(status: head.status) : self.ending)
     }
 
     /// Names the exchange: the server answers, so its router knows the route by now.
     private mutating func nameRoute(_ index: Int) {
-        self.exchanges[index].isAnswered = true
-        guard let routes = self.routes else { return }
-        let route = routes.takeRoute(ofRequest: self.exchanges[index].number)
-        if let request = self.exchanges[index].asked.take() {
-            self.exchanges[index].name = self.naming.name(of: request, route)
+        let (number, asked) = self.exchanges.with(index) { exchange in
+            exchange.isAnswered = true
+            return (exchange.number, exchange.asked.take())
         }
-        self.release(index)
+        guard let route = self.routes?.takeRoute(ofRequest: number), let asked else { return }
+        self.name(index, asked, route)
+        // The app may keep the exchange out only now, after it was admitted.
+        let (held, refused) = self.exchanges.with(index) { exchange in
+            let held = exchange.record.request
+            if !exchange.isNamed { exchange.record.request = nil }
+            return exchange.isNamed ? (held?.interval, nil) : (nil, held?.messageBytes)
+        }
+        if let held { self.requestStream.claim(held) }
+        if let refused { self.requests.remainder.excluded += refused }
     }
 
-    private mutating func release(_ index: Int) {
-        guard let ended = self.exchanges[index].held.take() else { return }
-        // The app may keep the exchange out only now, after it was admitted.
-        guard let name = self.name(index) else {
-            self.requests.remainder.excluded += ended.lengths.total
-            return
+    private mutating func name(_ index: Int, _ request: MessageHead.Request, _ route: RouteAnswer) {
+        guard let name = self.naming.name(of: request, route) else { return }
+        self.exchanges.with(index) {
+            $0.record.name = name
+            $0.isNamed = true
         }
-        self.found.append(.request(ended.message(of: self.exchanges[index].id, name, self.cookie, self.role)))
     }
 
     // MARK: Reports
 
-    /// A message that has ended.
-    private struct Ended {
-        let head: HTTP1Head
-        let lengths: HTTP1Scanner.Lengths
-        let place: MessagePlace
-        let startedAt: UInt64
-        let finishedAt: UInt64
-        let isComplete: Bool
+    private static func message(
+        _ startedAt: UInt64,
+        _ finishedAt: UInt64,
+        _ head: MessageHead,
+        _ lengths: HTTP1Scanner.Lengths,
+        _ place: (interval: Report.Interval, isExact: Bool),
+        _ isComplete: Bool
+    ) -> Report.Exchange.Message {
+        var message = Report.Exchange.Message()
+        message.interval = place.interval
+        message.tlsBytes = place.interval.bytes - min(lengths.total, place.interval.bytes)
+        message.quality = place.isExact ? .exact : .inferred
+        message.startedAt = startedAt
+        message.finishedAt = finishedAt
+        message.bodyBytes = lengths.body
+        message.decodedBodyBytes = head.isEncoded ? nil : lengths.body
+        message.declaredBodyBytes = head.contentLength
+        message.framingBytes = lengths.framing
+        message.lineBytes = UInt32(clamping: lengths.line)
+        message.headerBytes = UInt32(clamping: lengths.header)
+        message.cookieBytes = UInt32(clamping: lengths.cookie)
+        message.status = head.status
+        message.version = head.version
+        message.contentClass = lengths.body == 0 ? .none : head.contentClass
+        message.isIncomplete = !isComplete
+        return message
+    }
 
-        init(
-            _ direction: Direction,
-            _ head: HTTP1Head,
-            _ lengths: HTTP1Scanner.Lengths,
-            _ position: UInt64,
-            _ time: UInt64,
-            _ isComplete: Bool,
-            _ placing: HTTP1Exchanges.Placing?
-        ) {
-            let scanned = Report.Interval(from: direction.base + direction.beganPosition, to: direction.base + position)
-            self.head = head
-            self.lengths = lengths
-            self.place = placing?(scanned, lengths.total) ?? MessagePlace(interval: scanned)
-            self.startedAt = direction.beganAt
-            self.finishedAt = time
-            self.isComplete = isComplete
+    /// Ends the exchange and tells it, with its outcome.
+    private mutating func end(_ index: Int, _ ending: Report.Ending) {
+        // Without an answer the exchange has no name yet.
+        if self.exchanges.with(index, { $0.asked != nil }) { self.nameRoute(index) }
+        let (time, tlsEndedAt, isFromStart) = (self.time, self.tlsEndedAt, self.isFromStart)
+        let record = self.exchanges.with(index) { exchange -> Report.Exchange? in
+            guard exchange.isNamed else { return nil }
+            exchange.record.outcome = exchange.outcome(ending, time, tlsEndedAt, isFromStart)
+            return exchange.record
         }
+        self.exchanges.remove(at: index)
+        guard let record else { return }
+        self.found.append(.exchange(record))
+        self.hasEnded = true
+    }
 
-        func message(
-            of exchange: UInt64,
-            _ name: Report.Name,
-            _ cookie: UInt64,
-            _ role: Report.Role
-        ) -> Report.Message {
-            var message = Report.Message(exchange: exchange, name: name)
-            (message.cookie, message.role) = (cookie, role)
-            message.take(self.place)
-            message.startedAt = self.startedAt
-            message.finishedAt = self.finishedAt
-            message.bodyBytes = self.lengths.body
-            message.decodedBodyBytes = self.head.isEncoded ? nil : self.lengths.body
-            message.declaredBodyBytes = self.head.contentLength
-            message.framingBytes = self.lengths.framing
-            message.lineBytes = UInt32(clamping: self.lengths.line)
-            message.headerBytes = UInt32(clamping: self.lengths.header)
-            message.cookieBytes = UInt32(clamping: self.lengths.cookie)
-            message.status = self.head.status
-            message.version = self.head.version
-            message.contentClass = self.lengths.body == 0 ? .none : self.head.contentClass
-            message.isIncomplete = !self.isComplete
-            return message
+    /// Forgets the places of messages that have ended, and tells what is known of the connection if exchanges have.
+    ///
+    /// - Parameters:
+    ///   - requests: Where the request begins that has not ended, or the next will begin.
+    ///   - responses: The same for responses.
+    @inline(__always)
+    mutating func settle(_ requests: HTTP1Scanner, _ responses: HTTP1Scanner) {
+        guard self.requestStream.tls != nil else { return }
+        self.requestStream.forget(before: requests.isInMessage ? self.requests.beganPosition : requests.position)
+        self.responseStream.forget(before: responses.isInMessage ? self.responses.beganPosition : responses.position)
+        if self.hasEnded { self.tellConnection(isLast: false) }
+        self.hasEnded = false
+    }
+
+    /// Messages of open exchanges may be told.
+    var isTellable: Bool {
+        mutating get {
+            let last = self.exchanges.count - 1
+            return last >= 0 && (self.exchanges.oldest.isTellable || self.exchanges.with(last) { $0.isTellable })
         }
     }
 
-    /// Ends the exchange and makes its outcome.
-    private mutating func end(_ index: Int, _ ending: Report.Ending) {
-        // Without an answer the exchange has no name yet.
-        if self.exchanges[index].asked != nil { self.nameRoute(index) }
-        let exchange = self.exchanges.remove(at: index)
-        guard let name = exchange.name else { return }
-        var outcome = Report.Outcome(exchange: exchange.id, name: name)
-        outcome.startedAt = exchange.startedAt
-        outcome.duration = self.time - min(self.time, exchange.startedAt)
-        outcome.role = self.role
-        outcome.ending = ending
-        outcome.status = exchange.status
-        if exchange.number == 1 {
-            outcome.tlsEndedAt = self.tlsEndedAt
-            outcome.isFirst = self.isFromStart || self.tlsEndedAt != 0
+    /// Tells messages of exchanges that go on. Only the oldest exchange and the newest ones may have messages that were not told before.
+    mutating func tellOpen() {
+        guard self.exchanges.count > 0 else { return }
+        self.tell(0)
+        var first = self.exchanges.count
+        while first > 1, self.exchanges.with(first - 1, { $0.isTellable || $0.requestEndedAt == nil }) { first -= 1 }
+        while first < self.exchanges.count {
+            self.tell(first)
+            first += 1
         }
-        outcome.phases = Report.Phases(
-            startedAt: exchange.startedAt,
-            requestEndedAt: exchange.requestEndedAt,
-            responseBeganAt: exchange.responseBeganAt,
-            responseEndedAt: exchange.responseEndedAt ?? self.time
-        )
-        self.found.append(.outcome(consume outcome))
+    }
+
+    /// Tells the messages of an open exchange that have ended.
+    private mutating func tell(_ index: Int) {
+        let record = self.exchanges.with(index) { exchange -> Report.Exchange? in
+            guard exchange.isTellable else { return nil }
+            let record = exchange.record
+            (exchange.record.request, exchange.record.response) = (nil, nil)
+            return record
+        }
+        if let record { self.found.append(.exchange(record)) }
+    }
+
+    /// Tells the bytes of no message: with TLS when an exchange has ended and there are more of them, and when the
+    /// connection ends. Records that carry messages that the app keeps out are part of these bytes.
+    private mutating func tellConnection(isLast: Bool) {
+        guard self.cookie != 0 else { return }
+        var connection = Report.Connection(cookie: self.cookie)
+        connection.role = self.role
+        (connection.sent, connection.received) = self.remainders
+        let isClient = self.role == .client
+        let (requests, responses) = (self.requests.remainder, self.responses.remainder)
+        let ofRequests = self.requestStream.besideMessages(requests, isLast: isLast)
+        let ofResponses = self.responseStream.besideMessages(responses, isLast: isLast)
+        (connection.sent.tls, connection.received.tls) =
+            isClient ? (ofRequests, ofResponses) : (ofResponses, ofRequests)
+        let bytes = (connection.sent.tls, connection.received.tls)
+        if isLast {
+            guard connection.sent != .init() || connection.received != .init() else { return }
+        } else {
+            guard bytes != self.told else { return }
+        }
+        self.told = bytes
+        self.found.append(.connection(connection))
     }
 }
 
@@ -329,7 +413,7 @@ extension HTTP1Records: HTTP1Sink {
         }
     }
 
-    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
         switch kind {
         case .request: self.requestHeadEnded(head, request)
         case .response: self.responseHeadEnded(head)
@@ -355,7 +439,7 @@ extension HTTP1Records: HTTP1Sink {
         }
     }
 
-    mutating func takeMethod() -> String? {
-        self.exchanges.isEmpty ? nil : self.exchanges[0].method.take()
+    mutating func takeMethod() -> HTTP1Method? {
+        self.exchanges.count > 0 ? self.exchanges.oldest.method.take() : nil
     }
 }

@@ -1,3 +1,24 @@
+/// The events of an ``HTTP2FrameScanner``. Every byte passes in a `passed` event, in order, before the event that says
+/// what the bytes mean.
+package protocol HTTP2Sink {
+    /// The first frame was the sender's settings, which begin a connection (RFC 9113 section 3.4).
+    mutating func beganWithSettings()
+
+    /// - Parameter stream: 0: the bytes belong to the connection.
+    mutating func passed(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32)
+
+    /// A whole header block, of a message's head or its trailers.
+    ///
+    /// - Parameter stream: 0: the block is a request that the server makes up (PUSH_PROMISE).
+    mutating func headers(_ block: Span<UInt8>, stream: UInt32)
+
+    /// The message of this direction is complete.
+    mutating func ended(stream: UInt32)
+
+    /// - Parameter error: The error code (RFC 9113 section 7).
+    mutating func reset(stream: UInt32, error: UInt32)
+}
+
 /// Finds the frames in one direction of an HTTP/2 connection as they pass, in pieces of any size (RFC 9113 section 4).
 ///
 /// Scanning may begin before or after the connection's preface. The scanner keeps a header block until it is whole, and
@@ -11,20 +32,6 @@ package struct HTTP2FrameScanner {
         case body
         /// Bytes that are not HTTP/2.
         case opaque
-    }
-
-    /// The scanner emits every byte in a `bytes` event, in order, before the event that says what the bytes mean.
-    package enum Event: Hashable, Sendable {
-        /// - Parameter stream: 0: the bytes belong to the connection.
-        case bytes(UInt64, Kind, stream: UInt32)
-        /// A whole header block, of a message's head or its trailers.
-        ///
-        /// - Parameter stream: 0: the block is a request that the server makes up (PUSH_PROMISE).
-        case headers([UInt8], stream: UInt32)
-        /// The message of this direction is complete.
-        case ended(stream: UInt32)
-        /// - Parameter error: The error code (RFC 9113 section 7).
-        case reset(stream: UInt32, error: UInt32)
     }
 
     /// RFC 9113 section 6.
@@ -54,7 +61,7 @@ package struct HTTP2FrameScanner {
     }
 
     /// RFC 9113 section 3.4.
-    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+    private static let prefaceBytes = 24
     private static let headerBytes = 9
     /// RFC 9113 section 6.5.
     private static let settings: UInt8 = 0x4
@@ -63,8 +70,6 @@ package struct HTTP2FrameScanner {
 
     private var state = State.header
     private var isFirst = true
-    /// The first frame was the sender's settings, which begin a connection (RFC 9113 section 3.4).
-    package private(set) var beganWithSettings = false
     /// The bytes of the current frame's header or prefix so far.
     private var head: [UInt8] = []
     private var type: FrameType?
@@ -73,42 +78,58 @@ package struct HTTP2FrameScanner {
     /// Bytes of the current frame's payload that have not passed yet.
     private var left = 0
     private var padding = 0
+    /// Bytes of the current frame's payload without its prefix.
+    private var length = 0
     private var block: [UInt8] = []
     /// The stream whose header block has begun and not ended, and whether its message ends with the block.
     private var open: (stream: UInt32, endsStream: Bool)?
 
     package init() {}
 
-    package mutating func scan(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+    package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP2Sink) {
         var index = 0
         while index < bytes.count {
             let rest = bytes.count - index
             switch self.state {
             case .header:
-                index += self.keep(bytes.extracting(index...), upTo: Self.headerBytes)
-                if self.head.count == Self.headerBytes { self.beginFrame(emit) }
+                // Nearly all frame headers come whole.
+                if rest >= Self.headerBytes, self.head.isEmpty {
+                    self.beginFrame(bytes.extracting(index..<index + Self.headerBytes), &sink)
+                    index += Self.headerBytes
+                } else {
+                    index += self.keep(bytes.extracting(index...), upTo: Self.headerBytes)
+                    guard self.head.count == Self.headerBytes else { continue }
+                    let head = self.head
+                    self.head.removeAll(keepingCapacity: true)
+                    self.beginFrame(head.span, &sink)
+                }
             case .prefix(let length):
                 index += self.keep(bytes.extracting(index...), upTo: length)
-                if self.head.count == length { self.beginContent(emit) }
+                if self.head.count == length { self.beginContent(&sink) }
             case .content:
                 let count = min(self.left - self.padding, rest)
-                self.content(bytes.extracting(index..<index + count), emit)
+                let content = bytes.extracting(index..<index + count)
                 index += count
                 self.left -= count
-                if self.left == self.padding { self.endContent(emit) }
+                if self.isWholeBlock(count) {
+                    self.passBlock(content, &sink)
+                } else {
+                    self.content(content, &sink)
+                    if self.left == self.padding { self.endContent(&sink) }
+                }
             case .padding:
                 let count = min(self.left, rest)
-                emit(.bytes(UInt64(count), .framing, stream: self.owner))
+                sink.passed(UInt64(count), .framing, stream: self.owner)
                 index += count
                 self.left -= count
-                if self.left == 0 { self.endFrame(emit) }
+                if self.left == 0 { self.endFrame(&sink) }
             case .preface(let left):
                 let count = min(left, rest)
-                emit(.bytes(UInt64(count), .framing, stream: 0))
+                sink.passed(UInt64(count), .framing, stream: 0)
                 index += count
                 self.state = left == count ? .header : .preface(left: left - count)
             case .opaque:
-                emit(.bytes(UInt64(rest), .opaque, stream: 0))
+                sink.passed(UInt64(rest), .opaque, stream: 0)
                 return
             }
         }
@@ -116,20 +137,20 @@ package struct HTTP2FrameScanner {
 
     /// Counts bytes that the library could not read. If they are not all of one frame's body, the scanner gives up: it
     /// cannot tell where the next frame begins.
-    package mutating func skip(_ count: UInt64, _ emit: (Event) -> Void) {
+    package mutating func skip(_ count: UInt64, _ sink: inout some HTTP2Sink) {
         guard count > 0 else { return }
         guard self.state == .content, self.type == .data, count <= UInt64(self.left - self.padding) else {
-            return self.giveUp(count, emit)
+            return self.giveUp(count, &sink)
         }
-        emit(.bytes(count, .body, stream: self.owner))
+        sink.passed(count, .body, stream: self.owner)
         self.left -= Int(count)
-        if self.left == self.padding { self.endContent(emit) }
+        if self.left == self.padding { self.endContent(&sink) }
     }
 
     /// Ends the stream: emits the bytes of an incomplete frame header.
-    package mutating func close(_ emit: (Event) -> Void) {
+    package mutating func close(_ sink: inout some HTTP2Sink) {
         guard !self.head.isEmpty else { return }
-        emit(.bytes(UInt64(self.head.count), .framing, stream: 0))
+        sink.passed(UInt64(self.head.count), .framing, stream: 0)
         self.head = []
     }
 
@@ -151,31 +172,29 @@ package struct HTTP2FrameScanner {
         }
     }
 
-    private mutating func beginFrame(_ emit: (Event) -> Void) {
-        // Read in place: a copy would allocate memory for every frame.
-        let isPreface = self.isFirst && self.head.elementsEqual(Self.preface.prefix(Self.headerBytes))
-        if self.isFirst, !isPreface {
-            self.beganWithSettings = self.head[3] == Self.settings && self.head[4] & Flag.acknowledgement == 0
-        }
-        self.left = Int(self.head[0]) << 16 | Int(self.head[1]) << 8 | Int(self.head[2])
-        self.type = FrameType(rawValue: self.head[3])
-        self.flags = self.head[4]
+    /// - Parameter head: The header of a frame (RFC 9113 section 4.1).
+    private mutating func beginFrame(_ head: Span<UInt8>, _ sink: inout some HTTP2Sink) {
+        let isPreface = self.isFirst && head.isEqual("PRI * HTT")
+        let isSettings = head[3] == Self.settings && head[4] & Flag.acknowledgement == 0
+        if self.isFirst, !isPreface, isSettings { sink.beganWithSettings() }
+        self.left = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+        self.type = FrameType(rawValue: head[3])
+        self.flags = head[4]
         // The mask removes the reserved bit.
-        self.stream = Self.number(self.head.span.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
-        self.head.removeAll(keepingCapacity: true)
+        self.stream = Self.number(head.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
         if isPreface {
-            emit(.bytes(UInt64(Self.headerBytes), .framing, stream: 0))
-            self.state = .preface(left: Self.preface.count - Self.headerBytes)
+            sink.passed(UInt64(Self.headerBytes), .framing, stream: 0)
+            self.state = .preface(left: Self.prefaceBytes - Self.headerBytes)
             return
         }
         self.isFirst = false
-        guard self.isPossible else { return self.giveUp(UInt64(Self.headerBytes), emit) }
+        guard self.isPossible else { return self.giveUp(UInt64(Self.headerBytes), &sink) }
         if self.type == .headers { self.open = (self.stream, self.flags & Flag.endStream != 0) }
         if self.type == .pushPromise { self.open = (0, false) }
-        emit(.bytes(UInt64(Self.headerBytes), .framing, stream: self.owner))
+        sink.passed(UInt64(Self.headerBytes), .framing, stream: self.owner)
         self.padding = 0
         let length = self.prefixLength
-        if length > 0 { self.state = .prefix(length) } else { self.beginContent(emit) }
+        if length > 0 { self.state = .prefix(length) } else { self.beginContent(&sink) }
     }
 
     /// A header block is in consecutive frames of one stream (RFC 9113 section 4.3).
@@ -199,17 +218,18 @@ package struct HTTP2FrameScanner {
         }
     }
 
-    private mutating func beginContent(_ emit: (Event) -> Void) {
+    private mutating func beginContent(_ sink: inout some HTTP2Sink) {
         let prefix = self.head.count
         self.padding = self.flags & Flag.padded != 0 ? Int(self.head.first ?? 0) : 0
         self.head.removeAll(keepingCapacity: true)
         // Checked before any byte is kept: the header of a frame may announce 16 MiB of a header block.
         guard prefix + self.padding <= self.left, self.mayKeep(self.left - prefix - self.padding) else {
-            return self.giveUp(UInt64(prefix), emit)
+            return self.giveUp(UInt64(prefix), &sink)
         }
-        if prefix > 0 { emit(.bytes(UInt64(prefix), .framing, stream: self.owner)) }
+        if prefix > 0 { sink.passed(UInt64(prefix), .framing, stream: self.owner) }
         self.left -= prefix
-        if self.left == self.padding { self.endContent(emit) } else { self.state = .content }
+        self.length = self.left
+        if self.left == self.padding { self.endContent(&sink) } else { self.state = .content }
     }
 
     /// - Parameter count: Bytes of the frame's content.
@@ -220,38 +240,55 @@ package struct HTTP2FrameScanner {
         }
     }
 
-    private mutating func content(_ bytes: Span<UInt8>, _ emit: (Event) -> Void) {
+    /// A header block has come in one piece, in one frame without padding. It need not be kept then.
+    private func isWholeBlock(_ count: Int) -> Bool {
+        self.type == .headers && self.left == 0 && self.flags & Flag.endHeaders != 0 && self.block.isEmpty
+            && count == self.length
+    }
+
+    private mutating func passBlock(_ block: Span<UInt8>, _ sink: inout some HTTP2Sink) {
+        sink.passed(UInt64(block.count), .header, stream: self.owner)
+        self.state = .header
+        self.endBlock(block, &sink)
+    }
+
+    private mutating func endBlock(_ block: Span<UInt8>, _ sink: inout some HTTP2Sink) {
+        guard let open = self.open else { return self.giveUp(0, &sink) }
+        sink.headers(block, stream: open.stream)
+        self.open = nil
+        if open.endsStream { sink.ended(stream: open.stream) }
+    }
+
+    private mutating func content(_ bytes: Span<UInt8>, _ sink: inout some HTTP2Sink) {
         let count = UInt64(bytes.count)
         switch self.type {
-        case .data: emit(.bytes(count, .body, stream: self.owner))
+        case .data: sink.passed(count, .body, stream: self.owner)
         case .headers, .continuation, .pushPromise:
-            emit(.bytes(count, self.owner == 0 ? .framing : .header, stream: self.owner))
+            sink.passed(count, self.owner == 0 ? .framing : .header, stream: self.owner)
             bytes.withUnsafeBufferPointer { self.block.append(contentsOf: $0) }
         case .reset:
-            emit(.bytes(count, .framing, stream: 0))
+            sink.passed(count, .framing, stream: 0)
             bytes.withUnsafeBufferPointer { self.block.append(contentsOf: $0) }
-        case nil: emit(.bytes(count, .framing, stream: 0))
+        case nil: sink.passed(count, .framing, stream: 0)
         }
     }
 
-    private mutating func endContent(_ emit: (Event) -> Void) {
-        if self.left > 0 { self.state = .padding } else { self.endFrame(emit) }
+    private mutating func endContent(_ sink: inout some HTTP2Sink) {
+        if self.left > 0 { self.state = .padding } else { self.endFrame(&sink) }
     }
 
-    private mutating func endFrame(_ emit: (Event) -> Void) {
+    private mutating func endFrame(_ sink: inout some HTTP2Sink) {
         self.state = .header
         switch self.type {
         case .data:
-            if self.flags & Flag.endStream != 0 { emit(.ended(stream: self.stream)) }
+            if self.flags & Flag.endStream != 0 { sink.ended(stream: self.stream) }
         case .headers, .continuation, .pushPromise:
-            guard let open = self.open else { return self.giveUp(0, emit) }
-            guard self.flags & Flag.endHeaders != 0 else { return }
-            emit(.headers(self.block, stream: open.stream))
+            guard self.flags & Flag.endHeaders != 0 || self.open == nil else { return }
+            let block = self.block
             self.block.removeAll(keepingCapacity: true)
-            self.open = nil
-            if open.endsStream { emit(.ended(stream: open.stream)) }
+            self.endBlock(block.span, &sink)
         case .reset:
-            emit(.reset(stream: self.stream, error: Self.number(self.block.span)))
+            sink.reset(stream: self.stream, error: Self.number(self.block.span))
             self.block.removeAll(keepingCapacity: true)
         case nil: break
         }
@@ -264,9 +301,9 @@ package struct HTTP2FrameScanner {
     }
 
     /// Makes the rest of the stream opaque: the scanner cannot tell where the next frame begins.
-    private mutating func giveUp(_ count: UInt64, _ emit: (Event) -> Void) {
+    private mutating func giveUp(_ count: UInt64, _ sink: inout some HTTP2Sink) {
         let all = count + UInt64(self.head.count)
-        if all > 0 { emit(.bytes(all, .opaque, stream: 0)) }
+        if all > 0 { sink.passed(all, .opaque, stream: 0) }
         (self.head, self.block, self.open) = ([], [], nil)
         self.state = .opaque
     }

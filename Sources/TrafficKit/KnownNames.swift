@@ -14,7 +14,7 @@ struct KnownNames {
     ///   - route: The route of this request.
     ///   - make: Called if the name is not known. `isLasting`: the name is the same the next time.
     mutating func name(
-        of request: HTTP1Head.Request,
+        of request: MessageHead.Request,
         route: String,
         _ make: () -> (name: Report.Name, isLasting: Bool)
     ) -> Report.Name {

@@ -53,18 +53,16 @@ package struct LateTrial {
 
     private func correct(_ record: inout Report.Record) {
         switch record {
-        case .request(var message):
-            if message.quality == .exact { message.quality = .inferred }
-            record = .request(message)
-        case .response(var message):
-            if message.quality == .exact { message.quality = .inferred }
-            record = .response(message)
+        case .exchange(var exchange):
+            if exchange.request?.quality == .exact { exchange.request?.quality = .inferred }
+            if exchange.response?.quality == .exact { exchange.response?.quality = .inferred }
+            record = .exchange(exchange)
         case .connection(var connection):
-            // The TLS account takes the bytes before the join as a handshake.
+            // The TLS stream takes the bytes before the join as a handshake.
             connection.sent.tls -= min(connection.sent.tls, self.before.sent)
             connection.received.tls -= min(connection.received.tls, self.before.received)
             record = .connection(connection)
-        case .outcome: break
+        case .request, .response, .outcome: break
         }
     }
 }

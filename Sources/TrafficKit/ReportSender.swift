@@ -3,6 +3,9 @@ import TrafficReport
 
 /// Gathers records into datagrams and sends them. The caller never waits.
 ///
+/// The parts of an exchange are held until the exchange ends, and then are one record. What is held when the datagrams
+/// are sent goes with them, so that a reader sees early what goes on.
+///
 /// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams
 /// (`net.unix.max_dgram_qlen`). Datagrams that find the queue full wait for the next time, up to ``backlog``. If there
 /// is no daemon, the sender gathers nothing until ``retryNanoseconds`` have passed; then the next record tries again.
@@ -28,6 +31,7 @@ final class ReportSender: Sendable {
 
     private struct Gathered {
         var writer = ReportWriter()
+        var held = HeldRecords()
         /// Datagrams to send, oldest first.
         var complete: [Datagram] = []
         /// The memory of a sent datagram, to be used again.
@@ -37,6 +41,38 @@ final class ReportSender: Sendable {
         var isFlushDue = false
         /// Before this time the sender expects no daemon and gathers nothing.
         var quietUntil: UInt64 = 0
+
+        /// - Returns: Whether a datagram is full.
+        mutating func take(_ records: [Report.Record]) -> Bool {
+            let known = self.sequence
+            // A span, because an array's subscript would copy each record.
+            let found = records.span
+            for index in found.indices {
+                // Nearly all records are whole exchanges. They are written from where they are.
+                if self.held.passes(found[index]) {
+                    self.write(found[index])
+                } else if let ended = self.held.take(records[index]) {
+                    self.write(ended)
+                }
+                if self.held.isFull { self.writeHeld() }
+            }
+            return self.sequence != known
+        }
+
+        mutating func writeHeld() {
+            var held = HeldRecords()
+            swap(&held, &self.held)
+            held.removeAll { self.write($0) }
+            // Its memory is used again.
+            self.held = held
+        }
+
+        private mutating func write(_ record: borrowing Report.Record) {
+            guard !self.writer.append(record) else { return }
+            self.complete(ReportSender.backlog)
+            // A single record always fits into an empty datagram.
+            _ = self.writer.append(record)
+        }
 
         /// Makes a datagram of the gathered records if there is room for one more. Otherwise drops the records.
         mutating func complete(_ backlog: Int) {
@@ -106,14 +142,7 @@ final class ReportSender: Sendable {
         let now = self.clock()
         let (isComplete, isFirst) = self.gathered.withLock { gathered in
             guard now >= gathered.quietUntil else { return (false, false) }
-            var isComplete = false
-            var next = gathered.writer.append(contentsOf: records)
-            while next < records.count {
-                gathered.complete(Self.backlog)
-                isComplete = true
-                // A single record always fits into an empty datagram.
-                next = max(next + 1, gathered.writer.append(contentsOf: records, from: next))
-            }
+            let isComplete = gathered.take(records)
             defer { gathered.isFlushDue = true }
             return (isComplete, !gathered.isFlushDue)
         }
@@ -130,10 +159,14 @@ final class ReportSender: Sendable {
 
     /// Sends all gathered records.
     func flush() {
-        self.gathered.withLock { $0.complete(Self.backlog) }
+        self.gathered.withLock { gathered in
+            gathered.writeHeld()
+            gathered.complete(Self.backlog)
+        }
         self.socket.withLock { self.transmit(&$0) }
         let isWaiting = self.gathered.withLock { gathered in
-            gathered.isFlushDue = !gathered.complete.isEmpty || !gathered.writer.isEmpty
+            gathered.isFlushDue =
+                !gathered.complete.isEmpty || !gathered.writer.isEmpty || !gathered.held.isEmpty
             return gathered.isFlushDue
         }
         if isWaiting { self.flushLater() }
@@ -160,6 +193,7 @@ final class ReportSender: Sendable {
                 // The waiting datagrams were for a daemon that is gone.
                 return self.gathered.withLock { gathered in
                     gathered.complete = []
+                    gathered.held = HeldRecords()
                     gathered.quietUntil = self.clock() + Self.retryNanoseconds
                 }
             }

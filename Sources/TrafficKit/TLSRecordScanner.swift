@@ -34,7 +34,9 @@ struct TLSRecordScanner {
     /// The scanner has found no record yet, and bytes had passed before. So its first bytes may be the rest of a
     /// record, and the next piece may begin with a record.
     private(set) var mayRestart: Bool
-    private var header: [UInt8] = []
+    /// The bytes of the current record's header so far.
+    private var header: InlineArray<5, UInt8> = [0, 0, 0, 0, 0]
+    private var headerCount = 0
     private var from: UInt64
     /// Bytes of the current record that have not come yet.
     private var left = 0
@@ -51,10 +53,10 @@ struct TLSRecordScanner {
         (self.isLost, self.mayRestart) = (true, false)
     }
 
-    /// - Parameter emit: Gets the complete records.
-    mutating func scan(_ bytes: Span<UInt8>, _ emit: (Record) -> Void) {
+    /// - Parameter found: Gets the complete records.
+    mutating func scan(_ bytes: Span<UInt8>, _ found: inout [Record]) {
         let end = self.position + UInt64(bytes.count)
-        if self.isLost, self.mayRestart { (self.isLost, self.header, self.left) = (false, [], 0) }
+        if self.isLost, self.mayRestart { (self.isLost, self.headerCount, self.left) = (false, 0, 0) }
         var index = 0
         while index < bytes.count, !self.isLost {
             if self.left > 0 {
@@ -63,18 +65,21 @@ struct TLSRecordScanner {
                 self.position += UInt64(count)
                 index += count
             } else {
-                self.header.append(bytes[index])
+                self.header[self.headerCount] = bytes[index]
+                self.headerCount += 1
                 self.position += 1
                 index += 1
-                guard self.header.count == Self.headerBytes else { continue }
+                guard self.headerCount == Self.headerBytes else { continue }
                 self.left = Int(self.header[3]) << 8 | Int(self.header[4])
                 self.isLost =
                     !(20...24).contains(self.header[0]) || self.header[1] != 3 || self.left > Self.longestFragment
             }
-            if self.left == 0, self.header.count == Self.headerBytes, !self.isLost {
+            if self.left == 0, self.headerCount == Self.headerBytes, !self.isLost {
                 let bytes = self.position - self.from
-                emit(Record(type: self.header[0], from: self.from, bytes: bytes, minorVersion: self.header[2]))
-                self.header = []
+                found.append(
+                    Record(type: self.header[0], from: self.from, bytes: bytes, minorVersion: self.header[2])
+                )
+                self.headerCount = 0
                 self.from = self.position
                 self.mayRestart = false
             }
@@ -84,7 +89,7 @@ struct TLSRecordScanner {
         guard end > self.from else { return }
         var record = Record(type: Record.applicationData, from: self.from, bytes: end - self.from)
         (record.isRest, record.isMerged) = (self.mayRestart, !self.mayRestart)
-        emit(record)
+        found.append(record)
         self.from = end
     }
 }

@@ -122,12 +122,16 @@ package struct TLSStream {
     package var isSettled: Bool { self.waiting == 0 }
 
     package mutating func passed(ciphertext bytes: Span<UInt8>) {
-        var found: [TLSRecordScanner.Record] = []
-        self.scanner.scan(bytes) { found.append($0) }
-        self.records += found
+        let known = self.records.count
+        self.scanner.scan(bytes, &self.records)
+        if !self.isPeers, !self.isBefore13 { self.look(from: known) }
         if self.isPeers || self.scanner.isLost, self.records.count > Self.mostRecords { self.merge() }
-        guard !self.isPeers, !self.isBefore13 else { return }
-        for record in found {
+    }
+
+    /// Looks at records of this process for signs of the version.
+    private mutating func look(from index: Int) {
+        for index in index..<self.records.count {
+            let record = self.records[index]
             let isFinished = record.type == TLSRecordScanner.Record.handshake && record.bytes <= Self.longestFinished
             if isFinished, self.hasChangedCipher { self.isBefore13 = true }
             self.hasChangedCipher = record.type == TLSRecordScanner.Record.changeCipherSpec
@@ -147,20 +151,16 @@ package struct TLSStream {
         self.records = [TLSRecordScanner.Record(type: type, from: first.from, bytes: bytes, isMerged: true)]
     }
 
-    /// Takes over the TLS version, which the records of this process show: by the Finished, or by the bytes that a data
-    /// record adds, because this process does not pad.
-    package mutating func learn(from sent: TLSStream) {
-        self.isBefore13 = sent.isBefore13 || sent.overhead != nil && sent.overhead != Self.overhead13
-        self.isVersionKnown = self.isBefore13 || sent.overhead != nil || sent.isFromStart && sent.hasSentData
+    /// What the records of this process show of the TLS version: by the Finished, or by the bytes that a data record
+    /// adds, because this process does not pad.
+    package var version: (isBefore13: Bool, isKnown: Bool) {
+        let isBefore13 = self.isBefore13 || self.overhead != nil && self.overhead != Self.overhead13
+        return (isBefore13, isBefore13 || self.overhead != nil || self.isFromStart && self.hasSentData)
     }
 
-    /// Counts bytes that this process has sent. Their plaintext was counted before.
-    ///
-    /// - Parameter received: The other direction, which learns the version that ``settle()`` finds here.
-    package mutating func sent(ciphertext bytes: Span<UInt8>, _ received: inout TLSStream) {
-        self.passed(ciphertext: bytes)
-        self.settle()
-        received.learn(from: self)
+    /// Takes over the version that the other direction shows.
+    package mutating func learn(_ version: (isBefore13: Bool, isKnown: Bool)) {
+        (self.isBefore13, self.isVersionKnown) = version
     }
 
     /// Counts the plaintext of records that have passed or are about to pass.
@@ -177,6 +177,7 @@ package struct TLSStream {
             self.scanner.lose()
             self.merge(areNone: true)
         }
+        if self.settleOne() { return }
         let records = self.records.filter { $0.type == TLSRecordScanner.Record.applicationData }
         guard self.dataBytes >= self.waiting, let first = records.first, let last = records.last else { return }
         if let (overhead, empty) = self.fit(records) {
@@ -200,7 +201,33 @@ package struct TLSStream {
             self.place(self.waiting, in: all, isExact: false, areEndsExact: areEndsExact)
             self.beside += self.records.reduce(0) { $1.from >= end ? $0 + $1.bytes : $0 }
         }
-        (self.records, self.waiting) = ([], 0)
+        self.forgetRecords()
+    }
+
+    /// Settles a single record, which nearly always carries all that waits.
+    ///
+    /// - Returns: `false`: there are several records, or it is unknown what the record carries.
+    private mutating func settleOne() -> Bool {
+        guard self.records.count == 1, self.records[0].type == TLSRecordScanner.Record.applicationData,
+            !self.records[0].isMerged, !self.records[0].isRest, self.records[0].bytes >= self.waiting
+        else { return false }
+        let record = self.records[0]
+        self.learn(overhead: record.bytes - self.waiting, of: record)
+        self.place(self.waiting, in: record)
+        self.forgetRecords()
+        return true
+    }
+
+    /// All plaintext has its place. The memory of a few records is used again.
+    private mutating func forgetRecords() {
+        if self.records.count > 16 { self.records = [] } else { self.records.removeAll(keepingCapacity: true) }
+        self.waiting = 0
+    }
+
+    /// Notes the bytes that a record of this process adds, if a cipher is known that adds so many.
+    private mutating func learn(overhead: UInt64, of record: TLSRecordScanner.Record) {
+        guard !self.isPeers, record.minorVersion >= 3, Self.overheads.contains(overhead) else { return }
+        self.overhead = overhead
     }
 
     /// Bytes of the data records whose plaintext is not known.
@@ -234,8 +261,7 @@ package struct TLSStream {
         if records.count == 1 {
             guard !records[0].isRest else { return nil }
             let overhead = records[0].bytes - self.waiting
-            let isKnown = !self.isPeers && records[0].minorVersion >= 3 && Self.overheads.contains(overhead)
-            if isKnown { self.overhead = overhead }
+            self.learn(overhead: overhead, of: records[0])
             return (overhead, none)
         }
         // Before TLS 1.2 the maker of a CBC record chooses its padding, and the record may add as many bytes as another
@@ -315,6 +341,7 @@ package struct TLSStream {
     /// - Parameter start: On the stream of plaintext, where the message begins that has not ended.
     package mutating func forget(before start: UInt64) {
         self.start = self.start(start).map { (start, $0) }
-        self.segments.removeFirst(max(0, self.segments.count - 1))
+        let gone = self.segments.prefix { $0.plain + $0.plainBytes <= start }.count
+        self.segments.removeFirst(min(gone, max(0, self.segments.count - 1)))
     }
 }

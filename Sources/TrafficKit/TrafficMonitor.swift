@@ -77,7 +77,7 @@ public final class TrafficMonitor: Sendable {
         var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
 
         /// - Returns: `nil`: the app keeps the request out. `isPath`: the sender of the request may choose the text.
-        func route(of request: HTTP1Head.Request, _ answer: RouteAnswer) -> (text: String, isPath: Bool)? {
+        func route(of request: MessageHead.Request, _ answer: RouteAnswer) -> (text: String, isPath: Bool)? {
             guard self.admits(request) else { return nil }
             return self.configuration.naming.route(of: request.target, answer)
         }
@@ -85,7 +85,7 @@ public final class TrafficMonitor: Sendable {
         /// - Parameter route: The route of this request.
         /// - Returns: `isLasting`: the name has the request's own host and route, and is the same the next time.
         func name(
-            of request: HTTP1Head.Request,
+            of request: MessageHead.Request,
             _ route: (text: String, isPath: Bool),
             _ role: Report.Role
         ) -> (name: Report.Name, isLasting: Bool) {
@@ -96,7 +96,7 @@ public final class TrafficMonitor: Sendable {
             return (name, named == (host, route.text))
         }
 
-        func admits(_ request: HTTP1Head.Request) -> Bool {
+        func admits(_ request: MessageHead.Request) -> Bool {
             let filter = self.configuration.filter
             if filter.isEmpty { return true }
             return filter.admits(host: HostNaming.host(of: request.host), path: RouteNaming.path(of: request.target))
@@ -203,7 +203,7 @@ public final class TrafficMonitor: Sendable {
         role: Report.Role = .client
     ) -> Report.Name? {
         guard let running = self.running.withLock({ $0 }) else { return nil }
-        let request = HTTP1Head.Request(method: method, target: target, host: host)
+        let request = MessageHead.Request(method: method, target: target, host: host)
         guard let route = running.route(of: request, template.map { .template($0) } ?? .path) else { return nil }
         return running.name(of: request, route, role).name
     }

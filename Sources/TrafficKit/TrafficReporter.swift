@@ -8,11 +8,10 @@ package import TrafficReport
 package final class TrafficReporter: ExchangeNaming {
     private let monitor: TrafficMonitor
     private let role: Report.Role
-    // Unchecked: no code of the app runs while one of these changes.
-    @exclusivity(unchecked) private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
+    private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
     /// The last request and its name, because connections repeat the same request.
-    @exclusivity(unchecked) private var last: (request: HTTP1Head.Request, name: Report.Name?)?
-    @exclusivity(unchecked) private var names = KnownNames()
+    private var last: (request: MessageHead.Request, name: Report.Name?)?
+    private var names = KnownNames()
     /// Runs that have stopped. To release a run releases the app's observers, whose code may do anything. So the
     /// reporter releases runs only when its own work is done.
     private var retired: [TrafficMonitor.Running] = []
@@ -38,13 +37,13 @@ package final class TrafficReporter: ExchangeNaming {
 
     package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
 
-    package func admits(_ request: HTTP1Head.Request) -> Bool {
+    package func admits(_ request: MessageHead.Request) -> Bool {
         self.refresh()
         return self.known.running?.admits(request) ?? false
     }
 
     /// As ``TrafficMonitor/name(method:host:target:template:role:)``.
-    package func name(of request: HTTP1Head.Request, _ answer: RouteAnswer = .path) -> Report.Name? {
+    package func name(of request: MessageHead.Request, _ answer: RouteAnswer = .path) -> Report.Name? {
         self.refresh()
         guard let running = self.known.running else { return nil }
         if answer == .path, let last, last.request == request { return last.name }

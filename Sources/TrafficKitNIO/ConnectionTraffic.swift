@@ -4,31 +4,41 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// The functions return the records to report. The caller reports them after the function has returned, because an
-/// observer may do anything, also use the connection.
+/// The functions gather records. The caller reports them after the function has returned, because an observer may do
+/// anything, also use the connection.
 struct ConnectionTraffic {
+    private final class HTTP2 {
+        var exchanges: HTTP2Exchanges
+
+        init(_ exchanges: HTTP2Exchanges) { self.exchanges = exchanges }
+    }
+
     private let role: Report.Role
     private let reporter: TrafficReporter
     private let routes: TrafficRoutes?
     private var http1: HTTP1Exchanges
-    /// For HTTP/1.x with TLS.
-    private var account: TLSAccount?
-    /// For HTTP/2, in place of `http1` and `account`.
-    private var http2: HTTP2Exchanges?
+    /// In place of `http1`. An object, so that other connections do not have its memory.
+    private var http2: HTTP2?
     /// When the TLS handshake of a client's connection ended. 0: unknown.
     var tlsEndedAt: UInt64 = 0 {
         didSet {
             self.http1.tlsEndedAt = self.tlsEndedAt
-            self.http2?.tlsEndedAt = self.tlsEndedAt
+            self.http2?.exchanges.tlsEndedAt = self.tlsEndedAt
         }
     }
     /// The process had sent nothing before. `false`: it had sent something, or that is unknown.
     private let isFromStart: Bool
+    private let hasTLS: Bool
+    /// Without TLS what the kernel has not taken yet. With TLS the plaintext whose ciphertext it has not taken.
     private var writes = PendingWrites()
+    /// With TLS: flushed plaintext that the TLS handler has encrypted.
+    private var encryptedBytes = 0
+    /// With TLS: plaintext whose ciphertext the kernel has taken, but whose place is not known yet.
+    private var unplacedBytes = 0
     /// For a connection that was joined late.
     private var trial: LateTrial?
-    /// An empty array, whose memory the next records reuse.
-    private var memory: [Report.Record] = []
+    /// Records to report, in this order.
+    private var records: [Report.Record] = []
 
     /// - Parameters:
     ///   - hasTLS: The bytes are then plaintext, and the caller passes the ciphertext separately.
@@ -43,22 +53,24 @@ struct ConnectionTraffic {
         isLate: Bool = false
     ) {
         if isLate { self.trial = LateTrial(sent: socket.sentBytes, received: socket.receivedBytes) }
-        let account =
-            hasTLS
-            ? TLSAccount(role: role, sent: socket.sentBytes, received: socket.receivedBytes) : nil
         self.role = role
         self.reporter = reporter
         self.routes = routes
-        self.account = account
+        self.hasTLS = hasTLS
         self.isFromStart = socket.isFresh
+        var (sent, received) = (SocketStream(base: socket.sentBytes), SocketStream(base: socket.receivedBytes))
+        if hasTLS {
+            // The plaintext begins here.
+            sent = SocketStream(tls: TLSStream(position: socket.sentBytes, by: .thisProcess))
+            let peer: TLSStream.Maker = role == .client ? .peerServer : .peerClient
+            received = SocketStream(tls: TLSStream(position: socket.receivedBytes, by: peer))
+        }
         self.http1 = HTTP1Exchanges(
             role: role,
             cookie: socket.cookie,
-            // With TLS these are positions in the plaintext, which begins here.
-            sent: hasTLS ? 0 : socket.sentBytes,
-            received: hasTLS ? 0 : socket.receivedBytes,
+            sent: sent,
+            received: received,
             routes: routes,
-            placing: account.map { account in { account.place(received: $0, $1) } },
             naming: reporter
         )
         self.http1.isFromStart = self.isFromStart
@@ -67,93 +79,56 @@ struct ConnectionTraffic {
     /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
     mutating func becomeHTTP2(_ socket: SocketFacts) {
         guard self.http2 == nil else { return }
-        self.http2 = HTTP2Exchanges(
+        var exchanges = HTTP2Exchanges(
             role: self.role,
             cookie: socket.cookie,
-            sent: socket.sentBytes,
-            received: socket.receivedBytes,
-            tls: self.account,
+            sent: self.hasTLS ? self.http1.withStream(.sent) { $0 } : SocketStream(base: socket.sentBytes),
+            received: self.hasTLS ? self.http1.withStream(.received) { $0 } : SocketStream(base: socket.receivedBytes),
             routes: self.routes,
             naming: self.reporter
         )
-        self.http2?.tlsEndedAt = self.tlsEndedAt
-        self.http2?.isFromStart = self.isFromStart
-        self.account = nil
+        exchanges.tlsEndedAt = self.tlsEndedAt
+        exchanges.isFromStart = self.isFromStart
+        self.http2 = HTTP2(exchanges)
     }
 
     /// The connection was joined late, and the place of the join can't be right.
     var isOutOfStep: Bool { self.trial?.hasFailed == true }
 
-    // MARK: Bytes
+    private mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
+        self.http2?.exchanges.withStream(side, body) ?? self.http1.withStream(side, body)
+    }
 
-    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> [Report.Record] {
-        var records = self.memory.take()
-        if let http2 {
-            http2.received(bytes, at: time) { records.append($0) }
-        } else {
-            self.account?.received(plaintext: UInt64(bytes.count))
+    // MARK: Received
+
+    /// - Returns: Whether there is something to report. The same holds for the functions below.
+    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> Bool {
+        if self.hasTLS {
+            self.withStream(.received) {
+                $0.tls?.passed(plaintext: UInt64(bytes.count))
+                $0.tls?.settle()
+            }
+        }
+        if self.http2 == nil {
             if self.role == .server { self.trial?.goesOn(self.http1) }
-            self.http1.received(bytes, at: time, &records)
+            self.http1.received(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
+            self.tryOut()
+        } else {
+            self.http2!.exchanges.received(bytes, at: time, tellsOpen: false, &self.records)
         }
-        return self.place(records)
-    }
-
-    /// Bytes that are on their way to the TLS handler, or that another channel has taken.
-    mutating func sent(_ part: IOData, at time: UInt64) -> [Report.Record] {
-        var records = self.memory.take()
-        self.count(sent: part, time, &records)
-        return self.place(records)
-    }
-
-    private mutating func count(sent part: IOData, _ time: UInt64, _ records: inout [Report.Record]) {
-        switch part {
-        case .byteBuffer(let buffer):
-            let bytes = buffer.readableBytesUInt8Span
-            if let http2 { return http2.sent(bytes, at: time) { records.append($0) } }
-            self.account?.sent(plaintext: UInt64(bytes.count))
-            if self.role == .client { self.trial?.goesOn(self.http1) }
-            self.http1.sent(bytes, at: time, &records)
-        case .fileRegion(let region):
-            // This process can't look into the bytes of the file.
-            let count = UInt64(region.readableBytes)
-            if let http2 { return http2.sentUnseen(count, at: time) { records.append($0) } }
-            self.account?.sent(plaintext: count)
-            self.http1.sentUnseen(count, at: time, &records)
-        }
+        return self.hasNews
     }
 
     /// Ciphertext that is on its way to the TLS handler.
     mutating func received(ciphertext bytes: Span<UInt8>) {
-        self.http2?.received(ciphertext: bytes)
-        self.account?.received(ciphertext: bytes)
-    }
-
-    /// Ciphertext that the kernel has taken. The plaintext in it was passed to `sent(_:at:)` before.
-    mutating func sent(ciphertext bytes: Span<UInt8>) -> [Report.Record] {
-        var records = self.memory.take()
-        self.account?.sent(ciphertext: bytes)
-        self.http2?.sent(ciphertext: bytes) { records.append($0) }
-        return self.place(records)
-    }
-
-    /// - Parameters:
-    ///   - ending: How exchanges end that are not over.
-    ///   - isCut: The other side has not announced the end of its data, as TLS demands.
-    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> [Report.Record] {
-        var records = self.memory.take()
-        if let http2 {
-            http2.close(ending, at: time) { records.append($0) }
+        if self.http2 == nil {
+            self.http1.passed(ciphertext: bytes, .received)
         } else {
-            self.trial?.goesOn(self.http1)
-            self.http1.close(ending, isCut: isCut, at: time, &records)
+            self.http2!.exchanges.passed(ciphertext: bytes, .received)
         }
-        defer { self.account = nil }
-        return self.place(records, isLast: true)
     }
 
-    // MARK: Writes
-
-    // For a connection without TLS, on a channel that tells how many written bytes it has left.
+    // MARK: Sent
 
     /// The channel was told to send something, and has not said that all of it was sent.
     var isOwed: Bool { self.writes.flushedBytes > 0 }
@@ -163,59 +138,145 @@ struct ConnectionTraffic {
 
     mutating func written(_ part: IOData) { self.writes.append(part) }
 
-    mutating func flush() { self.writes.flush() }
+    /// - Returns: As ``isOwed``.
+    mutating func flush() -> Bool {
+        self.writes.flush()
+        return self.isOwed
+    }
 
     /// Drops the earlier writes: no message gets them.
-    mutating func forgetWrites() { self.writes = PendingWrites() }
+    mutating func forgetWrites() {
+        (self.writes, self.encryptedBytes, self.unplacedBytes) = (PendingWrites(), 0, 0)
+    }
 
-    /// The kernel has taken all written bytes except the last `buffered` ones.
-    mutating func taken(leaving buffered: Int, at time: UInt64) -> [Report.Record] {
-        var records = self.memory.take()
-        // Swapped out, because `count` changes other properties of `self` meanwhile.
+    /// Without TLS: the kernel has taken all written bytes except the last `buffered` ones.
+    mutating func taken(leaving buffered: Int, at time: UInt64) -> Bool {
+        // Out of `self`, because `count` changes other properties of `self` meanwhile.
         var writes = PendingWrites()
         swap(&writes, &self.writes)
-        writes.take(leaving: buffered) { self.count(sent: $0, time, &records) }
+        writes.take(leaving: buffered) { self.count(sent: $0, time) }
         swap(&writes, &self.writes)
-        return self.place(records)
+        self.tryOut()
+        return self.hasNews
     }
 
-    // MARK: Reports
-
-    /// - Parameter records: Returned and reported records. Their memory is reused.
-    mutating func reuse(_ records: consuming [Report.Record]) {
-        records.removeAll(keepingCapacity: true)
-        self.memory = records
+    /// The TLS handler has flushed ciphertext: all plaintext that was flushed is in it, or in what it wrote before.
+    ///
+    /// - Returns: Bytes of plaintext that no earlier ciphertext had.
+    mutating func encrypted() -> Int {
+        defer { self.encryptedBytes = self.writes.flushedBytes }
+        return self.writes.flushedBytes - self.encryptedBytes
     }
+
+    /// The kernel has taken ciphertext.
+    ///
+    /// - Parameter plaintext: Bytes of plaintext in it, as ``encrypted()`` said.
+    mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int, at time: UInt64) -> Bool {
+        self.withStream(.sent) { $0.tls?.passed(plaintext: UInt64(plaintext)) }
+        if self.http2 == nil {
+            self.http1.passed(ciphertext: bytes, .sent)
+        } else {
+            self.http2!.exchanges.passed(ciphertext: bytes, .sent)
+        }
+        let (version, isSettled) = self.withStream(.sent) { stream in
+            stream.tls?.settle()
+            return (stream.tls?.version, stream.isSettled)
+        }
+        if let version { self.withStream(.received) { $0.tls?.learn(version) } }
+        self.encryptedBytes -= plaintext
+        self.unplacedBytes += plaintext
+        if isSettled { self.place(at: time) }
+        return self.hasNews
+    }
+
+    /// Counts the plaintext whose ciphertext has gone.
+    private mutating func place(at time: UInt64) {
+        var writes = PendingWrites()
+        swap(&writes, &self.writes)
+        writes.take(self.unplacedBytes) { self.count(sent: $0, time) }
+        swap(&writes, &self.writes)
+        self.unplacedBytes = 0
+        self.tryOut()
+    }
+
+    /// Counts bytes that another channel has taken.
+    mutating func sent(_ part: IOData, at time: UInt64) -> Bool {
+        self.count(sent: part, time)
+        self.tryOut()
+        return self.hasNews
+    }
+
+    private mutating func count(sent part: borrowing IOData, _ time: UInt64) {
+        switch part {
+        case .byteBuffer(let buffer):
+            let bytes = buffer.readableBytesUInt8Span
+            guard self.http2 == nil else {
+                return self.http2!.exchanges.sent(bytes, at: time, tellsOpen: false, &self.records)
+            }
+            if self.role == .client { self.trial?.goesOn(self.http1) }
+            self.http1.sent(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
+        case .fileRegion(let region):
+            // This process can't look into the bytes of the file.
+            let count = UInt64(region.readableBytes)
+            guard self.http2 == nil else { return self.http2!.exchanges.sentUnseen(count, at: time, &self.records) }
+            self.http1.sentUnseen(count, at: time, &self.records)
+        }
+    }
+
+    // MARK: Exchanges that go on
+
+    /// Messages have ended that are not told, because their exchange goes on.
+    var isTellable: Bool {
+        mutating get { self.http2?.exchanges.isTellable ?? self.http1.isTellable }
+    }
+
+    mutating func tellOpen() -> Bool {
+        if self.http2 == nil {
+            self.http1.tellOpen(&self.records)
+        } else {
+            self.http2!.exchanges.tellOpen(&self.records)
+        }
+        self.tryOut()
+        return self.hasNews
+    }
+
+    // MARK: End
 
     /// - Parameters:
-    ///   - found: Records of messages in the bytes that have passed.
-    ///   - isLast: Nothing comes after these records.
-    /// - Returns: The records to report. With TLS, only records whose bytes on the socket are known by now.
-    private mutating func place(_ found: consuming [Report.Record], isLast: Bool = false) -> [Report.Record] {
-        var records = found
-        if let account {
-            for record in records {
-                if case .request = record, self.routes != nil {
-                    account.take(placed: record)
-                } else {
-                    account.take(record)
-                }
-            }
-            records.removeAll(keepingCapacity: true)
-            account.report(of: self.http1, isLast: isLast) { records.append($0) }
+    ///   - ending: How exchanges end that are not over.
+    ///   - isCut: The other side has not announced the end of its data, as TLS demands.
+    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> Bool {
+        if self.unplacedBytes > 0 { self.place(at: time) }
+        if self.http2 != nil {
+            self.http2!.exchanges.close(ending, at: time, &self.records)
+        } else {
+            self.trial?.goesOn(self.http1)
+            self.http1.close(ending, isCut: isCut, at: time, &self.records)
         }
-        self.trial?.take(&records, of: self.http1, isLast: isLast)
-        guard records.isEmpty else { return records }
-        self.memory = records
-        return []
+        self.tryOut(isLast: true)
+        return self.hasNews
     }
-}
 
-extension Array {
-    /// Takes all elements and leaves an empty array.
-    fileprivate mutating func take() -> Self {
-        var taken: Self = []
-        swap(&taken, &self)
-        return taken
+    /// - Parameter isLast: Nothing comes after these records.
+    private mutating func tryOut(isLast: Bool = false) {
+        self.trial?.take(&self.records, of: self.http1, isLast: isLast)
+    }
+
+    // MARK: Records
+
+    /// There are records, or the connection is out of step.
+    private var hasNews: Bool { !self.records.isEmpty || self.trial != nil && self.isOutOfStep }
+
+    mutating func takeRecords() -> [Report.Record] {
+        var records: [Report.Record] = []
+        swap(&records, &self.records)
+        return records
+    }
+
+    /// - Parameter records: Reported records. Their memory is reused.
+    mutating func reuse(_ records: consuming [Report.Record]) {
+        guard self.records.isEmpty else { return }
+        records.removeAll(keepingCapacity: true)
+        self.records = records
     }
 }

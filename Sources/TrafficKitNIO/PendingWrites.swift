@@ -1,8 +1,8 @@
 import NIOCore
 
-/// What the program wrote on a channel and the kernel has not taken yet, oldest first.
+/// What was written and has not been counted yet, oldest first.
 ///
-/// The channel tells how many bytes are left (`bufferedWritableBytes`). The number is exact to the byte, also if the
+/// A channel tells how many bytes it has left (`bufferedWritableBytes`). The number is exact to the byte, also if the
 /// kernel took part of a buffer before a reset. A promise for each write would tell of whole writes only. It would also
 /// cost more than to read the messages, because NIO chains the promises.
 struct PendingWrites {
@@ -26,21 +26,30 @@ struct PendingWrites {
     ///   - buffered: Bytes that the channel has left.
     ///   - body: Gets what the kernel has taken since the last call: whole parts, and the taken bytes of an unfinished
     ///     part.
-    mutating func take(leaving buffered: Int, _ body: (IOData) -> Void) {
-        var left = self.bytes - buffered
+    @inline(__always)
+    mutating func take(leaving buffered: Int, _ body: (borrowing IOData) -> Void) {
+        self.take(self.bytes - buffered, body)
+    }
+
+    /// - Parameters:
+    ///   - count: Not more bytes than were written.
+    ///   - body: As in `take(leaving:_:)`.
+    @inline(__always)
+    mutating func take(_ count: Int, _ body: (borrowing IOData) -> Void) {
+        var left = count
         guard left > 0 else { return }
         self.bytes -= left
         self.flushedBytes -= min(left, self.flushedBytes)
         var whole = 0
         while left > 0 {
-            let count = min(left, self.parts[whole].readableBytes)
-            left -= count
-            if count == self.parts[whole].readableBytes {
+            let size = self.parts[whole].readableBytes
+            if size <= left {
                 body(self.parts[whole])
                 whole += 1
             } else {
-                body(self.parts[whole].takeFirst(count))
+                body(self.parts[whole].takeFirst(left))
             }
+            left -= min(left, size)
         }
         if whole == self.parts.count {
             self.parts.removeAll(keepingCapacity: true)

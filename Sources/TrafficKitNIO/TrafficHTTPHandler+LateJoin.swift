@@ -53,7 +53,6 @@ extension TrafficHTTPHandler {
 
     private func joined() {
         (self.isCounted, self.join) = (true, nil)
-        self.tls?.countsWrites = true
         self.routes?.begin(isWanted: true)
     }
 
@@ -63,7 +62,6 @@ extension TrafficHTTPHandler {
         guard self.isCounted else { return }
         (self.isCounted, self.failedJoins) = (false, self.failedJoins + 1)
         self.join = self.failedJoins < Self.mostJoins ? LateJoin() : nil
-        self.tls?.countsWrites = false
         self.routes?.begin(isWanted: false)
         self.traffic.forgetWrites()
         self.leaveChannel()

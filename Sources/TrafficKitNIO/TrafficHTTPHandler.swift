@@ -52,9 +52,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private let version: Version
     let tls: TrafficTLSHandler?
     let routes: TrafficRoutes?
-    // Each call into `traffic` returns before its records are reported to other code. So the exclusivity check at each
-    // use is switched off: it would take a twentieth of all work.
-    @exclusivity(unchecked) var traffic: ConnectionTraffic
+    var traffic: ConnectionTraffic
     var isCounted: Bool
     /// Finds a place where counting can begin. `nil`: the connection is counted, or never will be.
     var join: LateJoin?
@@ -68,11 +66,17 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var isGivenUp = false
     /// The other side sends no more, and the channel stays open (half-closed).
     private var hasEnded = false
-    /// The options of a channel without TLS that tells how many written bytes it has left. Kept, because every flush
-    /// reads an option.
-    private var options: (any NIOSynchronousChannelOptions)?
-    private var asksChannel = false
-    private var isWaiting = false
+    /// Without TLS.
+    private var queue = ChannelQueue()
+    /// The channel was told to send something, and has not said that all of it was sent.
+    private var isOwed = false
+    private var eventLoop: (any EventLoop)?
+    /// A task is scheduled that tells messages of exchanges that go on.
+    private var willTell = false
+    /// As long as records wait for the next datagram, at most.
+    private static let patience = TimeAmount.milliseconds(100)
+    /// With TLS: the TLS handler encrypts what is flushed. Before, it keeps it until the handshake is over.
+    private var isHandshakeOver = false
 
     /// - Parameters:
     ///   - role: Whether this process sends the requests (client) or receives them (server).
@@ -108,6 +112,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     var isOfUse: Bool { self.isCounted || self.join != nil }
 
     public func handlerAdded(context: ChannelHandlerContext) {
+        // A handler that is added to a connection is added behind its handshake.
+        self.isHandshakeOver = context.channel.isActive
         guard self.isCounted else { return }
         self.begin(context, SocketFacts(of: context))
     }
@@ -124,15 +130,15 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         )
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
-        // Only a socket's channel is asked: another channel may not support the question.
-        self.options = self.tls == nil && socket.isSocket ? context.channel.syncOptions : nil
-        self.asksChannel = self.options != nil
+        self.eventLoop = context.eventLoop
+        self.queue = ChannelQueue(context, isSocket: self.tls == nil && socket.isSocket)
         self.tls?.plaintext = self
-        self.tls?.countsWrites = self.isCounted
+        self.tls?.begin(context, isSocket: socket.isSocket)
     }
 
     /// The TLS handshake is over. No byte of the agreed protocol has passed yet.
     public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent { self.isHandshakeOver = true }
         if self.isCounted, case .handshakeCompleted(let negotiated) = event as? TLSUserEvent {
             if self.role == .client { self.tlsEndedAt = TrafficClock.nanoseconds() }
             if negotiated == "h2" { self.traffic.becomeHTTP2(SocketFacts(of: context)) }
@@ -148,6 +154,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.traffic.forgetWrites()
         self.close()
         self.leaveChannel()
+        self.tls?.plaintext = nil
     }
 
     // MARK: Bytes
@@ -176,7 +183,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.settle()
         // Not called on `Self`: the compiler would leave the call generic, with three dynamic casts.
         let buffer = self.unwrapInboundIn(data)
-        self.report(self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()))
+        self.isHandshakeOver = true
+        if self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { self.report() }
+        self.tellLater()
         context.fireChannelRead(data)
     }
 
@@ -187,7 +196,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let part = self.unwrapOutboundIn(data)
         // The end of a message is often an empty write.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
-        if self.asksChannel {
+        if self.queue.isAsked || self.tls != nil {
             self.traffic.written(part)
             return context.write(data, promise: promise)
         }
@@ -195,7 +204,8 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let failedJoins = self.failedJoins
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             guard failedJoins == self.failedJoins else { return }
-            self.report(self.traffic.sent(part, at: TrafficClock.nanoseconds()))
+            if self.traffic.sent(part, at: TrafficClock.nanoseconds()) { self.report() }
+            self.tellLater()
         }
         // The bytes count first: code that waits for `promise` may close the connection, and that ends the counting.
         if let promise { sent.futureResult.cascade(to: promise) }
@@ -203,31 +213,38 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func flush(context: ChannelHandlerContext) {
-        self.traffic.flush()
+        self.isOwed = self.traffic.flush()
         context.flush()
         self.settle()
         self.awaitRest(context)
     }
 
-    /// Counts what the kernel has taken.
-    private func settle() {
-        // A closed channel does not know any more how many bytes it had left.
-        guard self.traffic.isOwed, let buffered = try? self.options?.getOption(.bufferedWritableBytes) else { return }
-        self.report(self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds()))
+    /// An exchange is one record if it ends soon. If it goes on, its request is told meanwhile.
+    private func tellLater() {
+        guard !self.willTell, self.isCounted, let eventLoop, self.traffic.isTellable else { return }
+        self.willTell = true
+        eventLoop.assumeIsolatedUnsafeUnchecked().scheduleTask(in: Self.patience) {
+            self.willTell = false
+            if self.isCounted, self.traffic.tellOpen() { self.report() }
+        }
     }
 
-    /// If the socket is full, only the promise of a later write tells when the kernel has taken the rest.
+    /// Counts what the kernel has taken.
+    private func settle() {
+        guard self.isOwed, self.queue.isAsked, let buffered = self.queue.buffered else { return }
+        let hasNews = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
+        self.isOwed = self.traffic.isOwed
+        if hasNews { self.report() }
+        self.tellLater()
+    }
+
     private func awaitRest(_ context: ChannelHandlerContext) {
-        // This flush would also send bytes that the program has not flushed. Only the program may do that.
-        guard self.traffic.isOwed, !self.traffic.hasUnflushed, !self.isWaiting, context.channel.isActive else { return }
-        self.isWaiting = true
-        let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
-            self.isWaiting = false
+        // The wait would also send bytes that the program has not flushed. Only the program may do that.
+        guard self.isOwed, self.queue.isAsked, !self.traffic.hasUnflushed else { return }
+        ChannelQueue.await(context, self, \.queue) {
             self.settle()
             self.awaitRest(context)
         }
-        context.writeAndFlush(Self.wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: sent)
     }
 
     // MARK: TLS
@@ -242,14 +259,22 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.traffic.received(ciphertext: buffer.readableBytesUInt8Span)
     }
 
-    /// Ciphertext that the kernel has taken. All writes in it are done.
-    func sent(ciphertext buffer: ByteBuffer) {
-        self.report(self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span))
+    /// - Returns: Bytes of flushed plaintext that were not in earlier ciphertext.
+    func encrypted() -> Int { self.isHandshakeOver ? self.traffic.encrypted() : 0 }
+
+    /// Ciphertext that the kernel has taken.
+    func sent(ciphertext buffer: ByteBuffer, _ plaintext: Int) {
+        guard self.isCounted else { return }
+        let time = TrafficClock.nanoseconds()
+        if self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext, at: time) {
+            self.report()
+        }
+        self.tellLater()
     }
 
-    private func report(_ records: consuming [Report.Record]) {
+    private func report() {
         if self.traffic.isOutOfStep { return self.leave() }
-        guard !records.isEmpty else { return }
+        let records = self.traffic.takeRecords()
         self.reporter.report(records)
         self.traffic.reuse(records)
     }
@@ -274,15 +299,15 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle()
         // Later writes fail, and the channel never counts them among the bytes that it has left.
-        if mode != .input { self.asksChannel = false }
+        if mode != .input { self.queue.leave() }
         // The client gives up only if there was no error and the other side could still send.
         if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
     }
 
-    /// Releases the channel, because an app may keep this handler.
     func leaveChannel() {
-        (self.options, self.asksChannel) = (nil, false)
+        self.queue.leave()
+        self.tls?.end()
     }
 
     private func close() {
@@ -290,7 +315,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // An error that does not come from the channel comes from TLS: errors of HTTP handlers do not pass this
         // handler.
         let isCut = self.tls != nil && self.error != nil
-        self.report(self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()))
+        if self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()) { self.report() }
     }
 
     /// How exchanges end that are not over.

@@ -15,29 +15,135 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     public typealias OutboundIn = IOData
     public typealias OutboundOut = IOData
 
-    /// The handler on the plaintext side, which keeps this handler. `nil`: the connection is not counted.
-    weak var plaintext: TrafficHTTPHandler?
-    /// Sent bytes count, too. While this is `false`, writes are not reported to `plaintext`.
-    var countsWrites = false
+    /// The handler on the plaintext side. `nil`: the connection is not counted. Both handlers keep each other until one
+    /// is removed: a weak reference would make each reference to the other handler slow.
+    var plaintext: TrafficHTTPHandler?
+    /// Written ciphertext that the kernel has not taken, with the bytes of plaintext in it.
+    private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
+    private var bytes = 0
+    /// How many of the parts the channel was told to send.
+    private var flushed = 0
+    /// Goes up when the parts are dropped.
+    private var run = 0
+    private var queue = ChannelQueue()
 
     public init() {}
 
+    /// Sent bytes count, too, from here on.
+    func begin(_ context: ChannelHandlerContext, isSocket: Bool) {
+        self.drop()
+        self.queue = ChannelQueue(context, isSocket: isSocket)
+    }
+
+    /// Sent bytes do not count any more.
+    func end() {
+        self.drop()
+        self.queue.leave()
+    }
+
+    private func drop() {
+        (self.parts, self.bytes, self.flushed, self.run) = ([], 0, 0, self.run + 1)
+    }
+
+    // MARK: Inbound
+
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // The sent bytes count before the answer to them.
+        self.settle()
         self.plaintext?.received(ciphertext: self.unwrapInboundIn(data), context)
         context.fireChannelRead(data)
     }
 
+    /// Bytes that were flushed before the connection was made are on their way by now.
+    public func channelActive(context: ChannelHandlerContext) {
+        self.settle()
+        self.awaitRest(context)
+        context.fireChannelActive()
+    }
+
+    public func channelReadComplete(context: ChannelHandlerContext) {
+        self.settle()
+        context.fireChannelReadComplete()
+    }
+
+    public func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.settle()
+        context.fireChannelWritabilityChanged()
+    }
+
+    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.settle()
+        context.fireErrorCaught(error)
+    }
+
+    // MARK: Outbound
+
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         // No current TLS handler writes files.
-        guard self.countsWrites, case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) else {
-            return context.write(data, promise: promise)
+        guard let plaintext = self.plaintext, plaintext.isCounted,
+            case .byteBuffer(let buffer) = self.unwrapOutboundIn(data), buffer.readableBytes > 0
+        else { return context.write(data, promise: promise) }
+        self.parts.append((buffer, 0))
+        self.bytes += buffer.readableBytes
+        if self.queue.isAsked { return context.write(data, promise: promise) }
+        let (sent, run) = (promise ?? context.eventLoop.makePromise(), self.run)
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
+            if run == self.run { self.sent(1) }
         }
-        let promise = promise ?? context.eventLoop.makePromise()
-        let handler = NIOLoopBound((self, buffer), eventLoop: context.eventLoop)
-        promise.futureResult.whenSuccess {
-            let (handler, buffer) = handler.value
-            handler.plaintext?.sent(ciphertext: buffer)
+        context.write(data, promise: sent)
+    }
+
+    public func flush(context: ChannelHandlerContext) {
+        // All plaintext that was flushed is in the ciphertext so far.
+        if self.flushed < self.parts.count, let plaintext = self.plaintext {
+            self.parts[self.parts.count - 1].plaintext += plaintext.encrypted()
+            self.flushed = self.parts.count
         }
-        context.write(data, promise: promise)
+        context.flush()
+        self.settle()
+        self.awaitRest(context)
+    }
+
+    public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        self.settle()
+        if mode != .input { self.queue.leave() }
+        context.close(mode: mode, promise: promise)
+    }
+
+    public func handlerRemoved(context: ChannelHandlerContext) {
+        self.settle()
+        self.queue.leave()
+        self.plaintext = nil
+    }
+
+    /// Counts the writes of which the kernel has taken every byte.
+    private func settle() {
+        guard !self.parts.isEmpty, let buffered = self.queue.buffered else { return }
+        var taken = self.bytes - buffered
+        var count = 0
+        while count < self.parts.count, self.parts[count].buffer.readableBytes <= taken {
+            taken -= self.parts[count].buffer.readableBytes
+            count += 1
+        }
+        self.sent(count)
+    }
+
+    private func sent(_ count: Int) {
+        for _ in 0..<count {
+            // Code that the reports call may write again.
+            guard let part = self.parts.first else { return }
+            self.parts.removeFirst()
+            self.bytes -= part.buffer.readableBytes
+            self.flushed -= min(1, self.flushed)
+            self.plaintext?.sent(ciphertext: part.buffer, part.plaintext)
+        }
+    }
+
+    private func awaitRest(_ context: ChannelHandlerContext) {
+        guard !self.parts.isEmpty, self.queue.isAsked else { return }
+        ChannelQueue.await(context, self, \.queue) {
+            self.settle()
+            self.awaitRest(context)
+        }
     }
 }

@@ -8,12 +8,14 @@ extension Report {
             let method: String
             let host: String
             let route: String
-            /// The texts as a record has them.
-            let encoded: [UInt8]
+            /// The record that spells the name.
+            let record: [UInt8]
+            let hash: Int
 
             init(_ method: String, _ host: String, _ route: String) {
                 (self.method, self.host, self.route) = (method, host, route)
-                self.encoded = Layout.encode([method, host, route])
+                self.record = Layout.nameRecord([method, host, route])
+                self.hash = self.record.withUnsafeBytes(Layout.hash)
             }
         }
 
@@ -33,7 +35,12 @@ extension Report {
         public var host: String { self.texts.host }
         public var route: String { self.texts.route }
 
-        var encoded: [UInt8] { self.texts.encoded }
+        /// The record that spells the name in a datagram.
+        var record: [UInt8] { self.texts.record }
+
+        /// Names with the same bytes have the same number, and most others have another. It is made with the name, so a
+        /// table of names need not look at the texts. A hostile program can make names with equal numbers.
+        public var number: Int { self.texts.hash }
 
         /// Whether both names share the same texts. This does not compare the texts.
         public func isIdentical(to other: Name) -> Bool { self.texts === other.texts }
@@ -51,7 +58,7 @@ extension Report {
     }
 }
 
-/// A record of an exchange.
+/// A record that has a name.
 public protocol NamedRecord {
     var name: Report.Name { get set }
 }

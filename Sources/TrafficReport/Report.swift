@@ -4,7 +4,7 @@
 /// records, and ``Header/sequence`` shows the gap.
 public enum Report {
     /// The version that this module writes. It reads no other version.
-    public static let version: UInt8 = 1
+    public static let version: UInt8 = 2
 
     /// Bytes of a datagram, at most: a quarter of the default limit of a Unix socket (`net.core.wmem_default`,
     /// 212,992).
@@ -28,6 +28,8 @@ public enum Report {
     }
 
     public enum Record: Hashable, Sendable {
+        /// An exchange, or the parts of it that no earlier record told.
+        case exchange(Exchange)
         /// A request that a client sent or a server received. A response may never come.
         case request(Message)
         /// A response, in the opposite direction.

@@ -16,18 +16,20 @@ extension SystemTests {
         /// What every sender of these tests needs: a record, and a socket, so that the kernel counts for the process.
         private static let prelude = """
             import collections, os, socket, struct, sys, time
-            def record(kind, fixed, names):
-                length = 8 + len(fixed) + len(names)
-                return struct.pack("<HHI", kind, len(fixed), length + -length % 8) + fixed + names + bytes(-length % 8)
-            def message(kind, exchange, cookie, start, length, names):
+            def record(kind, role, content):
+                length = 4 + len(content)
+                return struct.pack("<BBH", kind, role, length + -length % 8) + content + bytes(-length % 8)
+            def name(host, route):
+                texts = (b"GET", host, route)
+                return record(1, 0, struct.pack("<HHH", *map(len, texts)) + b"".join(texts))
+            def message(start, length, status):
+                return struct.pack("<QII II HHHHH H BBBB", start, length, length - 60, 0, 0, 0, 0, 20, 40, 0,
+                    status, 11, 1, 2, 2)
+            def exchange_record(parts, index, exchange, cookie, content):
                 now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-                return record(kind, struct.pack("<QQQ QQQ QQ QQQQQ III HH BBBBB 3x", exchange, 0, cookie,
-                    start, start + length, length, now, now, length - 60, length - 60, 2**64 - 1, 0, 0, 20, 40, 0,
-                    200 if kind == 2 else 0, 0, 2, 11, 1, 2, 0), names)
-            def names(host, route):
-                return b"".join(struct.pack("<H", len(text)) + text for text in (b"GET", host, route))
+                return record(2, 2, struct.pack("<HHQQQ", parts, index, exchange, cookie, now) + content)
             def datagram(number, records):
-                return b"TRFC" + struct.pack("<BBHIIQ", 1, 24, len(records), number, 0, 0) + b"".join(records)
+                return b"TRFC" + struct.pack("<BBHIIQ", 2, 24, len(records), number, 0, 0) + b"".join(records)
             path = sys.argv[1]
             reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
@@ -51,12 +53,13 @@ extension SystemTests {
                         client.recv(1)
                 os._exit(0)
             reports.setblocking(False)
-            call = names(b"honest.example", b"/items/{id}")
+            call = name(b"honest.example", b"/items/{id}")
+            outcome = struct.pack("<Q III HBx", 1000000, *[2**32 - 1] * 3, 200, 1)
             waiting, gathered, number, exchange, due = collections.deque(), [], 0, 0, time.monotonic() + 0.1
             def flush():
                 global gathered, number, due
                 due = time.monotonic() + 0.1
-                if gathered: waiting.append(datagram(number, gathered))
+                if gathered: waiting.append(datagram(number, [call] + gathered))
                 number, gathered = number + (1 if gathered else 0), []
                 assert len(waiting) <= 32
                 while waiting:
@@ -72,9 +75,8 @@ extension SystemTests {
                     while left: left -= len(server.recv(left))
                     server.sendall(bytes(200))
                     exchange += 1
-                    gathered.append(message(1, exchange, cookie, index * 100, 100, call))
-                    gathered.append(message(2, exchange, cookie, index * 200, 200, call))
-                    gathered.append(record(3, struct.pack("<QQQQ IIIIII BBH 12x", exchange, 0, 0, 1000000, *[2**32 - 1] * 6, 2, 1, 200), call))
+                    parts = message(index * 100, 100, 0) + message(index * 200, 200, 200) + outcome
+                    gathered.append(exchange_record(7, 0, exchange, cookie, parts))
                     if len(gathered) >= 240 or time.monotonic() > due: flush()
                 server.recv(1)
                 if connection == 0:
@@ -100,8 +102,9 @@ extension SystemTests {
             own.recv(1)
             made = []
             for first in range(200):
-                records = [message(2, 1 + first * 240 + index, 2**60 + index, index * 100, 100,
-                    names(b"h%d" % first, b"/%d" % (first * 240 + index))) for index in range(240)]
+                names = [name(b"h%d" % first, b"/%d" % (first * 240 + index)) for index in range(240)]
+                records = names + [exchange_record(2, index, 1 + first * 240 + index, 2**60 + index,
+                    message(index * 100, 100, 200)) for index in range(240)]
                 made.append(datagram(first, records))
             print("ready", flush=True)
             sys.stdin.readline()

@@ -92,7 +92,7 @@ extension SystemTests {
         private static let reporter = """
             import socket, struct, sys, time
             sys.path.insert(0, sys.argv[1])
-            from send_report import CLIENT, OK, OUTCOME, REQUEST, RESPONSE, UNKNOWN32, datagram, message, record
+            from send_report import CLIENT, EXCHANGE, OK, OUTCOME, REQUEST, RESPONSE, datagram, message, name, record
             clock = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             client = socket.socket()
             before = clock()
@@ -108,15 +108,13 @@ extension SystemTests {
             status = answer.index(b"\\r\\n") + 2
             cookie = int.from_bytes(client.getsockopt(socket.SOL_SOCKET, 57, 8), "little")  # SO_COOKIE
             lengths = [(0, len(line), len(fields)), (len(answer) - head, status, head - status)]
-            names = ("GET", "python.example", "/orders/{id}")
-            phases = (UNKNOWN32,) * 3 + (0, (end - start) // 1000, 0)
-            records = [
-                record(kind, message(1, cookie, start, end, (0, sum(sizes)), *sizes), *names)
-                for kind, sizes in zip((REQUEST, RESPONSE), lengths)
-            ]
-            # As before there was a field for TLS.
-            fixed = struct.pack("<QQQQ IIIIII BBH 4x", 1, 0, start, end - start, *phases, CLIENT, OK, 200)
-            records.append(record(OUTCOME, fixed, *names))
+            # Without phases of the connection: the daemon finds them.
+            exchange = struct.pack("<HHQQQ", REQUEST | RESPONSE | OUTCOME, 0, 1, cookie, start)
+            for body, line_bytes, field_bytes in lengths:
+                total = body + line_bytes + field_bytes
+                exchange += message(0, total, body, 0, end - start, line_bytes, field_bytes)
+            exchange += struct.pack("<Q III HBx", end - start, 0, (end - start) // 1000, 0, 200, OK)
+            records = [name("GET", "python.example", "/orders/{id}"), record(EXCHANGE, CLIENT, exchange)]
             sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             sender.sendto(datagram(0, records, end), sys.argv[3])
             print(client.getsockname()[1], (connected - before) // 1000, flush=True)

@@ -24,7 +24,7 @@ struct PendingWritesTests {
             var left = bytes.count
             while left > 0 {
                 left -= min(piece, left)
-                writes.take(leaving: left) { taken += Array(buffer: $0.buffer) }
+                writes.take(leaving: left) { part in taken += Array(buffer: part.buffer) }
                 #expect(writes.flushedBytes == left && taken.count == bytes.count - left)
                 writes.take(leaving: left) { _ in Issue.record("nothing is left to take") }
             }
@@ -40,7 +40,7 @@ struct PendingWritesTests {
         writes.append(.byteBuffer(ByteBuffer(string: "de")))
         #expect(writes.flushedBytes == 3)
         var taken: [ByteBuffer] = []
-        writes.take(leaving: 2) { taken.append($0.buffer) }
+        writes.take(leaving: 2) { part in taken.append(part.buffer) }
         #expect(taken == [ByteBuffer(string: "abc")] && writes.flushedBytes == 0)
         writes.flush()
         #expect(writes.flushedBytes == 2)
@@ -292,7 +292,8 @@ struct PendingWritesTests {
         }
 
         func observe(_ record: Report.Record) {
-            guard case .request = record, let channel = self.channel.withLock({ $0 }) else { return }
+            guard case .exchange(let exchange) = record, !exchange.isOver, let channel = self.channel.withLock({ $0 })
+            else { return }
             channel.writeAndFlush(ByteBuffer(string: self.answer), promise: nil)
         }
     }

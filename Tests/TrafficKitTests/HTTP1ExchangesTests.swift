@@ -31,8 +31,8 @@ struct HTTP1ExchangesTests {
             self.exchanges = HTTP1Exchanges(
                 role: role,
                 cookie: 77,
-                sent: sent,
-                received: received,
+                sent: SocketStream(base: sent),
+                received: SocketStream(base: received),
                 routes: routes,
                 naming: self.naming
             )
@@ -42,18 +42,24 @@ struct HTTP1ExchangesTests {
             let bytes = Array(text.utf8)
             self.sent += UInt64(bytes.count)
             self.now += 1_000
-            self.exchanges.sent(bytes.span, at: self.now, &self.records)
+            var found: [Report.Record] = []
+            self.exchanges.sent(bytes.span, at: self.now, &found)
+            self.records += found.flatMap(\.parts)
         }
 
         mutating func receive(_ text: String) {
             let bytes = Array(text.utf8)
             self.received += UInt64(bytes.count)
             self.now += 1_000
-            self.exchanges.received(bytes.span, at: self.now, &self.records)
+            var found: [Report.Record] = []
+            self.exchanges.received(bytes.span, at: self.now, &found)
+            self.records += found.flatMap(\.parts)
         }
 
         mutating func close(_ ending: Report.Ending = .truncated) {
-            self.exchanges.close(ending, at: self.now, &self.records)
+            var found: [Report.Record] = []
+            self.exchanges.close(ending, at: self.now, &found)
+            self.records += found.flatMap(\.parts)
         }
 
         var requests: [Report.Message] { self.records.compactMap { if case .request(let it) = $0 { it } else { nil } } }

@@ -10,7 +10,7 @@ struct HTTP1ScannerTests {
     enum Event: Hashable {
         case between(UInt64)
         case began(at: UInt64)
-        case head(HTTP1Head, of: HTTP1Head.Request)
+        case head(MessageHead, of: MessageHead.Request)
         case ended(Lengths, at: UInt64, isComplete: Bool)
         case opaque(from: UInt64)
     }
@@ -24,7 +24,7 @@ struct HTTP1ScannerTests {
 
         mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) { self.events.append(.began(at: position)) }
 
-        mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+        mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
             self.events.append(.head(head, of: request))
         }
 
@@ -36,7 +36,9 @@ struct HTTP1ScannerTests {
             self.events.append(.opaque(from: position))
         }
 
-        mutating func takeMethod() -> String? { self.methods.isEmpty ? nil : self.methods.removeFirst() }
+        mutating func takeMethod() -> HTTP1Method? {
+            self.methods.isEmpty ? nil : HTTP1Method(self.methods.removeFirst())
+        }
     }
 
     /// A stream of one direction and the bytes of its messages, counted by hand or by the lengths of their parts.

@@ -4,7 +4,35 @@ import Testing
 
 @Suite("HTTP/2 frames")
 struct HTTP2FrameScannerTests {
-    typealias Event = HTTP2FrameScanner.Event
+    enum Event: Hashable {
+        case bytes(UInt64, HTTP2FrameScanner.Kind, stream: UInt32)
+        case headers([UInt8], stream: UInt32)
+        case ended(stream: UInt32)
+        case reset(stream: UInt32, error: UInt32)
+    }
+
+    /// Joins neighbours of the same kind.
+    struct Recorder: HTTP2Sink {
+        var events: [Event] = []
+
+        mutating func beganWithSettings() {}
+
+        mutating func passed(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32) {
+            if case .bytes(let before, kind, stream)? = self.events.last {
+                self.events[self.events.count - 1] = .bytes(before + count, kind, stream: stream)
+            } else {
+                self.events.append(.bytes(count, kind, stream: stream))
+            }
+        }
+
+        mutating func headers(_ block: Span<UInt8>, stream: UInt32) {
+            self.events.append(.headers(block.withUnsafeBufferPointer { Array($0) }, stream: stream))
+        }
+
+        mutating func ended(stream: UInt32) { self.events.append(.ended(stream: stream)) }
+
+        mutating func reset(stream: UInt32, error: UInt32) { self.events.append(.reset(stream: stream, error: error)) }
+    }
 
     static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
@@ -14,26 +42,18 @@ struct HTTP2FrameScannerTests {
             + (0..<4).map { UInt8(truncatingIfNeeded: stream >> (24 - 8 * $0)) } + payload
     }
 
-    /// - Parameter size: The size of the pieces in which the bytes come. Neighbours of the same kind are joined.
+    /// - Parameter size: The size of the pieces in which the bytes come.
     static func events(_ bytes: [UInt8], pieces size: Int = .max) -> [Event] {
         var scanner = HTTP2FrameScanner()
-        var events: [Event] = []
-        func add(_ event: Event) {
-            if case .bytes(let more, let kind, let stream) = event, case .bytes(let count, kind, stream)? = events.last
-            {
-                events[events.count - 1] = .bytes(count + more, kind, stream: stream)
-            } else {
-                events.append(event)
-            }
-        }
+        var recorder = Recorder()
         var index = 0
         while index < bytes.count {
             let end = min(bytes.count, size == .max ? bytes.count : index + size)
-            scanner.scan(Array(bytes[index..<end]).span) { add($0) }
+            scanner.scan(Array(bytes[index..<end]).span, &recorder)
             index = end
         }
-        scanner.close { add($0) }
-        return events
+        scanner.close(&recorder)
+        return recorder.events
     }
 
     private static func count(_ events: [Event]) -> UInt64 {

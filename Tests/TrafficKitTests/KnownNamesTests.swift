@@ -8,7 +8,7 @@ struct KnownNamesTests {
     @Test("every request has its own name, however many there are, and a repeated request gets the same name")
     func names() {
         var known = KnownNames()
-        let name = { (request: HTTP1Head.Request, route: String) in
+        let name = { (request: MessageHead.Request, route: String) in
             known.name(of: request, route: route) {
                 (.init(method: request.method, host: HostNaming.host(of: request.host), route: route), true)
             }
@@ -17,7 +17,7 @@ struct KnownNamesTests {
         let long = String(repeating: "l", count: 200)
         let routes = (0..<40).map { "/route/\($0)/{id}" } + ["/" + String(repeating: "long/", count: 100), ""]
         for _ in 0..<20_000 {
-            let request = HTTP1Head.Request(
+            let request = MessageHead.Request(
                 method: ["GET", "PUT"].randomElement(using: &random)!,
                 target: "/",
                 host: ["one", "TWO:80", "three", "user:pass@one", long].randomElement(using: &random)!

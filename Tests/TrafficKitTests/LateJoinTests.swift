@@ -34,7 +34,13 @@ struct LateJoinTests {
 
     /// A server's connection, seen from some place on.
     private struct Late {
-        var exchanges = HTTP1Exchanges(role: .server, cookie: 7, sent: 100, received: 200, naming: NumberedExchanges())
+        var exchanges = HTTP1Exchanges(
+            role: .server,
+            cookie: 7,
+            sent: SocketStream(base: 100),
+            received: SocketStream(base: 200),
+            naming: NumberedExchanges()
+        )
         var trial = LateTrial(sent: 100, received: 200)
         var told: [Report.Record] = []
 
@@ -55,7 +61,7 @@ struct LateJoinTests {
             var found: [Report.Record] = []
             body(&self.exchanges, &found)
             self.trial.take(&found, of: self.exchanges, isLast: isLast)
-            self.told += found
+            self.told += found.flatMap(\.parts)
         }
 
         var messages: [Report.Message] {

@@ -118,7 +118,7 @@ struct TLSStreamTests {
         flight.add(1, overhead: 5, type: 20)
         for count in handshake { flight.add(count - 5, overhead: 5, type: 22) }
         Self.pass(flight, &stream)
-        if let learned { stream.learn(from: learned) }
+        if let learned { stream.learn(learned.version) }
         flight = Flight()
         flight.add(first, overhead: 63)
         flight.add(290, overhead: 69)
@@ -222,7 +222,7 @@ struct TLSStreamTests {
         /// - Returns: Whether the place of all data is exact, its interval, and the bytes outside data records.
         func place() throws -> (isExact: Bool, interval: Report.Interval, beside: UInt64) {
             var stream = TLSStream(position: self.position, by: self.maker)
-            stream.learn(from: self.own.stream)
+            stream.learn(self.own.stream.version)
             var flight = Flight()
             if self.isLater {
                 flight.add(10)
@@ -314,7 +314,7 @@ struct TLSStreamTests {
     )
     func many(count: Int, maker: TLSStream.Maker) {
         var stream = TLSStream(position: 7, by: maker)
-        stream.learn(from: PeerFlight.Own.records13.stream)
+        stream.learn(PeerFlight.Own.records13.stream.version)
         var flight = Flight()
         flight.add(1)
         Self.pass(flight, &stream)

@@ -111,7 +111,7 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         let reporter = TrafficReporter(monitor, role: .client)
         reporter.report([.request(.init(exchange: 1))])  // no daemon gets this
-        let request = { HTTP1Head.Request(method: "GET", target: $0, host: "a:80") }
+        let request = { MessageHead.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
         try monitor.start(.init(socketPath: daemon.path))
         for _ in 0..<2 {
@@ -145,7 +145,7 @@ struct TrafficMonitorTests {
         let first = try #require(name("GET", "A:80", "/users/1", "/users/{user}"))
         #expect(first == .init(method: "GET", host: "a", route: "/users/{user}"))
         #expect(name("GET", "A:80", "/users/2", "/users/{user}")?.isIdentical(to: first) == true)
-        let request = HTTP1Head.Request(method: "PUT", target: "/users/1", host: "a")
+        let request = MessageHead.Request(method: "PUT", target: "/users/1", host: "a")
         for _ in 0..<2 {
             #expect(
                 reporter.name(of: request, .template("/users/{user}"))
@@ -176,7 +176,7 @@ struct TrafficMonitorTests {
         let monitor = TrafficMonitor()
         try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [Ending(ended)]))
         let reporter = TrafficReporter(monitor, role: .client)
-        let request = HTTP1Head.Request(method: "GET", target: "/", host: "h")
+        let request = MessageHead.Request(method: "GET", target: "/", host: "h")
         #expect(reporter.name(of: request) != nil)
         monitor.stop()
         #expect(reporter.name(of: request) == nil && ended.names.withLock { $0.isEmpty })
@@ -240,7 +240,7 @@ struct TrafficMonitorTests {
         message.route = "/" + String(repeating: "a", count: 1_000)
         // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes. The test sends far
         // more.
-        for _ in 0..<20_000 / atATime {
+        for _ in 0..<80_000 / atATime {
             let messages = (0..<atATime).map { _ in
                 message.exchange += 1
                 return Report.Record.request(message)
@@ -250,8 +250,8 @@ struct TrafficMonitorTests {
         sender.flush()
         let dropped = Int(sender.droppedRecords)
         // Once the daemon runs again, it gets the backlog without another report.
-        let (records, sequences) = try await daemon.records(20_000 - dropped)
-        #expect(dropped > 0 && records.count + dropped == 20_000)
+        let (records, sequences) = try await daemon.records(80_000 - dropped)
+        #expect(dropped > 0 && records.count + dropped == 80_000)
         let numbers = records.map { if case .request(let message) = $0 { message.exchange } else { UInt64(0) } }
         #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
         #expect(Int(sender.droppedRecords) == dropped)

@@ -81,3 +81,27 @@ extension Report.Outcome {
         return outcome
     }
 }
+
+extension Report.Exchange {
+    /// All parts of the record, as if all of them count.
+    var share: ExchangeShare {
+        var share = ExchangeShare()
+        share.request = self.request.map { MessageShare($0, isRequest: true, wire: 0, quality: .exact) }
+        share.response = self.response.map { MessageShare($0, isRequest: false, wire: 0, quality: .exact) }
+        share.outcome = self.outcome
+        return share
+    }
+}
+
+extension ExchangeTable {
+    mutating func add(
+        _ exchange: Report.Exchange,
+        of sender: ReportSender,
+        _ group: EndpointTotals.Group
+    ) -> (share: ExchangeShare, content: ContentPlace) {
+        var share = exchange.share
+        let startedAt = Timestamp(nanosecondsSinceEpoch: 0)
+        let content = self.add(exchange, &share, of: sender, group, startedAt: startedAt)
+        return (share, content)
+    }
+}

@@ -97,8 +97,7 @@ struct ReportLimitTests {
         let group = accounts.group(ProcessGroup(name: service, uid: user))
         for route in routes {
             let row = accounts.row(of: .init(.server, .route(host: "h", route: "/\(route)")), in: group)
-            let message = Report.Message.sample(1, from: 0, to: 100)
-            accounts.change(row) { $0.add(MessageShare(message, isRequest: false, wire: 0, quality: .exact)) }
+            accounts.add(Report.Exchange(response: .sample(1, from: 0, to: 100)).share, to: row)
         }
     }
 
@@ -173,7 +172,7 @@ struct ReportLimitTests {
             for value in values {
                 var outcome = Report.Outcome.sample(1, status: 200)
                 outcome.duration = value.multipliedReportingOverflow(by: 1_000).overflow ? .max : value * 1_000
-                accounts.change(row) { $0.add(outcome, bytes: 0) }
+                accounts.add(Report.Exchange(outcome: outcome).share, to: row)
             }
             var copy = accounts
             copy.summarize()
@@ -205,18 +204,17 @@ struct ReportLimitTests {
         )
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
-        let time = Timestamp(nanosecondsSinceEpoch: 0)
         func begin(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
             let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
             for exchange in exchanges {
-                let message = Report.Message.sample(exchange, from: 0, to: 100)
-                let share = MessageShare(message, isRequest: false, wire: 0, quality: .exact)
-                _ = table.add(message, share, of: sender, group, startedAt: time)
+                _ = table.add(.init(response: .sample(exchange, from: 0, to: 100)), of: sender, group)
             }
         }
         func end(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
             let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
-            for exchange in exchanges { _ = table.end(.sample(exchange, status: 200), of: sender, startedAt: time) }
+            for exchange in exchanges {
+                _ = table.add(.init(outcome: .sample(exchange, status: 200)), of: sender, group)
+            }
         }
         begin(1...2, 1, 33)
         begin(11...13, 2, 9)
@@ -274,14 +272,8 @@ struct ReportLimitTests {
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
         for (pid, exchange) in [(2, 1), (2, 2), (2, 3), (2, 1), (3, 7), (3, 8)] as [(Int32, UInt64)] {
-            let message = Report.Message.sample(exchange, from: 0, to: 100)
-            _ = table.add(
-                message,
-                MessageShare(message, isRequest: false, wire: 0, quality: .exact),
-                of: ReportSender(identity: F.process(pid), user: 9, name: "web"),
-                group,
-                startedAt: Timestamp(nanosecondsSinceEpoch: 0)
-            )
+            let sender = ReportSender(identity: F.process(pid), user: 9, name: "web")
+            _ = table.add(.init(response: .sample(exchange, from: 0, to: 100)), of: sender, group)
         }
         #expect(table.snapshot.map(\.exchange) == [1, 7, 8])
     }

@@ -206,8 +206,9 @@ struct ReportTests {
         var fixture = LedgerFixture.reporting()
         let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
         var (version, type, noReport) = (whole, whole, whole)
-        version.datagram[4] = 9
-        type.datagram[24] = 77
+        version.datagram[4] = 1
+        // The record after the name.
+        type.datagram[24 + Int(type.datagram[26])] = 77
         noReport.datagram[0] = 0
         var cut = whole
         cut.datagram.removeLast()
@@ -273,10 +274,7 @@ struct ReportTests {
             let group = accounts.group(ProcessGroup(name: "s\(service)", uid: 1))
             for route in 0..<5 {
                 let row = accounts.row(of: .init(.server, .route(host: "h", route: "/\(route)")), in: group)
-                accounts.change(row) {
-                    let message = Report.Message.sample(1, from: 0, to: 100)
-                    $0.add(MessageShare(message, isRequest: false, wire: 0, quality: .exact))
-                }
+                accounts.add(Report.Exchange(response: .sample(1, from: 0, to: 100)).share, to: row)
             }
         }
         accounts.summarize()
@@ -297,19 +295,18 @@ struct ReportTests {
         let sender = ReportSender(identity: LedgerFixture.process(1), name: "web")
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
-        let time = Timestamp(nanosecondsSinceEpoch: 0)
         for exchange in 1...20 as ClosedRange<UInt64> {
-            let message = Report.Message.sample(exchange, from: 0, to: 100)
-            let share = MessageShare(message, isRequest: false, wire: 0, quality: .exact)
-            #expect(table.add(message, share, of: sender, group, startedAt: time).contentClass == .json)
+            let response = Report.Exchange(response: .sample(exchange, from: 0, to: 100))
+            #expect(table.add(response, of: sender, group).content.contentClass == .json)
             if exchange.isMultiple(of: 2) {
-                let (_, bytes, content) = table.end(.sample(exchange, status: 200), of: sender, startedAt: time)
-                #expect(bytes == 100 && content.contentClass == .json)
+                let outcome = Report.Exchange(outcome: .sample(exchange, status: 200))
+                let (share, content) = table.add(outcome, of: sender, group)
+                #expect(share.bytes == 100 && content.contentClass == .json)
             }
         }
         #expect(table.snapshot.map(\.exchange) == [16, 18, 20, 15, 17, 19])
-        #expect(table.has(.sample(20, status: 200), of: sender.identity))
-        #expect(!table.has(.sample(2, status: 200), of: sender.identity))
+        #expect(table.parts(of: 20, sender.identity).outcome)
+        #expect(!table.parts(of: 2, sender.identity).outcome)
     }
 
     @Test("five thousand paths take the room of two thousand, and add up")

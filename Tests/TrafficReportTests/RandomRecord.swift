@@ -2,61 +2,84 @@
 
 extension Report.Record {
     static func random(_ random: inout some RandomNumberGenerator) -> Report.Record {
-        switch Int.random(in: 0..<4, using: &random) {
-        case 0: .request(.random(&random))
-        case 1: .response(.random(&random))
-        case 2: .outcome(.random(&random))
-        default: .connection(.random(&random))
-        }
+        Int.random(in: 0..<4, using: &random) == 0 ? .connection(.random(&random)) : .exchange(.random(&random))
     }
 }
 
-extension Report.Message {
-    fileprivate static func random(_ random: inout some RandomNumberGenerator) -> Report.Message {
-        var message = Report.Message(exchange: .random(in: 1 ... .max, using: &random))
-        message.chain = .random(in: 0 ... .max, using: &random)
-        message.cookie = .random(in: 0 ... .max, using: &random)
-        let from = UInt64.random(in: 0 ... .max, using: &random)
-        let to = UInt64.random(in: from ... .max, using: &random)
-        message.interval = .init(from: from, to: to, bytes: .random(in: 0...(to - from), using: &random))
-        message.startedAt = .random(in: 0 ... .max, using: &random)
-        message.finishedAt = .random(in: 0 ... .max, using: &random)
-        message.bodyBytes = .random(in: 0 ... .max, using: &random)
-        message.decodedBodyBytes = Bool.random(using: &random) ? nil : .random(in: 0..<(.max), using: &random)
-        message.declaredBodyBytes = Bool.random(using: &random) ? nil : .random(in: 0..<(.max), using: &random)
-        message.framingBytes = .random(in: 0 ... .max, using: &random)
-        message.tlsBytes = .random(in: 0 ... .max, using: &random)
-        message.lineBytes = .random(in: 0 ... .max, using: &random)
-        message.headerBytes = .random(in: 0 ... .max, using: &random)
+extension Report.Exchange {
+    static func random(_ random: inout some RandomNumberGenerator) -> Report.Exchange {
+        let (method, host, route) = randomNames(&random)
+        var exchange = Report.Exchange(
+            number: .random(in: 1 ... .max, using: &random),
+            name: .init(method: method, host: host, route: route)
+        )
+        if Bool.random(using: &random) {
+            exchange.chain = .random(in: 0 ... .max, using: &random)
+            exchange.hop = .random(in: 0 ... .max, using: &random)
+        }
+        exchange.cookie = .random(in: 0 ... .max, using: &random)
+        exchange.startedAt = .random(in: 0 ... .max, using: &random)
+        exchange.role = .allCases.randomElement(using: &random)!
+        while !exchange.hasParts {
+            if Bool.random(using: &random) { exchange.request = .random(&random, since: exchange.startedAt) }
+            if Bool.random(using: &random) { exchange.response = .random(&random, since: exchange.startedAt) }
+            if Bool.random(using: &random) { exchange.outcome = .random(&random) }
+        }
+        return exchange
+    }
+}
+
+extension Report.Exchange.Message {
+    /// Most have small numbers, so that the short form can say them.
+    fileprivate static func random(
+        _ random: inout some RandomNumberGenerator,
+        since start: UInt64
+    ) -> Report.Exchange.Message {
+        var message = Report.Exchange.Message()
+        let bits = UInt64([8, 15, 31, 32, 33, 63].randomElement(using: &random)!)
+        let largest = Swift.min(bits, 15)
+        let from = UInt64.random(in: 0...(.max >> 1), using: &random)
+        message.startedAt = start &+ .random(in: 0..<1 << bits, using: &random)
+        message.finishedAt = message.startedAt &+ .random(in: 0..<1 << bits, using: &random)
+        message.bodyBytes = .random(in: 0..<1 << bits, using: &random)
+        switch Int.random(in: 0..<3, using: &random) {
+        case 0: break
+        case 1: (message.decodedBodyBytes, message.declaredBodyBytes) = (message.bodyBytes, message.bodyBytes)
+        default: (message.decodedBodyBytes, message.declaredBodyBytes) = (.random(in: 0..<(.max), using: &random), 7)
+        }
+        message.framingBytes = .random(in: 0..<1 << largest, using: &random)
+        message.tlsBytes = .random(in: 0..<1 << largest, using: &random)
+        message.lineBytes = .random(in: 0..<1 << largest, using: &random)
+        message.headerBytes = .random(in: 0..<1 << largest, using: &random)
         message.cookieBytes = .random(in: 0...message.headerBytes, using: &random)
+        let length = UInt64.random(in: 0..<1 << bits, using: &random)
+        message.interval =
+            switch Int.random(in: 0..<3, using: &random) {
+            case 0: .init(from: from, to: from + length)
+            case 1: .init(from: from, to: from + length, bytes: Swift.min(length, message.socketBytes))
+            default: .init(from: from, to: from + length, bytes: .random(in: 0...length, using: &random))
+            }
         message.status = .random(in: 0 ... .max, using: &random)
-        message.hop = .random(in: 0 ... .max, using: &random)
-        message.role = .allCases.randomElement(using: &random)!
         message.version = .allCases.randomElement(using: &random)!
         message.quality = .allCases.randomElement(using: &random)!
         message.contentClass = .allCases.randomElement(using: &random)!
         message.isIncomplete = .random(using: &random)
-        (message.method, message.host, message.route) = randomNames(&random)
         return message
     }
 }
 
-extension Report.Outcome {
-    fileprivate static func random(_ random: inout some RandomNumberGenerator) -> Report.Outcome {
-        var outcome = Report.Outcome(exchange: .random(in: 1 ... .max, using: &random))
-        outcome.chain = .random(in: 0 ... .max, using: &random)
-        outcome.startedAt = .random(in: 0 ... .max, using: &random)
+extension Report.Exchange.Outcome {
+    fileprivate static func random(_ random: inout some RandomNumberGenerator) -> Report.Exchange.Outcome {
+        var outcome = Report.Exchange.Outcome()
         outcome.duration = .random(in: 0 ... .max, using: &random)
         let phases: [WritableKeyPath<Report.Phases, UInt32?>] = [\.dns, \.connect, \.tls, \.send, \.wait, \.receive]
         for phase in phases where Bool.random(using: &random) {
             outcome.phases[keyPath: phase] = .random(in: 0..<(.max), using: &random)
         }
-        outcome.role = .allCases.randomElement(using: &random)!
         outcome.ending = .allCases.randomElement(using: &random)!
         outcome.status = .random(in: 0 ... .max, using: &random)
-        outcome.tlsEndedAt = .random(in: 0 ... .max, using: &random)
+        outcome.tlsEndedAt = Bool.random(using: &random) ? 0 : .random(in: 0 ... .max, using: &random)
         outcome.isFirst = .random(using: &random)
-        (outcome.method, outcome.host, outcome.route) = randomNames(&random)
         return outcome
     }
 }

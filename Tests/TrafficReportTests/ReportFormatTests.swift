@@ -36,123 +36,116 @@ struct ReportFormatTests {
     @Test("a full datagram takes no more records and loses none, and the writer starts a new datagram")
     func full() throws {
         var writer = ReportWriter()
-        var message = Report.Message(exchange: 1)
-        message.route = String(repeating: "é", count: 512)
-        var count = 0
-        while writer.append(.request(message)) { count += 1 }
+        var count: UInt64 = 0
+        while writer.append(Self.request(count + 1, route: "/" + String(count))) { count += 1 }
         let first = writer.finish(.init(), copy)
         #expect(first.count <= Report.largestDatagram)
-        #expect(first.count + 8 + 128 + 3 * 2 + 1_024 + 7 > Report.largestDatagram)
-        #expect(try read(first).records.count == count)
+        #expect(first.count + 32 + 40 + 16 > Report.largestDatagram)
+        #expect(try read(first).records.count == Int(count))
         #expect(writer.isEmpty)
-        let again = writer.append(.request(message))
+        // The new datagram has none of the names.
+        let again = writer.append(Self.request(1, route: "/0"))
         let second = writer.finish(.init(), copy)
         #expect(again)
-        #expect(try read(second).records == [.request(message)])
+        #expect(try read(second).records == [.exchange(Self.request(1, route: "/0"))])
+    }
+
+    @Test("a datagram has room for 361 exchanges of one endpoint")
+    func capacity() throws {
+        guard case .exchange(let exchange) = Golden.exchange.records[1] else { return }
+        var writer = ReportWriter()
+        while writer.append(exchange) {}
+        #expect(writer.count == 361 - 1)
     }
 
     @Test("a string that is too long is cut between characters")
     func longStrings() throws {
-        var message = Report.Message(exchange: 1)
-        message.route = "/" + String(repeating: "€", count: 400)
-        message.host = String(repeating: "h", count: 1_024)
-        guard case .request(let cut) = try read(write([.request(message)])).records.first else {
-            Issue.record("no request")
+        let host = String(repeating: "h", count: 1_024)
+        let exchange = Self.request(1, host: host, route: "/" + String(repeating: "€", count: 400))
+        guard case .exchange(let cut) = try read(write([.exchange(exchange)])).records.first else {
+            Issue.record("no exchange")
             return
         }
         #expect(cut.route == "/" + String(repeating: "€", count: 341))
-        #expect(cut.host == message.host)
+        #expect(cut.host == host)
     }
 
     /// A byte that is not UTF-8 takes three bytes when it is replaced.
     @Test("a string does not grow beyond its limit when it is read")
     func replaced() throws {
-        var message = Report.Message(exchange: 1)
-        message.host = String(repeating: "h", count: 1_024)
-        var bytes = write([.request(message)])
+        var bytes = write([.exchange(Self.request(1, host: String(repeating: "h", count: 1_024)))])
         let host = try #require(bytes.firstIndex(of: UInt8(ascii: "h")))
         for index in host..<host + 1_024 { bytes[index] = 0xff }
         let records = try read(bytes).records
-        guard case .request(let read) = records.first else { throw ReportError.notAReport }
+        guard case .exchange(let read) = records.first else { throw ReportError.notAReport }
         #expect(read.host == String(repeating: "\u{fffd}", count: 341))
         #expect(try TrafficReportTests.read(write(records)).records == records)
     }
 
-    @Test("a repeated name is identical to the name before, a name that only begins alike is not")
+    @Test("a datagram spells a name once, and equal names of other makers are the same name")
     func names() throws {
         let routes = ["/a", "/a", "/ab", "/a", "", "", "/é", "/é"]
         let records = routes.enumerated().map { index, route in
-            var message = Report.Message(exchange: UInt64(index + 1))
-            message.name = .init(method: "GET", host: "h", route: route)
-            return Report.Record.response(message)
+            Report.Record.exchange(Self.request(UInt64(index + 1), route: route))
         }
-        let back = try read(write(records)).records
+        let bytes = write(records)
+        #expect(bytes.count { $0 == UInt8(ascii: "G") } == 4)
+        let back = try read(bytes).records
         #expect(back == records)
-        let names = back.compactMap { if case .response(let message) = $0 { message.name } else { nil } }
-        let isSame = zip(names, names.dropFirst()).map { $0.isIdentical(to: $1) }
-        #expect(isSame == [true, false, false, false, true, false, true])
-        var bytes = write(records)
-        let last = try #require(bytes.lastIndex(of: 0xa9))
-        bytes[last] = 0xff  // not UTF-8: replaced
-        guard case .response(let message)? = try read(bytes).records.last else { throw ReportError.notAReport }
-        #expect(message.route == "/\u{fffd}\u{fffd}" && message.host == "h")
+        let names = back.compactMap { if case .exchange(let exchange) = $0 { exchange.name } else { nil } }
+        for (name, other) in zip(names, names.dropFirst()) {
+            #expect(name.isIdentical(to: other) == (name.route == other.route))
+        }
+        #expect(names[3].isIdentical(to: names[0]))
     }
 
-    @Test("a later library's types and fields are skipped, and an earlier library's missing fields are 0")
+    @Test("a reader makes the texts of a name once for many datagrams, but not if other bytes are like them")
+    func remembered() throws {
+        var reader = ReportReader()
+        let name = { (bytes: [UInt8]) throws -> Report.Name? in
+            var found: Report.Name?
+            _ = try reader.read(bytes.span) { if case .exchange(let exchange) = $0 { found = exchange.name } }
+            return found
+        }
+        var bytes = write([.exchange(Self.request(1, route: "/é"))])
+        let first = try #require(try name(bytes))
+        #expect(try name(bytes)?.isIdentical(to: first) == true)
+        let last = try #require(bytes.lastIndex(of: 0xa9))
+        bytes[last] = 0xff  // not UTF-8: replaced
+        #expect(try name(bytes)?.route == "/\u{fffd}\u{fffd}")
+        #expect(try name(bytes)?.host == "h")
+    }
+
+    @Test("names that share a slot of the writer's table are spelled again, and none is taken for another")
+    func crowded() throws {
+        var random = SystemRandomNumberGenerator()
+        let records = (0..<500).map { index in
+            Report.Record.exchange(Self.request(index + 1, route: "/\(UInt8.random(in: 0..<200, using: &random))"))
+        }
+        let bytes = write(records)
+        #expect(try read(bytes).records == records)
+        #expect(bytes.count < 500 * 72 + 400 * 24)
+    }
+
+    @Test("a later library's types, fields and parts are skipped")
     func evolution() throws {
         var bytes = try Golden.request.bytes()
-        // The header is 8 bytes longer, and a record of type 9 with 16 bytes comes before the request.
-        let unknown: [UInt8] = [9, 0, 8, 0, 16, 0, 0, 0] + [UInt8](repeating: 0xff, count: 8)
+        // The header is 8 bytes longer, and a record of type 9 with 16 bytes comes before the name.
+        let unknown: [UInt8] = [9, 0, 16, 0] + [UInt8](repeating: 0xff, count: 12)
         bytes.insert(contentsOf: [UInt8](repeating: 0xee, count: 8) + unknown, at: 24)
         bytes[5] = 32
-        bytes[6] = 2
-        // The request's fixed part has 8 more bytes at its end.
-        let fixedEnd = 32 + 16 + 8 + 128
-        bytes.insert(contentsOf: [UInt8](repeating: 0xdd, count: 8), at: fixedEnd)
-        bytes[48 + 2] += 8
-        bytes[48 + 4] += 8
+        bytes[6] = 3
+        // The exchange has one more part, at its end.
+        let exchange = bytes.count - 72
+        bytes += [UInt8](repeating: 0xdd, count: 8)
+        bytes[exchange + 2] += 8
+        bytes[exchange + 5] = 1
         let (contents, records) = try read(bytes)
         #expect(contents.skippedRecords == 1 && contents.malformedRecords == 0)
         #expect(records == Golden.request.records)
-
-        // A request whose fixed part ends after the cookie.
-        let short: [UInt8] =
-            [1, 0, 24, 0, 40, 0, 0, 0] + [5, 0, 0, 0, 0, 0, 0, 0] + [UInt8](repeating: 0, count: 8)
-            + [9, 0, 0, 0, 0, 0, 0, 0] + [0, 0, 0, 0, 0, 0, 0, 0]
-        let header: [UInt8] = Array("TRFC".utf8) + [1, 24, 1, 0] + [UInt8](repeating: 0, count: 16)
-        var message = Report.Message(exchange: 5)
-        message.cookie = 9
-        message.decodedBodyBytes = 0
-        message.declaredBodyBytes = 0
-        #expect(try read(header + short).records == [.request(message)])
-    }
-
-    @Test("an outcome of an older library with 64 bytes lacks only the TLS time")
-    func shorterOutcome() throws {
-        guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
-        var bytes = try Golden.exchange.bytes()
-        let outcomeStart = 24 + 176
-        bytes.removeSubrange(outcomeStart + 8 + 64..<outcomeStart + 8 + 72)
-        bytes[outcomeStart + 2] -= 8
-        bytes[outcomeStart + 4] -= 8
-        #expect(outcome.tlsEndedAt != 0)
-        outcome.tlsEndedAt = 0
-        let (contents, records) = try read(bytes)
-        #expect(contents.malformedRecords == 0 && contents.skippedRecords == 0)
-        #expect(records == [Golden.exchange.records[0], .outcome(outcome)])
-    }
-
-    @Test("an outcome without flags is not its connection's first; flags of later versions change nothing")
-    func flags() throws {
-        guard case .outcome(var outcome) = Golden.exchange.records.last else { return }
-        #expect(outcome.isFirst)
-        for (flags, isFirst) in [(0x00, false), (0xfe, false), (0xff, true)] as [(UInt8, Bool)] {
-            var bytes = try Golden.exchange.bytes()
-            let flagsAt = 24 + 176 + 8 + 60
-            bytes.replaceSubrange(flagsAt..<flagsAt + 4, with: [flags, 0xff, 0xff, 0xff])
-            outcome.isFirst = isFirst
-            #expect(try read(bytes).records == [Golden.exchange.records[0], .outcome(outcome)])
-        }
+        // An exchange that has only parts of a later version.
+        bytes[exchange + 4] = 0
+        #expect(try read(bytes).contents.skippedRecords == 2)
     }
 
     @Test("the error says why a datagram is no report")
@@ -160,25 +153,81 @@ struct ReportFormatTests {
         let bytes = try Golden.request.bytes()
         #expect(throws: ReportError.notAReport) { try read([]) }
         #expect(throws: ReportError.notAReport) { try read(Array("GET / HTTP/1.1".utf8)) }
-        #expect(throws: ReportError.unknownVersion(2)) { try read(Array("TRFC".utf8) + [2]) }
+        #expect(throws: ReportError.unknownVersion(1)) { try read(Array("TRFC".utf8) + [1]) }
         #expect(throws: ReportError.truncated(record: nil)) { try read(Array(bytes.prefix(20))) }
-        #expect(throws: ReportError.truncated(record: 0)) { try read(Array(bytes.dropLast())) }
+        #expect(throws: ReportError.truncated(record: 1)) { try read(Array(bytes.dropLast())) }
+        for length: UInt8 in [0, 7] {
+            var short = bytes
+            short[bytes.count - 72 + 2] = length
+            #expect(throws: ReportError.truncated(record: 1)) { try read(short) }
+        }
     }
 
     @Test("records with impossible numbers are counted and not passed on")
     func impossible() throws {
-        var backwards = Report.Message(exchange: 1)
-        backwards.interval = .init(from: 10, to: 5, bytes: 0)
-        var tooMany = Report.Message(exchange: 1)
-        tooMany.interval = .init(from: 5, to: 10, bytes: 6)
-        var cookies = Report.Message(exchange: 1)
-        cookies.cookieBytes = 1
-        let all: [Report.Record] = [
-            .request(backwards), .response(tooMany), .request(cookies), .request(.init(exchange: 0)),
-            .outcome(.init(exchange: 0)), .connection(.init(cookie: 0)),
+        let changes: [(inout Report.Exchange) -> Void] = [
+            { $0.request?.interval = .init(from: 10, to: 5, bytes: 0) },
+            { $0.request?.interval = .init(from: 5, to: 10, bytes: 6) },
+            { $0.request?.cookieBytes = 156 },
+            { $0.number = 0 },
         ]
+        var all: [Report.Record] = changes.map { change in
+            guard case .exchange(var exchange) = Golden.request.records[0] else { fatalError() }
+            change(&exchange)
+            return .exchange(exchange)
+        }
+        all.append(.connection(.init(cookie: 0)))
         let (contents, records) = try read(write(all))
         #expect(records.isEmpty && contents.malformedRecords == all.count)
+    }
+
+    /// Each change is to the last record of `request.hex`, of 72 bytes, or to its name, of 40 bytes.
+    @Test(
+        "parts that contradict each other, names that are not spelled and numbers beyond 64 bits are malformed",
+        arguments: [
+            (at: -72 + 4, bytes: [0]),  // no part
+            (at: -72 + 4, bytes: [0x04]),  // an outcome, and no room for the rest
+            (at: -72 + 4, bytes: [0x03]),  // a response beyond the record
+            (at: -72 + 4, bytes: [0x41]),  // a long request beyond the record
+            (at: -72 + 4, bytes: [0x81]),  // a long response that is no part
+            (at: -72 + 4, bytes: [0x09]),  // phases without an outcome
+            (at: -72 + 4, bytes: [0x21]),  // the first exchange, without an outcome
+            (at: -72 + 6, bytes: [1]),  // a name that is not spelled
+            (at: -72 + 6, bytes: [0xff, 0xff]),
+            (at: -72 + 24, bytes: [UInt8](repeating: 0xff, count: 8)),  // time
+            (at: -72 + 32, bytes: [UInt8](repeating: 0xff, count: 8)),  // place
+            (at: -2, bytes: [1, 0x08]),  // interleaved, with fewer bytes of the socket than its own
+        ] as [(at: Int, bytes: [UInt8])]
+    )
+    func contradictions(at place: Int, bytes changed: [UInt8]) throws {
+        var bytes = try Golden.request.bytes()
+        bytes[bytes.count - 1] = 0x08
+        bytes[bytes.count + place..<bytes.count + place + changed.count] = changed[...]
+        if place == -2 { bytes[bytes.count - 40 + 8] = 100 }
+        let (contents, records) = try read(bytes)
+        // With an outcome in place of the request, the rest of the record is a later version's.
+        #expect(records.isEmpty == (changed != [0x04]))
+        #expect(contents.malformedRecords == (changed == [0x04] ? 0 : 1))
+    }
+
+    @Test("a malformed name keeps its index, and the exchanges of other names are read")
+    func malformedName() throws {
+        let records = ["/a", "/b"].enumerated().map { index, route in
+            Report.Record.exchange(Self.request(UInt64(index + 1), route: route))
+        }
+        for length: [UInt8] in [[0xff, 0xff], [100, 0], [1, 4]] {
+            var bytes = write(records)
+            bytes.replaceSubrange(24 + 4..<24 + 6, with: length)
+            let (contents, rest) = try read(bytes)
+            #expect(contents.malformedRecords == 2)
+            #expect(rest == [records[1]])
+        }
+    }
+
+    private static func request(_ number: UInt64, host: String = "h", route: String = "/") -> Report.Exchange {
+        var exchange = Report.Exchange(number: number, name: .init(method: "GET", host: host, route: route))
+        exchange.request = .init()
+        return exchange
     }
 
     @Test("mutated datagrams end in records or an error, never beyond the datagram")
@@ -216,7 +265,8 @@ struct ReportFormatTests {
 
 func read(_ bytes: [UInt8]) throws(ReportError) -> (contents: ReportReader.Contents, records: [Report.Record]) {
     var records: [Report.Record] = []
-    let contents = try ReportReader.read(bytes.span) { records.append($0) }
+    var reader = ReportReader()
+    let contents = try reader.read(bytes.span) { records.append(copy $0) }
     return (contents, records)
 }
 

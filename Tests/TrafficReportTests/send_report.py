@@ -8,44 +8,47 @@ import struct
 import sys
 import time
 
-UNKNOWN64, UNKNOWN32 = 2**64 - 1, 2**32 - 1
-REQUEST, RESPONSE, OUTCOME = 1, 2, 3
-CLIENT, HTTP_1_1, EXACT, JSON, OK, FIRST = 1, 11, 1, 2, 1, 1
+NONE32 = 2**32 - 1
+NAME, EXCHANGE = 1, 2
+REQUEST, RESPONSE, OUTCOME, SETUP, FIRST = 1, 2, 4, 8, 32
+DECODED, DECLARED = 2, 4
+CLIENT, HTTP_1_1, EXACT, JSON, OK = 1, 11, 1, 2, 1
 
 
-def record(kind, fixed, *strings):
-    tail = b"".join(struct.pack("<H", len(text)) + text for text in (string.encode() for string in strings))
-    length = 8 + len(fixed) + len(tail)
+def record(kind, role, content):
+    length = 4 + len(content)
     padding = -length % 8
-    return struct.pack("<HHI", kind, len(fixed), length + padding) + fixed + tail + bytes(padding)
+    return struct.pack("<BBH", kind, role, length + padding) + content + bytes(padding)
 
 
-def message(exchange, cookie, start, end, interval, body, line, header, status=0, content=0):
+def name(*strings):
+    texts = [string.encode() for string in strings]
+    return record(NAME, 0, struct.pack("<HHH", *map(len, texts)) + b"".join(texts))
+
+
+def message(place, length, body, begin, end, line, fields, status=0, content=0, flags=0):
+    """The short form. The times are nanoseconds: from the exchange's start, and from the message's first byte."""
     return struct.pack(
-        "<QQQ QQQ QQ QQQQQ III HH BBBBB 3x",
-        *(exchange, 0, cookie),
-        *(interval[0], interval[1], interval[1] - interval[0]),
-        *(start, end),
-        *(body, body, UNKNOWN64, 0, 0),
-        *(line, header, 0),
-        *(status, 0),
-        *(CLIENT, HTTP_1_1, EXACT, content, 0),
+        "<QII II HHHHH H BBBB",
+        *(place, length, body, begin, end),
+        *(0, 0, line, fields, 0),
+        *(status, HTTP_1_1, EXACT, content, flags),
     )
 
 
 def datagram(sequence, records, sent_at):
-    return b"TRFC" + struct.pack("<BBHIIQ", 1, 24, len(records), sequence, 0, sent_at) + b"".join(records)
+    return b"TRFC" + struct.pack("<BBHIIQ", 2, 24, len(records), sequence, 0, sent_at) + b"".join(records)
 
 
 def report(cookie, start, end):
     line, fields = b"GET /users/7?q=1 HTTP/1.1\r\n", b"Host: api.example\r\n\r\n"
-    names = ("GET", "api.example", "/users/{id}")
-    phases = (UNKNOWN32, 120, UNKNOWN32, 15, 900, 30)
-    return [
-        record(REQUEST, message(1, cookie, start, start, (0, 48), 0, len(line), len(fields)), *names),
-        record(RESPONSE, message(1, cookie, start, end, (0, 250), 100, 17, 133, 200, JSON), *names),
-        record(OUTCOME, struct.pack("<QQQQ IIIIII BBH B3x Q", 1, 0, start, end - start, *phases, CLIENT, OK, 200, FIRST, 0), *names),
-    ]
+    parts = REQUEST | RESPONSE | OUTCOME | SETUP | FIRST
+    exchange = struct.pack("<HHQQQ", parts, 0, 1, cookie, start)  # name 0, exchange 1
+    exchange += message(0, 48, 0, 0, 15_000, len(line), len(fields), 0, 1, DECODED)
+    exchange += message(0, 250, 100, 915_000, end - start - 915_000, 17, 133, 200, JSON, DECODED | DECLARED)
+    exchange += struct.pack("<Q III HBx", end - start, 15, 900, 30, 200, OK)
+    exchange += struct.pack("<Q III 4x", 0, NONE32, 120, NONE32)  # no DNS, 120 microseconds to connect, no TLS
+    return [name("GET", "api.example", "/users/{id}"), record(EXCHANGE, CLIENT, exchange)]
 
 
 if __name__ == "__main__":

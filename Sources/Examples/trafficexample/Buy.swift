@@ -25,9 +25,13 @@ struct Buy: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Visits a second of each; a visit is a dozen requests.", valueName: "n"))
     var rate = 5.0
 
+    @Option(help: ArgumentHelp("Get only so many orders, one after the other, and end.", valueName: "n"))
+    var orders: Int?
+
     @OptionGroup var reports: ReportOptions
 
     func validate() throws {
+        guard self.orders ?? 0 >= 0 else { throw ValidationError("--orders must not be negative.") }
         guard self.seconds >= 0 else { throw ValidationError("--seconds must not be negative.") }
         guard (1...1_000).contains(self.visitors) else {
             throw ValidationError("--visitors must be between 1 and 1000.")
@@ -42,6 +46,11 @@ struct Buy: AsyncParsableCommand {
         // The only line that a client needs.
         if !self.reports.silent { configuration.reportTraffic() }
         let client = HTTPClient(configuration: configuration)
+        if let orders {
+            for _ in 0..<orders { try await self.get("orders/1", client) }
+            try await client.shutdown()
+            return TrafficMonitor.shared.stop()
+        }
         let end = ContinuousClock.now + .seconds(self.seconds)
         let visits = try await withThrowingTaskGroup(of: Int.self) { group in
             for visitor in 1...self.visitors {

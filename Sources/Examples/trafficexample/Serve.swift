@@ -2,7 +2,9 @@ import ArgumentParser
 import Hummingbird
 import HummingbirdCore
 import HummingbirdHTTP2
+import HummingbirdTLS
 import Logging
+import NIOSSL
 import TrafficKit
 import TrafficKitHummingbird
 
@@ -15,7 +17,19 @@ struct Serve: AsyncParsableCommand {
     @Flag(help: "Speak HTTP/2, for clients that know of it: no TLS agrees on it.")
     var http2 = false
 
+    @Option(help: ArgumentHelp("Use TLS, with the certificate in this file (PEM).", valueName: "path"))
+    var certificate: String?
+
+    @Option(help: ArgumentHelp("The key of the certificate (PEM).", valueName: "path"))
+    var key: String?
+
     @OptionGroup var reports: ReportOptions
+
+    func validate() throws {
+        guard (self.certificate == nil) == (self.key == nil), self.certificate == nil || !self.http2 else {
+            throw ValidationError("--certificate and --key go together, and without --http2.")
+        }
+    }
 
     func run() async throws {
         try self.reports.start()
@@ -36,7 +50,7 @@ struct Serve: AsyncParsableCommand {
         logger.logLevel = .warning
         let app = Application(
             router: router,
-            server: self.server,
+            server: try self.server,
             configuration: .init(address: .hostname("127.0.0.1", port: self.port)),
             logger: logger
         )
@@ -45,11 +59,22 @@ struct Serve: AsyncParsableCommand {
 
     /// This choice makes the server count what its connections move.
     private var server: HTTPServerBuilder {
-        switch (self.http2, self.reports.silent) {
-        case (false, false): .http1(reportingTo: .shared)
-        case (false, true): .http1()
-        case (true, false): .plaintextHTTP2(reportingTo: .shared)
-        case (true, true): .plaintextHTTP2()
+        get throws {
+            let server: HTTPServerBuilder =
+                switch (self.http2, self.reports.silent) {
+                case (false, false): .http1(reportingTo: .shared)
+                case (false, true): .http1()
+                case (true, false): .plaintextHTTP2(reportingTo: .shared)
+                case (true, true): .plaintextHTTP2()
+                }
+            guard let certificate, let key else { return server }
+            return try .tls(
+                server,
+                tlsConfiguration: .makeServerConfiguration(
+                    certificateChain: NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
+                    privateKey: .privateKey(NIOSSLPrivateKey(file: key, format: .pem))
+                )
+            )
         }
     }
 }

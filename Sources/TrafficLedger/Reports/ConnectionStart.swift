@@ -9,18 +9,18 @@ struct ConnectionStart {
     var isFirst: Bool
 }
 
-extension Report.Outcome {
+extension Report.Exchange.Outcome {
     /// Adds the phases `connect` and `tls` to the first exchange of a client's connection, if the library leaves them
     /// open. The library sees a connection only after it is made, but the kernel saw how long that took. Impossible
     /// times add nothing.
-    mutating func complete(with connection: ConnectionStart) {
+    mutating func complete(with connection: ConnectionStart, of exchange: borrowing Report.Exchange) {
         let isFirst = self.isFirst || connection.isFirst
-        guard self.role != .server, self.phases.connect == nil,
+        guard exchange.role != .server, self.phases.connect == nil,
             let connect = Report.Phases.microseconds(connection.times.duration)
         else { return }
         let established = connection.times.endedAt
-        if established <= self.startedAt {
-            let tls = self.tls(after: established)
+        if established <= exchange.startedAt {
+            let tls = self.tls(after: established, before: exchange.startedAt)
             // Only the first exchange of a connection has a handshake.
             guard isFirst || tls != nil else { return }
             self.phases.connect = connect
@@ -28,8 +28,8 @@ extension Report.Outcome {
             guard let tls, self.phases.tls == nil else { return }
             self.phases.tls = Report.Phases.microseconds(tls)
             self.extend(by: tls)
-        } else if isFirst, self.startedAt <= connection.times.beganAt,
-            established - self.startedAt <= self.duration,
+        } else if isFirst, exchange.startedAt <= connection.times.beganAt,
+            established - exchange.startedAt <= self.duration,
             self.phases.sum + UInt64(connect) <= self.duration / 1_000
         {
             // The library does not see its sockets, and began to count before it connected.
@@ -37,9 +37,10 @@ extension Report.Outcome {
         }
     }
 
-    /// - Returns: Nanoseconds from `established` to the end of the TLS handshake, which comes before the request.
-    private func tls(after established: UInt64) -> UInt64? {
-        guard self.tlsEndedAt != 0, established <= self.tlsEndedAt, self.tlsEndedAt <= self.startedAt,
+    /// - Parameter request: When the request began, which is after the handshake.
+    /// - Returns: Nanoseconds from `established` to the end of the TLS handshake.
+    private func tls(after established: UInt64, before request: UInt64) -> UInt64? {
+        guard self.tlsEndedAt != 0, established <= self.tlsEndedAt, self.tlsEndedAt <= request,
             Report.Phases.microseconds(self.tlsEndedAt - established) != nil
         else { return nil }
         return self.tlsEndedAt - established

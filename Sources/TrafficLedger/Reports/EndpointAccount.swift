@@ -26,6 +26,13 @@ struct EndpointAccount {
         self.usage = EndpointUsage(process: group, role: name.role, subject: name.subject)
     }
 
+    /// Adds the parts of an exchange that count.
+    mutating func add(_ share: ExchangeShare) {
+        if let request = share.request { self.add(request) }
+        if let response = share.response { self.add(response) }
+        if let outcome = share.outcome { self.add(outcome, bytes: share.bytes) }
+    }
+
     mutating func add(_ message: MessageShare) {
         self.isOld = true
         if message.isRequest { self.requests += 1 } else { self.responses += 1 }
@@ -61,7 +68,7 @@ struct EndpointAccount {
     }
 
     /// - Parameter bytes: The bytes of the exchange's messages.
-    mutating func add(_ outcome: Report.Outcome, bytes: UInt64) {
+    private mutating func add(_ outcome: Report.Exchange.Outcome, bytes: UInt64) {
         self.isOld = true
         self.outcomes[Int(outcome.ending.rawValue)] += 1
         switch outcome.status {

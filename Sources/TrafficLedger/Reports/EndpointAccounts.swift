@@ -89,10 +89,22 @@ struct EndpointAccounts {
         EndpointName(self.accounts[index].usage.role, self.accounts[index].usage.subject)
     }
 
-    /// The only place where messages and outcomes are added to a row's totals.
-    mutating func change(_ row: Row, _ change: (inout EndpointAccount) -> Void) {
-        change(&self.accounts[row.index])
-        if self.accounts[row.index].needsHistogram { self.makeHistogram(row.index) }
+    mutating func add(_ share: ExchangeShare, to row: Row) {
+        // A look at the account in the array would copy it.
+        let needsHistogram = Self.add(share, to: &self.accounts[row.index])
+        if needsHistogram { self.makeHistogram(row.index) }
+    }
+
+    /// - Returns: Whether the account needs a histogram now.
+    private static func add(_ share: ExchangeShare, to account: inout EndpointAccount) -> Bool {
+        account.add(share)
+        return account.needsHistogram
+    }
+
+    /// Moves a request from one row to another.
+    mutating func move(_ request: MessageShare, from old: Row, to new: Row) {
+        self.accounts[old.index].remove(request)
+        self.accounts[new.index].add(request)
     }
 
     private mutating func makeHistogram(_ index: Int) {

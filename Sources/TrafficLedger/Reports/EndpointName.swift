@@ -44,28 +44,6 @@ extension Report.Name {
     }
 }
 
-extension Report.Record {
-    /// The record with a ``Report/Name/bounded`` name.
-    var bounded: Report.Record {
-        switch self {
-        case .request(let message): .request(message.bounded)
-        case .response(let message): .response(message.bounded)
-        case .outcome(let outcome): .outcome(outcome.bounded)
-        case .connection: self
-        }
-    }
-}
-
-extension NamedRecord {
-    fileprivate var bounded: Self {
-        let name = self.name.bounded
-        guard !name.isIdentical(to: self.name) else { return self }
-        var record = self
-        record.name = name
-        return record
-    }
-}
-
 extension String {
     /// - Parameter limit: In bytes.
     fileprivate func cut(to limit: Int) -> String {

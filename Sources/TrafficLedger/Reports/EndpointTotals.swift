@@ -28,20 +28,23 @@ struct EndpointTotals {
         var own: OwnEndpoints.Place?
     }
 
-    /// The rows of the last record. Usually, the next record is of the same exchange.
-    private struct Last {
+    /// The rows of a name that came before.
+    private struct Found {
         var group: Int
         var owner: OwnEndpoints.Owner?
         var place: Place
         var rows: Rows
 
         func isOf(_ group: Group, _ place: Place) -> Bool {
-            self.group == group.route.index && self.owner == group.owner && self.place.role == place.role
-                && self.place.name.isIdentical(to: place.name)
+            self.group == group.route.index && self.place.role == place.role
+                && self.place.name.isIdentical(to: place.name) && self.owner == group.owner
         }
     }
 
-    private var last: Last?
+    private static let foundCount = 1_024
+    /// The rows of names, by the number of the name. To look at the texts of a name is a good part of a record's work.
+    /// A name takes the place of another name with the same number.
+    private var found = [Found?](repeating: nil, count: Self.foundCount)
     /// Records whose name or service has no row of its own.
     private(set) var inOther: UInt64 = 0
     private var routes = EndpointAccounts()
@@ -66,44 +69,29 @@ struct EndpointTotals {
 
     /// The process has no part of its own any more.
     mutating func end(_ process: ProcessIdentity) {
-        if self.own.end(process) { self.last = nil }
+        if self.own.end(process) { self.found = Array(repeating: nil, count: Self.foundCount) }
     }
 
-    /// - Parameter content: The content row of the message, which the response of its exchange decides.
-    mutating func add(_ message: MessageShare, _ group: Group, _ place: Place, _ content: ContentPlace) {
-        self.settle(content)
-        self.change(group, place, content.contentClass, { $0.add(message) }, own: { $0.add(message) })
-    }
-
-    /// - Parameter bytes: The bytes of the exchange's messages.
+    /// - Parameter content: The content row of the exchange, which its response decides.
     mutating func add(
-        _ outcome: Report.Outcome,
-        bytes: UInt64,
+        _ share: ExchangeShare,
         _ group: Group,
         _ place: Place,
         _ content: ContentPlace
     ) {
         self.settle(content)
-        self.change(group, place, content.contentClass, { $0.add(outcome, bytes: bytes) }, own: { $0.add(outcome) })
-    }
-
-    private mutating func change(
-        _ group: Group,
-        _ place: Place,
-        _ contentClass: ContentClass,
-        _ change: (inout EndpointAccount) -> Void,
-        own: (inout OwnEndpoints.Part) -> Void
-    ) {
         let rows = self.rows(of: place, in: group)
         if rows.route.isShared { self.inOther += 1 }
-        self.routes.change(rows.route, change)
-        self.hosts.change(rows.host, change)
-        self.contents.change(self.contentRow(of: contentClass, EndpointRole(place.role), in: group.content), change)
-        if let place = rows.own { self.own.change(place, own) }
+        self.routes.add(share, to: rows.route)
+        self.hosts.add(share, to: rows.host)
+        let contentRow = self.contentRow(of: content.contentClass, EndpointRole(place.role), in: group.content)
+        self.contents.add(share, to: contentRow)
+        if let own = rows.own { self.own.add(share, to: own) }
     }
 
     private mutating func rows(of place: Place, in group: Group) -> Rows {
-        if let last, last.isOf(group, place) { return last.rows }
+        let slot = place.name.number & (Self.foundCount - 1)
+        if let found = self.found[slot], found.isOf(group, place) { return found.rows }
         let name = EndpointName(place.role, place.name)
         let route = self.routes.row(of: name, in: group.route)
         let rows = Rows(
@@ -111,7 +99,7 @@ struct EndpointTotals {
             host: self.hostRow(of: name, route, in: group.host),
             own: group.owner.map { self.own.place(of: route.index, name.role, for: $0) }
         )
-        self.last = Last(group: group.route.index, owner: group.owner, place: place, rows: rows)
+        self.found[slot] = Found(group: group.route.index, owner: group.owner, place: place, rows: rows)
         return rows
     }
 
@@ -119,8 +107,12 @@ struct EndpointTotals {
     private mutating func settle(_ content: ContentPlace) {
         guard let request = content.request, content.contentClass != .unknown else { return }
         let (group, role) = (request.group, request.role)
-        self.contents.change(self.contentRow(of: .unknown, role, in: group)) { $0.remove(request.message) }
-        self.contents.change(self.contentRow(of: content.contentClass, role, in: group)) { $0.add(request.message) }
+        let (old, new) = (ContentClass.unknown, content.contentClass)
+        self.contents.move(
+            request.message,
+            from: self.contentRow(of: old, role, in: group),
+            to: self.contentRow(of: new, role, in: group)
+        )
     }
 
     private mutating func hostRow(
@@ -220,7 +212,7 @@ struct MessageShare {
     var wire: UInt64
     var quality: JoinQuality
 
-    init(_ message: Report.Message, isRequest: Bool, wire: UInt64, quality: JoinQuality) {
+    init(_ message: Report.Exchange.Message, isRequest: Bool, wire: UInt64, quality: JoinQuality) {
         self.isRequest = isRequest
         self.bytes = MessageBytes(message)
         self.decodedBody = message.decodedBodyBytes
@@ -228,6 +220,17 @@ struct MessageShare {
         self.wire = wire
         self.quality = quality
     }
+}
+
+/// The parts of an exchange record that count.
+struct ExchangeShare {
+    var request: MessageShare?
+    var response: MessageShare?
+    var outcome: Report.Exchange.Outcome?
+    /// With an outcome: the bytes of the exchange's messages.
+    var bytes: UInt64 = 0
+
+    var isEmpty: Bool { self.request == nil && self.response == nil && self.outcome == nil }
 }
 
 /// The content row of a record, which the response of its exchange decides.

@@ -24,7 +24,7 @@ struct ExchangeTable {
     }
 
     fileprivate struct Open {
-        var usage: ExchangeUsage
+        var listed: ListedExchange
         /// How many exchanges were remembered before this exchange.
         var number: UInt64 = 0
         /// The user of the sender.
@@ -38,8 +38,7 @@ struct ExchangeTable {
     }
 
     private struct Ended {
-        var usage: ExchangeUsage
-        var phases: Report.Phases
+        var listed: ListedExchange
         /// How many exchanges had ended before this exchange.
         var number: UInt64
     }
@@ -65,94 +64,60 @@ struct ExchangeTable {
         self.endedLimit = ended
     }
 
-    /// Whether a record of this kind has already come for this exchange.
-    func has(_ message: Report.Message, isRequest: Bool, of process: ProcessIdentity) -> Bool {
-        let key = Key(process: process, exchange: message.exchange)
-        guard let index = self.open.index(forKey: key) else { return self.recentKeys.contains(key) }
-        return isRequest ? self.open.values[index].usage.request != nil : self.open.values[index].usage.response != nil
+    /// The parts of an exchange that have already come.
+    func parts(of exchange: UInt64, _ process: ProcessIdentity) -> KnownParts {
+        let key = Key(process: process, exchange: exchange)
+        if !self.open.isEmpty, let index = self.open.index(forKey: key) {
+            let listed = self.open.values[index].listed
+            return KnownParts(request: listed.request != nil, response: listed.response != nil)
+        }
+        let hasEnded = self.recentKeys.contains(key)
+        return KnownParts(request: hasEnded, response: hasEnded, outcome: hasEnded)
     }
 
-    func has(_ outcome: Report.Outcome, of process: ProcessIdentity) -> Bool {
-        self.recentKeys.contains(Key(process: process, exchange: outcome.exchange))
-    }
-
+    /// Takes the parts of a record that count.
+    ///
     /// - Parameters:
+    ///   - share: What of the record counts. The table completes the outcome with what the kernel adds to it, and with
+    ///     the bytes of the exchange's messages.
     ///   - group: The group of the sender.
-    ///   - connection: How the socket of the message was connected, if the kernel saw that.
+    ///   - connection: How the socket of the messages was connected, if the kernel saw that.
+    /// - Returns: The content row of the record.
     mutating func add(
-        _ message: Report.Message,
-        _ share: MessageShare,
+        _ exchange: Report.Exchange,
+        _ share: inout ExchangeShare,
         of sender: ReportSender,
         _ group: EndpointTotals.Group,
         over connection: ConnectionStart? = nil,
         startedAt: Timestamp
     ) -> ContentPlace {
-        let key = Key(process: sender.identity, exchange: message.exchange)
-        let known = self.open.changeInPlace(key) { $0.add(message, share, group, connection, startedAt: startedAt) }
-        if let known { return known }
-        var entry = Open(
-            usage: ExchangeUsage(
-                process: sender.identity,
-                processName: sender.name,
-                exchange: message.exchange,
-                role: EndpointRole(message.role),
-                method: message.method,
-                host: message.host,
-                route: message.route,
-                startedAt: startedAt
-            ),
-            user: sender.user
-        )
-        let content = entry.add(message, share, group, connection, startedAt: startedAt)
+        let key = Key(process: sender.identity, exchange: exchange.number)
+        guard share.outcome == nil else {
+            var entry =
+                self.forget(key)
+                ?? Open(listed: .init(exchange, of: sender, startedAt: startedAt), user: sender.user)
+            let content = entry.end(exchange, &share, connection, startedAt: startedAt)
+            self.keep(Ended(listed: entry.listed, number: self.ends), as: key, of: sender.user)
+            return content
+        }
+        if !self.open.isEmpty, let index = self.open.index(forKey: key) {
+            return self.open.values[index].add(exchange, share, group, connection, startedAt: startedAt)
+        }
+        var entry = Open(listed: .init(exchange, of: sender, startedAt: startedAt), user: sender.user)
+        let content = entry.add(exchange, share, group, connection, startedAt: startedAt)
         self.remember(entry, as: key)
         return content
-    }
-
-    /// - Returns: The outcome with what the kernel adds to it, and the bytes of the exchange's messages.
-    mutating func end(
-        _ outcome: Report.Outcome,
-        of sender: ReportSender,
-        startedAt: Timestamp
-    ) -> (outcome: Report.Outcome, bytes: UInt64, content: ContentPlace) {
-        let key = Key(process: sender.identity, exchange: outcome.exchange)
-        var entry =
-            self.forget(key)
-            ?? Open(
-                usage: ExchangeUsage(
-                    process: sender.identity,
-                    processName: sender.name,
-                    exchange: outcome.exchange,
-                    role: EndpointRole(outcome.role),
-                    method: outcome.method,
-                    host: outcome.host,
-                    route: outcome.route,
-                    startedAt: startedAt
-                ),
-                user: sender.user
-            )
-        var outcome = outcome
-        if let connection = entry.connection { outcome.complete(with: connection) }
-        entry.usage.startedAt = min(entry.usage.startedAt, startedAt)
-        entry.usage.outcome = ExchangeOutcome(outcome.ending)
-        if outcome.status != 0 { entry.usage.status = outcome.status }
-        entry.usage.duration = outcome.duration / 1_000
-        let bytes = (entry.usage.request?.message ?? 0) &+ (entry.usage.response?.message ?? 0)
-        // A status means that there was a response. The ledger has not seen that response, or no longer remembers it.
-        let content = ContentPlace(
-            contentClass: entry.contentClass ?? (outcome.status == 0 ? .none : .unknown),
-            request: entry.request
-        )
-        self.keep(Ended(usage: entry.usage, phases: outcome.phases, number: self.ends), as: key, of: sender.user)
-        return (outcome, bytes, content)
     }
 
     /// Lists an exchange that ended. It takes the place of the oldest ended exchange of its user, or of the users who
     /// have most.
     private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
         self.ends += 1
-        self.recent[user, default: []].append(ended)
         self.recentKeys.insert(key)
-        if self.recent[user, default: []].count > self.endedLimit.user { return self.dropOldestEnded(1, of: user) }
+        if let oldest = self.recent[user, default: []].append(ended, limit: self.endedLimit.user) {
+            self.recentKeys.remove(Key(process: oldest.listed.process, exchange: oldest.listed.number))
+            return
+        }
         // Not for each exchange beyond the limit, because this looks at all users.
         guard self.recentKeys.count > self.endedLimit.all + self.endedLimit.all / 4 else { return }
         for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.endedLimit.all) {
@@ -162,8 +127,8 @@ struct ExchangeTable {
 
     private mutating func dropOldestEnded(_ count: Int, of user: UInt32) {
         for _ in 0..<count {
-            let oldest = self.recent.changeInPlace(user) { $0.popFirst()?.usage } ?? nil
-            if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.exchange)) }
+            let oldest = self.recent.changeInPlace(user) { $0.popFirst()?.listed } ?? nil
+            if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.number)) }
         }
         if self.recent[user]?.isEmpty == true { self.recent[user] = nil }
     }
@@ -224,7 +189,7 @@ struct ExchangeTable {
     }
 
     private mutating func forget(_ key: Key) -> Open? {
-        guard let entry = self.open.removeValue(forKey: key) else { return nil }
+        guard !self.open.isEmpty, let entry = self.open.removeValue(forKey: key) else { return nil }
         self.budget.add(-1, of: key.process, entry.user)
         return entry
     }
@@ -239,53 +204,72 @@ struct ExchangeTable {
 
     /// Newest last: first the exchanges that ended, in the order of their ends, then the exchanges that go on.
     var snapshot: [ExchangeUsage] {
-        self.recent.values.joined().sorted { $0.number < $1.number }.map { entry in
-            var usage = entry.usage
-            usage.phases = entry.phases.named
-            return usage
-        } + self.open.values.map(\.usage).sorted { ($0.startedAt, $0.exchange) < ($1.startedAt, $1.exchange) }
+        self.recent.values.joined().sorted { $0.number < $1.number }.map(\.listed.usage)
+            + self.open.values.map(\.listed).sorted { ($0.startedAt, $0.number) < ($1.startedAt, $1.number) }
+            .map(\.usage)
     }
+}
+
+/// Which parts of an exchange have come.
+struct KnownParts {
+    var request = false
+    var response = false
+    var outcome = false
 }
 
 extension ExchangeTable.Open {
     fileprivate mutating func add(
-        _ message: Report.Message,
-        _ share: MessageShare,
+        _ exchange: Report.Exchange,
+        _ share: ExchangeShare,
         _ group: EndpointTotals.Group,
         _ connection: ConnectionStart?,
         startedAt: Timestamp
     ) -> ContentPlace {
-        self.usage.add(message, share, startedAt: startedAt)
-        if var known = connection {
-            // By the time of the response, the socket may have connected to another peer.
-            known.times = self.connection?.times ?? known.times
-            known.isFirst = known.isFirst || self.connection?.isFirst == true
-            self.connection = known
-        }
-        guard share.isRequest else {
-            let contentClass = ContentClass(message.contentClass)
+        self.listed.add(exchange, share, startedAt: startedAt)
+        self.note(connection)
+        if let response = share.response {
+            let contentClass = ContentClass(response.contentClass)
             self.contentClass = contentClass
             return ContentPlace(contentClass: contentClass, request: self.request.take())
         }
-        if self.contentClass == nil { self.request = .init(message: share, role: .init(message.role), in: group) }
+        if self.contentClass == nil, let request = share.request {
+            self.request = .init(message: request, role: .init(exchange.role), in: group)
+        }
         return ContentPlace(contentClass: self.contentClass ?? .unknown)
+    }
+
+    /// The exchange has ended.
+    fileprivate mutating func end(
+        _ exchange: Report.Exchange,
+        _ share: inout ExchangeShare,
+        _ connection: ConnectionStart?,
+        startedAt: Timestamp
+    ) -> ContentPlace {
+        self.listed.add(exchange, share, startedAt: startedAt)
+        self.note(connection)
+        if let connection = self.connection { share.outcome?.complete(with: connection, of: exchange) }
+        if let outcome = share.outcome { self.listed.end(with: outcome) }
+        share.bytes = self.listed.messageBytes
+        // A status means that there was a response. The ledger has not seen that response, or no longer remembers it.
+        let contentClass =
+            share.response.map { ContentClass($0.contentClass) } ?? self.contentClass
+            ?? (share.outcome?.status == 0 ? .none : .unknown)
+        return ContentPlace(contentClass: contentClass, request: self.request)
+    }
+
+    private mutating func note(_ connection: ConnectionStart?) {
+        guard var known = connection else { return }
+        // By the time of the response, the socket may have connected to another peer.
+        known.times = self.connection?.times ?? known.times
+        known.isFirst = known.isFirst || self.connection?.isFirst == true
+        self.connection = known
     }
 }
 
-extension ExchangeUsage {
-    fileprivate mutating func add(_ message: Report.Message, _ share: MessageShare, startedAt: Timestamp) {
-        self.startedAt = min(self.startedAt, startedAt)
-        if message.chain != 0 { self.chain = message.chain }
-        self.hop = message.hop
-        if message.cookie != 0 { self.cookie = SocketCookie(rawValue: message.cookie) }
-        self.quality = max(self.quality, share.quality)
-        // A request does not overwrite the version that a response told.
-        if !share.isRequest || self.version == nil { self.version = HTTPVersion(message.version) ?? self.version }
-        if share.isRequest {
-            self.request = share.bytes
-        } else {
-            self.response = share.bytes
-            self.status = message.status
-        }
+extension Deque {
+    /// - Returns: The oldest element, if there are more than `limit` now. It is removed.
+    fileprivate mutating func append(_ element: Element, limit: Int) -> Element? {
+        self.append(element)
+        return self.count > limit ? self.popFirst() : nil
     }
 }

@@ -38,7 +38,13 @@ struct OwnEndpoints {
             (self.whole, self.role) = (whole, role)
         }
 
-        mutating func add(_ message: MessageShare) {
+        mutating func add(_ share: ExchangeShare) {
+            if let request = share.request { self.add(request) }
+            if let response = share.response { self.add(response) }
+            if let outcome = share.outcome, ExchangeOutcome(outcome.ending).isFailure { self.failures += 1 }
+        }
+
+        private mutating func add(_ message: MessageShare) {
             if message.isRequest { self.requests += 1 } else { self.responses += 1 }
             if message.isRequest == (self.role == .client) {
                 self.sent &+= message.bytes.message
@@ -46,10 +52,6 @@ struct OwnEndpoints {
                 self.received &+= message.bytes.message
             }
             self.quality = max(self.quality, message.quality)
-        }
-
-        mutating func add(_ outcome: Report.Outcome) {
-            if ExchangeOutcome(outcome.ending).isFailure { self.failures += 1 }
         }
 
         func add(to usage: inout ProcessEndpoint) {
@@ -97,8 +99,8 @@ struct OwnEndpoints {
         return place
     }
 
-    mutating func change(_ place: Place, _ change: (inout Part) -> Void) {
-        change(&self.parts[place.index])
+    mutating func add(_ share: ExchangeShare, to place: Place) {
+        self.parts[place.index].add(share)
     }
 
     /// - Returns: Whether the process had any part. If so, no ``Place`` of this process is valid any more.

@@ -4,7 +4,7 @@ import TrafficReport
 // Translates the numbers of datagrams into the words of the model.
 
 extension MessageBytes {
-    init(_ message: Report.Message) {
+    init(_ message: borrowing Report.Exchange.Message) {
         self.init(
             line: UInt64(message.lineBytes),
             header: UInt64(message.headerBytes),

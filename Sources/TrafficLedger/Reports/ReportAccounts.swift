@@ -15,10 +15,14 @@ struct ReportAccounts {
     /// The most records that a sender can have dropped between two of its datagrams.
     private static let mostDropped: UInt32 = 1 << 20
 
+    private typealias Counter = WritableKeyPath<ReportCounters, UInt64>
+
     private enum Verdict {
         case settled
         /// The record can't be settled yet. If its time ends, it is rejected, and this counter counts it.
-        case waits(WritableKeyPath<ReportCounters, UInt64>)
+        case waits(Counter)
+        /// The record's time had ended. So many of its messages were rejected and counted.
+        case rejected(messages: UInt64)
     }
 
     private(set) var counters = ReportCounters()
@@ -29,7 +33,12 @@ struct ReportAccounts {
     private var waiting = WaitingRecords()
     /// How many ranges claims have left.
     private var ranges = Budget<ProcessIdentity>(ReportLimits.claimedRanges)
+    /// The bytes that the sender of the current datagram has explained.
+    private var explained: UInt64 = 0
     private var ticks: UInt64 = 0
+    /// Taken out while it reads. It cuts names when it makes them, because names stay in memory as long as exchanges and
+    /// rows do.
+    private var reader: ReportReader? = Self.makeReader()
     /// How many records each sender had dropped, by the last datagram from that sender.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
@@ -49,7 +58,8 @@ struct ReportAccounts {
         self.counters.droppedDatagrams = dropped
         for entry in self.waiting.takeAll() {
             let sender = self.sender(entry.sender, in: processes)
-            self.settle(entry.record, from: sender, since: entry.since, round, &processes)
+            self.settle(entry.record, from: sender, since: entry.since, round)
+            self.passOn(to: sender.identity, in: &processes)
         }
         for report in reports {
             self.counters.datagrams += 1
@@ -58,9 +68,8 @@ struct ReportAccounts {
                 continue
             }
             let sender = self.sender(identity, in: processes)
-            self.read(report.datagram, from: identity) { accounts, record in
-                accounts.settle(record.bounded, from: sender, since: nil, round, &processes)
-            }
+            self.read(report.datagram, from: sender, round)
+            self.passOn(to: identity, in: &processes)
         }
         self.counters.inOther = self.endpoints.inOther
         self.counters.forgottenExchanges = self.exchanges.forgotten
@@ -84,16 +93,14 @@ struct ReportAccounts {
         )
     }
 
-    private mutating func read(
-        _ datagram: [UInt8],
-        from sender: ProcessIdentity,
-        _ body: (inout ReportAccounts, Report.Record) -> Void
-    ) {
+    private mutating func read(_ datagram: [UInt8], from sender: ReportSender, _ round: ReportRound) {
+        var reader = self.reader.take() ?? Self.makeReader()
+        defer { self.reader = reader }
         do throws(ReportError) {
-            self.note(try ReportReader.header(of: datagram.span), of: sender)
-            let contents = try ReportReader.read(datagram.span) { record in
+            self.note(try ReportReader.header(of: datagram.span), of: sender.identity)
+            let contents = try reader.read(datagram.span) { record in
                 self.counters.records += 1
-                body(&self, record)
+                self.settle(record, from: sender, since: nil, round)
             }
             self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
             self.counters.skippedRecords += UInt64(contents.skippedRecords)
@@ -104,6 +111,18 @@ struct ReportAccounts {
             case .notAReport, .truncated: self.counters.malformedDatagrams += 1
             }
         }
+    }
+
+    private static func makeReader() -> ReportReader { ReportReader { $0.bounded } }
+
+    /// Credits the bytes that a process has explained since the last call.
+    private mutating func passOn(
+        to process: ProcessIdentity,
+        in processes: inout [ProcessIdentity: ProcessAccount]
+    ) {
+        guard self.explained > 0 else { return }
+        processes.changeInPlace(process) { $0.explain(self.explained) }
+        self.explained = 0
     }
 
     private mutating func note(_ header: Report.Header, of sender: ProcessIdentity) {
@@ -138,152 +157,199 @@ struct ReportAccounts {
 
     /// - Parameter since: The tick since which the record has waited; `nil` if the record has just come.
     private mutating func settle(
-        _ record: Report.Record,
+        _ record: borrowing Report.Record,
         from sender: ReportSender,
         since: UInt64?,
-        _ round: ReportRound,
-        _ processes: inout [ProcessIdentity: ProcessAccount]
+        _ round: ReportRound
     ) {
         let isOver = since.map { self.ticks - $0 >= Self.patience } ?? false
         let isLast = isOver || !self.waiting.hasRoom(for: sender)
-        guard case .waits(let reason) = self.settle(record, from: sender, isLast: isLast, round, &processes) else {
-            return
-        }
-        if isLast {
+        let verdict =
+            switch record {
+            case .exchange(let exchange): self.settle(exchange, from: sender, isLast: isLast, round)
+            case .connection(let connection): self.settle(connection, from: sender, isLast: isLast, round)
+            // No datagram has these: a library's writer makes exchanges of them.
+            case .request, .response, .outcome: Verdict.settled
+            }
+        switch verdict {
+        case .settled: break
+        case .waits(let reason) where isLast:
             self.counters[keyPath: reason] += 1
             if !isOver { self.counters.unwaited += 1 }
-        } else {
+        case .waits:
             if since == nil { self.counters.early += 1 }
-            self.waiting.append(record, of: sender, since: since ?? self.ticks)
+            self.waiting.append(copy record, of: sender, since: since ?? self.ticks)
+        case .rejected(let count):
+            if !isOver { self.counters.unwaited += count }
         }
     }
 
     private mutating func settle(
-        _ record: Report.Record,
+        _ connection: Report.Connection,
         from sender: ReportSender,
         isLast: Bool,
-        _ round: ReportRound,
-        _ processes: inout [ProcessIdentity: ProcessAccount]
+        _ round: ReportRound
     ) -> Verdict {
-        guard let group = sender.group, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
-        if !isLast, self.waiting.has(exchangeOf: record, sender) { return .waits(\.late) }
-        switch record {
-        case .request(let message):
-            return self.settle(message, isRequest: true, from: sender, group, round, &processes)
-        case .response(let message):
-            return self.settle(message, isRequest: false, from: sender, group, round, &processes)
-        case .outcome(let outcome):
-            self.end(outcome, of: sender, group, round)
-            return .settled
-        case .connection(let connection):
-            guard let socket = round.socket(connection.cookie) else { return .waits(\.late) }
-            guard round.isOwned(socket, by: sender.identity) else { return .waits(\.foreign) }
-            let payload = socket.payload
-            let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
-            if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-            let none = SocketClaims(holder: sender.identity, user: sender.user)
-            let growth = self.claims[socket.serial, default: none].claim(connection, of: payload)
-            processes.changeInPlace(sender.identity) { $0.explain(growth.total) }
-            return .settled
+        guard sender.group != nil, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
+        guard let (socket, isOwned) = round.socket(connection.cookie, of: sender.identity) else {
+            return .waits(\.late)
         }
-    }
-
-    private mutating func settle(
-        _ message: Report.Message,
-        isRequest: Bool,
-        from sender: ReportSender,
-        _ group: EndpointTotals.Group,
-        _ round: ReportRound,
-        _ processes: inout [ProcessIdentity: ProcessAccount]
-    ) -> Verdict {
-        if self.exchanges.has(message, isRequest: isRequest, of: sender.identity) {
-            self.counters.duplicate += 1
-            return .settled
-        }
-        var quality = JoinQuality(message.quality)
-        var wire: UInt64 = 0
-        var connection: ConnectionStart?
-        if message.cookie != 0 && !message.interval.isEmpty {
-            guard message.interval.bytes == message.messageBytes &+ message.tlsBytes else {
-                self.counters.malformedRecords += 1
-                return .settled
-            }
-            guard let socket = round.socket(message.cookie) else { return .waits(\.late) }
-            guard round.isOwned(socket, by: sender.identity) else { return .waits(\.foreign) }
-            let payload = socket.payload
-            let isSent = isRequest == (message.role != .server)
-            // Of a connection older than the daemon, only the rest was counted. Positions in the stream say nothing
-            // about that.
-            let isFromBirth = !socket.preexisting
-            if isFromBirth && message.interval.to > (isSent ? payload.sent : payload.received) {
-                return .waits(\.impossible)
-            }
-            let claim = self.claim(message.interval, isSent: isSent, of: socket, by: sender)
-            switch claim.verdict {
-            case .accepted: break
-            case .duplicate:
-                self.counters.duplicate += 1
-                return .settled
-            case .overlapping:
-                self.counters.overlapping += 1
-                return .settled
-            }
-            wire = claim.wire
-            processes.changeInPlace(sender.identity) { $0.explain(claim.growth.total) }
-            if !isFromBirth { quality = max(quality, .inferred) }
-            // For the outcome of the exchange. The outcome does not name the socket, and may come when the socket is
-            // forgotten.
-            connection = socket.connect.map { ConnectionStart(times: $0, isFirst: message.interval.from == 0) }
-        } else {
-            quality = max(quality, .inferred)
-        }
-        if quality == .exact { self.counters.joined += 1 } else { self.counters.inferred += 1 }
-        let share = MessageShare(message, isRequest: isRequest, wire: wire, quality: quality)
-        let startedAt = round.wall(message.startedAt)
-        let content = self.exchanges.add(message, share, of: sender, group, over: connection, startedAt: startedAt)
-        self.endpoints.add(share, group, EndpointTotals.Place(message.role, message.name), content)
+        guard isOwned else { return .waits(\.foreign) }
+        let payload = socket.payload
+        let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
+        if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
+        let none = SocketClaims(holder: sender.identity, user: sender.user)
+        self.explained +|= self.claims[socket.serial, default: none].claim(connection, of: payload).total
         return .settled
     }
 
-    private mutating func claim(
+    /// Settles all parts of an exchange, or none of them: a record waits as a whole.
+    private mutating func settle(
+        _ exchange: borrowing Report.Exchange,
+        from sender: ReportSender,
+        isLast: Bool,
+        _ round: ReportRound
+    ) -> Verdict {
+        guard let group = sender.group, sender.isResolved || isLast else { return .waits(\.unknownProcess) }
+        if !isLast, self.waiting.has(exchange.number, of: sender) { return .waits(\.late) }
+        var claim = ExchangeClaim(exchange, self.exchanges.parts(of: exchange.number, sender.identity))
+        let hasPlace = claim.request?.hasPlace == true || claim.response?.hasPlace == true
+        var rejected: UInt64 = 0
+        if hasPlace {
+            let found = round.socket(exchange.cookie, of: sender.identity)
+            let isServer = exchange.role == .server
+            if let reason = Self.obstacle(claim.request, isSent: !isServer, found) {
+                guard isLast else { return .waits(reason) }
+                claim.request = nil
+                self.counters[keyPath: reason] += 1
+                rejected += 1
+            }
+            if let reason = Self.obstacle(claim.response, isSent: isServer, found) {
+                guard isLast else { return .waits(reason) }
+                claim.response = nil
+                self.counters[keyPath: reason] += 1
+                rejected += 1
+            }
+            if let socket = found?.socket { self.settle(&claim, isServer: isServer, of: socket, by: sender) }
+        }
+        self.counters.duplicate += claim.duplicates
+        self.counters.malformedRecords += claim.contradictions
+        self.count(claim, exchange, of: sender, group, round)
+        return rejected == 0 ? .settled : .rejected(messages: rejected)
+    }
+
+    /// - Returns: Why the kernel's counts do not confirm the message; `nil` if they do, or if it has no place.
+    private static func obstacle(
+        _ message: ExchangeClaim.Message?,
+        isSent: Bool,
+        _ found: (socket: ReportRound.Socket, isOwned: Bool)?
+    ) -> Counter? {
+        guard let message, message.hasPlace else { return nil }
+        guard let (socket, isOwned) = found else { return \.late }
+        guard isOwned else { return \.foreign }
+        // Of a connection older than the daemon, only the rest was counted. Positions in the stream say nothing about
+        // that.
+        if socket.preexisting { return nil }
+        return message.interval.to > (isSent ? socket.payload.sent : socket.payload.received) ? \.impossible : nil
+    }
+
+    /// Claims the bytes of the messages that have a place. A message whose bytes are claimed already does not count.
+    private mutating func settle(
+        _ claim: inout ExchangeClaim,
+        isServer: Bool,
+        of socket: ReportRound.Socket,
+        by sender: ReportSender
+    ) {
+        if let request = claim.request, request.hasPlace {
+            claim.request = self.settle(request, isSent: !isServer, &claim.connection, of: socket, by: sender)
+        }
+        if let response = claim.response, response.hasPlace {
+            claim.response = self.settle(response, isSent: isServer, &claim.connection, of: socket, by: sender)
+        }
+    }
+
+    private mutating func settle(
+        _ message: ExchangeClaim.Message,
+        isSent: Bool,
+        _ connection: inout ConnectionStart?,
+        of socket: ReportRound.Socket,
+        by sender: ReportSender
+    ) -> ExchangeClaim.Message? {
+        let none = SocketClaims(holder: sender.identity, user: sender.user)
+        let result = Self.claim(
+            message.interval,
+            isSent: isSent,
+            of: socket,
+            &self.claims[socket.serial, default: none],
+            &self.ranges
+        )
+        switch result.verdict {
+        case .accepted: break
+        case .duplicate:
+            self.counters.duplicate += 1
+            return nil
+        case .overlapping:
+            self.counters.overlapping += 1
+            return nil
+        }
+        self.explained +|= result.growth.total
+        var message = message
+        message.wire = result.wire
+        if socket.preexisting { message.quality = max(message.quality, .inferred) }
+        if let times = socket.connect {
+            let isFirst = message.interval.from == 0 || connection?.isFirst == true
+            connection = ConnectionStart(times: times, isFirst: isFirst)
+        }
+        return message
+    }
+
+    private static func claim(
         _ interval: Report.Interval,
         isSent: Bool,
         of socket: ReportRound.Socket,
-        by sender: ReportSender
+        _ claims: inout SocketClaims,
+        _ ranges: inout Budget<ProcessIdentity>
     ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
-        var claims =
-            self.claims.removeValue(forKey: socket.serial) ?? SocketClaims(holder: sender.identity, user: sender.user)
         let known = claims.rangeCount
-        let hasRoom = self.ranges.hasRoom(of: claims.holder, claims.user)
-        defer {
-            self.ranges.add(claims.rangeCount - known, of: claims.holder, claims.user)
-            self.claims[socket.serial] = claims
-        }
-        return claims.claim(
+        // The allowance is looked up only if the direction has so many ranges that it matters.
+        let hasRoom = claims.isSmall(isSent: isSent) || ranges.hasRoom(of: claims.holder, claims.user)
+        let result = claims.claim(
             interval,
             isSent: isSent,
             of: socket.payload,
             wire: socket.wireBytes,
             limit: hasRoom ? Coverage.mostRanges : Coverage.fewestRanges
         )
+        if claims.rangeCount != known { ranges.add(claims.rangeCount - known, of: claims.holder, claims.user) }
+        return result
     }
 
-    private mutating func end(
-        _ outcome: Report.Outcome,
+    /// Counts the parts that are left, as one exchange.
+    private mutating func count(
+        _ claim: ExchangeClaim,
+        _ exchange: borrowing Report.Exchange,
         of sender: ReportSender,
         _ group: EndpointTotals.Group,
         _ round: ReportRound
     ) {
-        guard !self.exchanges.has(outcome, of: sender.identity) else {
-            self.counters.duplicate += 1
-            return
-        }
-        let (outcome, bytes, content) = self.exchanges.end(
-            outcome,
+        if let request = claim.request { self.count(request) }
+        if let response = claim.response { self.count(response) }
+        var share = claim.share(of: exchange)
+        guard !share.isEmpty else { return }
+        let startedAt = round.wall(exchange.startedAt)
+        let content = self.exchanges.add(
+            exchange,
+            &share,
             of: sender,
-            startedAt: round.wall(outcome.startedAt)
+            group,
+            over: claim.connection,
+            startedAt: startedAt
         )
-        self.endpoints.add(outcome, bytes: bytes, group, EndpointTotals.Place(outcome.role, outcome.name), content)
+        self.endpoints.add(share, group, EndpointTotals.Place(exchange.role, exchange.name), content)
+    }
+
+    private mutating func count(_ message: ExchangeClaim.Message) {
+        if message.quality == .exact { self.counters.joined += 1 } else { self.counters.inferred += 1 }
     }
 
     /// Computes the percentiles: once for a tick or look, not for each record.

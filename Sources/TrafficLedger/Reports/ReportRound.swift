@@ -31,11 +31,18 @@ final class ReportRound {
         }
     }
 
+    /// A socket, and the process that asked for it last.
+    private struct Known {
+        var socket: Socket
+        var process: ProcessIdentity
+        var isOwned: Bool
+    }
+
     private let sockets: [UInt64: SocketAccount]
     /// Serials by cookie. `nil` if several sockets have the cookie (MPTCP), so that it names no socket.
     private var serials: [UInt64: UInt64?] = [:]
     /// The sockets that were looked up, by cookie.
-    private var known: [UInt64: Socket] = [:]
+    private var known: [UInt64: Known] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
@@ -61,17 +68,19 @@ final class ReportRound {
         return candidates.first { $0.startTicks == ticks }
     }
 
-    func socket(_ cookie: UInt64) -> Socket? {
-        if let known = self.known[cookie] { return known }
+    /// Finds a socket, and whether a process has used it. Usually, the next record of a socket is of the same process.
+    ///
+    /// Does not search a list of owners: a socket may have as many owners as there are processes.
+    func socket(_ cookie: UInt64, of process: ProcessIdentity) -> (socket: Socket, isOwned: Bool)? {
+        let index = self.known.index(forKey: cookie)
+        if let index, self.known.values[index].process == process {
+            return (self.known.values[index].socket, self.known.values[index].isOwned)
+        }
         guard let serial = self.serials[cookie] ?? nil, let account = self.sockets[serial] else { return nil }
-        let socket = Socket(account)
-        self.known[cookie] = socket
-        return socket
-    }
-
-    /// Does not search a list of owners: a socket may have as many owners as there are processes, and each record asks.
-    func isOwned(_ socket: Socket, by process: ProcessIdentity) -> Bool {
-        self.sockets[socket.serial]?.isOwned(by: process) ?? false
+        let isOwned = account.isOwned(by: process)
+        let socket = index.map { self.known.values[$0].socket } ?? Socket(account)
+        self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)
+        return (socket, isOwned)
     }
 
     func wall(_ boottime: UInt64) -> Timestamp {

@@ -19,6 +19,11 @@ struct SocketClaims {
         (self.holder, self.user) = (holder, user)
     }
 
+    /// The direction has so few ranges that the limits for a process with and without an allowance do the same.
+    func isSmall(isSent: Bool) -> Bool {
+        (isSent ? self.sent.rangeCount : self.received.rangeCount) < Coverage.fewestRanges
+    }
+
     var rangeCount: Int { self.sent.rangeCount + self.received.rangeCount }
 
     /// The part of the socket's wire bytes that goes with so much payload. The part is a proportion of the wire bytes

@@ -33,8 +33,8 @@ struct WaitingRecords {
     func hasRoom(for sender: ReportSender) -> Bool { self.budget.hasRoom(of: sender.identity, sender.user) }
 
     /// Whether an earlier record of the same exchange waits.
-    func has(exchangeOf record: Report.Record, _ sender: ReportSender) -> Bool {
-        guard !self.exchanges.isEmpty, let number = record.exchange else { return false }
+    func has(_ number: UInt64, of sender: ReportSender) -> Bool {
+        guard !self.exchanges.isEmpty else { return false }
         return self.exchanges.contains(Exchange(process: sender.identity, number: number))
     }
 
@@ -50,10 +50,6 @@ struct WaitingRecords {
 
 extension Report.Record {
     fileprivate var exchange: UInt64? {
-        switch self {
-        case .request(let message), .response(let message): message.exchange
-        case .outcome(let outcome): outcome.exchange
-        case .connection: nil
-        }
+        if case .exchange(let exchange) = self { exchange.number } else { nil }
     }
 }

@@ -37,11 +37,12 @@ public struct DatagramFuzz: FuzzSubject {
         guard let read = Self.read(bytes) else {
             return intact < Self.headerBytes ? nil : "no datagram: \(bytes.escaped)"
         }
-        // The length of a record stands behind its type and the length of its fixed part.
+        // Type 1 is a name, which is no record of its own. The length of a record stands behind its type and one byte.
         var (end, expected) = (Self.headerBytes, 0)
-        while end + 8 <= intact {
-            end += (0..<4).reduce(0) { $0 | Int(whole[end + 4 + $1]) << (8 * $1) }
-            if end <= intact { expected += 1 }
+        while end + 4 <= intact {
+            let isName = whole[end] == 1
+            end += Int(whole[end + 2]) | Int(whole[end + 3]) << 8
+            if end <= intact && !isName { expected += 1 }
         }
         guard intact < Self.headerBytes || read.records.starts(with: records.prefix(expected)) else {
             return "\(read.records) are not what \(expected) intact records say: \(bytes.escaped)"
@@ -57,7 +58,8 @@ public struct DatagramFuzz: FuzzSubject {
     private static func read(_ bytes: [UInt8]) -> (records: [Report.Record], contents: ReportReader.Contents?)? {
         guard (try? ReportReader.header(of: bytes.span)) != nil else { return nil }
         var records: [Report.Record] = []
-        let contents = try? ReportReader.read(bytes.span) { records.append($0) }
+        var reader = ReportReader()
+        let contents = try? reader.read(bytes.span) { records.append(copy $0) }
         return (records, contents)
     }
 
@@ -68,58 +70,72 @@ public struct DatagramFuzz: FuzzSubject {
     }
 
     private static func record(_ random: inout Seeded) -> Report.Record {
+        guard random.isOne(in: 4) else { return .exchange(Self.exchange(&random)) }
+        var connection = Report.Connection(cookie: random.next() | 1)
+        for part in [\Report.Connection.sent, \.received] {
+            connection[keyPath: part].tls = random.next()
+            connection[keyPath: part].framing = random.next()
+            connection[keyPath: part].opaque = random.next()
+            connection[keyPath: part].excluded = random.next()
+        }
+        (connection.role, connection.isOwn) = (random.pick(Report.Role.allCases), random.isOne(in: 2))
+        return .connection(connection)
+    }
+
+    private static func exchange(_ random: inout Seeded) -> Report.Exchange {
         let length = random.pick([0, 1, 7, 60, 1_022])
         let text = { (prefix: String) in prefix + String(repeating: "x", count: length) }
         let name = Report.Name(method: "GET", host: text("h"), route: text("/"))
-        switch random.number(0..<4) {
-        case 0: return .outcome(Self.outcome(name, &random))
-        case 1:
-            var connection = Report.Connection(cookie: random.next() | 1)
-            for part in [\Report.Connection.sent, \.received] {
-                connection[keyPath: part].tls = random.next()
-                connection[keyPath: part].framing = random.next()
-                connection[keyPath: part].opaque = random.next()
-                connection[keyPath: part].excluded = random.next()
-            }
-            (connection.role, connection.isOwn) = (random.pick(Report.Role.allCases), random.isOne(in: 2))
-            return .connection(connection)
-        default:
-            let message = Self.message(name, &random)
-            return random.isOne(in: 2) ? .request(message) : .response(message)
-        }
+        var exchange = Report.Exchange(number: random.next() | 1, name: name)
+        (exchange.cookie, exchange.startedAt) = (random.next(), random.next() >> 1)
+        if random.isOne(in: 3) { exchange.chain = random.next() }
+        if random.isOne(in: 3) { exchange.hop = UInt16(truncatingIfNeeded: random.next()) }
+        exchange.role = random.pick(Report.Role.allCases)
+        // A record has at least one part.
+        let parts = random.number(1..<8)
+        if parts & 1 != 0 { exchange.request = Self.message(since: exchange.startedAt, &random) }
+        if parts & 2 != 0 { exchange.response = Self.message(since: exchange.startedAt, &random) }
+        if parts & 4 != 0 { exchange.outcome = Self.outcome(&random) }
+        return exchange
     }
 
-    private static func message(_ name: Report.Name, _ random: inout Seeded) -> Report.Message {
-        var message = Report.Message(exchange: random.next() | 1, name: name)
-        let (from, bytes) = (random.next() >> 8, random.next() >> 40)
-        message.interval = .init(from: from, to: from + bytes + random.next() >> 60, bytes: bytes)
-        (message.chain, message.cookie) = (random.next(), random.next())
-        (message.startedAt, message.finishedAt, message.bodyBytes) = (random.next(), random.next(), random.next())
-        message.decodedBodyBytes = random.isOne(in: 2) ? nil : random.next() >> 1
-        message.declaredBodyBytes = random.isOne(in: 2) ? nil : random.next() >> 1
-        (message.framingBytes, message.tlsBytes) = (random.next(), random.next())
-        message.lineBytes = UInt32(truncatingIfNeeded: random.next())
-        message.headerBytes = UInt32(truncatingIfNeeded: random.next())
+    /// - Parameter start: When the exchange began. Two of three messages have numbers that the short form can say.
+    private static func message(since start: UInt64, _ random: inout Seeded) -> Report.Exchange.Message {
+        var message = Report.Exchange.Message()
+        let shift: UInt64 = random.isOne(in: 3) ? 8 : 50
+        message.startedAt = start + random.next() >> (shift + 1)
+        message.finishedAt = message.startedAt + random.next() >> (shift + 2)
+        message.bodyBytes = random.next() >> shift
+        switch random.number(0..<3) {
+        case 0: (message.decodedBodyBytes, message.declaredBodyBytes) = (message.bodyBytes, message.bodyBytes)
+        case 1: message.decodedBodyBytes = random.next() >> 1
+        default: message.declaredBodyBytes = random.next() >> shift
+        }
+        (message.framingBytes, message.tlsBytes) = (random.next() >> shift, random.next() >> shift)
+        message.lineBytes = UInt32(truncatingIfNeeded: random.next() >> shift)
+        message.headerBytes = UInt32(truncatingIfNeeded: random.next() >> shift)
         message.cookieBytes = message.headerBytes >> 3
+        let (from, bytes) = (random.next() >> 8, message.socketBytes >> 2)
+        message.interval = .init(from: from, to: from + bytes)
+        if random.isOne(in: 2) { message.interval.to += random.next() >> 40 }
         message.status = UInt16(truncatingIfNeeded: random.next())
-        message.hop = UInt16(truncatingIfNeeded: random.next())
-        (message.role, message.version) = (random.pick(Report.Role.allCases), random.pick(Report.HTTPVersion.allCases))
+        message.version = random.pick(Report.HTTPVersion.allCases)
         message.quality = random.pick(Report.Quality.allCases)
         message.contentClass = random.pick(Report.ContentClass.allCases)
         message.isIncomplete = random.isOne(in: 2)
         return message
     }
 
-    private static func outcome(_ name: Report.Name, _ random: inout Seeded) -> Report.Outcome {
-        var outcome = Report.Outcome(exchange: random.next() | 1, name: name)
-        (outcome.chain, outcome.startedAt, outcome.duration) = (random.next(), random.next(), random.next())
+    private static func outcome(_ random: inout Seeded) -> Report.Exchange.Outcome {
+        var outcome = Report.Exchange.Outcome()
+        outcome.duration = random.next()
         for phase in [\Report.Phases.dns, \.connect, \.tls, \.send, \.wait, \.receive] where random.isOne(in: 2) {
             outcome.phases[keyPath: phase] = UInt32(truncatingIfNeeded: random.next() >> 33)
         }
-        (outcome.role, outcome.ending) = (random.pick(Report.Role.allCases), random.pick(Report.Ending.allCases))
+        outcome.ending = random.pick(Report.Ending.allCases)
         outcome.status = UInt16(truncatingIfNeeded: random.next())
         outcome.isFirst = random.isOne(in: 2)
-        outcome.tlsEndedAt = random.next()
+        outcome.tlsEndedAt = random.isOne(in: 2) ? 0 : random.next()
         return outcome
     }
 }

@@ -108,7 +108,7 @@ public struct HTTP1Fuzz: FuzzSubject {
             }
             let lengths = HTTP1Scanner.Lengths(their, at: message.start, in: bytes)
             guard message.lengths == lengths else { return "\(message.lengths), by llhttp \(lengths)" }
-            let (request, head) = (message.request, message.heads.last ?? HTTP1Head())
+            let (request, head) = (message.request, message.heads.last ?? MessageHead())
             guard request.method == their.method, head.status == their.status,
                 request.target == their.target || their.target.utf8.count > 8_000
             else { return "\(request.method) \(request.target) \(head.status), by llhttp \(their)" }

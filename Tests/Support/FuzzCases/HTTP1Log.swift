@@ -7,8 +7,8 @@ struct HTTP1Log: HTTP1Sink, Hashable {
         var end: UInt64 = 0
         var lengths = HTTP1Scanner.Lengths()
         /// The heads of interim responses, then the head of the message.
-        var heads: [HTTP1Head] = []
-        var request = HTTP1Head.Request.none
+        var heads: [MessageHead] = []
+        var request = MessageHead.Request.none
         var isComplete = false
     }
 
@@ -35,7 +35,7 @@ struct HTTP1Log: HTTP1Sink, Hashable {
         self.messages.append(Message(start: position))
     }
 
-    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: HTTP1Head, of request: HTTP1Head.Request) {
+    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
         self.messages[self.messages.count - 1].heads.append(head)
         self.messages[self.messages.count - 1].request = request
     }
@@ -54,7 +54,7 @@ struct HTTP1Log: HTTP1Sink, Hashable {
 
     mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) { self.opaqueFrom = position }
 
-    mutating func takeMethod() -> String? { self.methods.popLast() }
+    mutating func takeMethod() -> HTTP1Method? { self.methods.popLast().map { HTTP1Method($0) } }
 }
 
 extension HTTP1Log {

@@ -51,7 +51,7 @@ public struct TLSFuzz: FuzzSubject {
         // handshake may be doubtful.
         let isExact = maker == .thisProcess && (isOneByOne || first != nil)
         var stream = TLSStream(position: base, by: maker)
-        if maker != .thisProcess { stream.learn(from: own) }
+        if maker != .thisProcess { stream.learn(own.version) }
         return Self.place(records, pieces, base, stream, isExact: isExact, &random).map { text in
             "\(maker) \(text): \(records.map { "\($0.type):\($0.bytes):\($0.plain)" })"
         }

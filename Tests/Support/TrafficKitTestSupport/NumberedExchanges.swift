@@ -16,11 +16,11 @@ package final class NumberedExchanges: ExchangeNaming {
         return self.last
     }
 
-    package func admits(_ request: HTTP1Head.Request) -> Bool {
+    package func admits(_ request: MessageHead.Request) -> Bool {
         self.excluded.map { request.target != $0 && !request.target.hasPrefix($0 + "/") } ?? true
     }
 
-    package func name(of request: HTTP1Head.Request, _ route: RouteAnswer) -> Report.Name? {
+    package func name(of request: MessageHead.Request, _ route: RouteAnswer) -> Report.Name? {
         guard self.admits(request) else { return nil }
         let template: String? =
             switch route {

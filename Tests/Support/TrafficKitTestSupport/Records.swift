@@ -8,7 +8,7 @@ public final class Records: TrafficObserver {
 
     public init() {}
 
-    public func observe(_ record: Report.Record) { self.all.withLock { $0.append(record) } }
+    public func observe(_ record: Report.Record) { self.all.withLock { $0 += record.parts } }
 
     public var requests: [Report.Message] {
         self.all.withLock { $0.compactMap { if case .request(let it) = $0 { it } else { nil } } }
@@ -42,5 +42,12 @@ public final class Records: TrafficObserver {
 
     private static func sum(_ remainder: Report.Connection.Remainder) -> UInt64 {
         remainder.tls + remainder.framing + remainder.opaque + remainder.excluded
+    }
+}
+
+extension Report.Record {
+    /// The parts of an exchange as records of their own; other records as they are.
+    public var parts: [Report.Record] {
+        if case .exchange(let exchange) = self { exchange.parts } else { [self] }
     }
 }

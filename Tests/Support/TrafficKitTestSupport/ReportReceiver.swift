@@ -39,14 +39,22 @@ public final class ReportReceiver: Sendable {
         return all
     }
 
-    /// All records that have arrived.
+    /// All records that have arrived, the parts of each exchange one by one.
     public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
+        let (records, sequences) = try await self.datagrams()
+        let parts = records.flatMap { if case .exchange(let exchange) = $0 { exchange.parts } else { [$0] } }
+        return (parts, sequences)
+    }
+
+    /// All records that have arrived, as they were written.
+    public func datagrams() async throws -> (records: [Report.Record], sequences: [UInt32]) {
         var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
         var buffer = [UInt8](repeating: 0, count: Report.largestDatagram)
         while true {
             let length = recv(self.descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
             guard length > 0 else { return all }
-            let contents = try ReportReader.read(Array(buffer.prefix(length)).span) { all.records.append($0) }
+            var reader = ReportReader()
+            let contents = try reader.read(Array(buffer.prefix(length)).span) { all.records.append(copy $0) }
             all.sequences.append(contents.header.sequence)
         }
     }

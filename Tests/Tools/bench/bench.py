@@ -19,6 +19,8 @@ import tempfile
 import textwrap
 import time
 
+import allocations
+import instructions
 import library
 import packets
 import round_trip
@@ -236,6 +238,10 @@ class Bench:
     def library(self) -> None:
         library.measure(self)
 
+    def instructions(self) -> None:
+        instructions.measure(self)
+        allocations.measure(self)
+
     def report(self, capture: str, commit: str) -> str:
         """The rows as Markdown. The head names everything that the figures depend on, because a document must not mix
         figures of two runs."""
@@ -266,7 +272,10 @@ def run(*command: str) -> None:
 
 
 def main() -> None:
-    figures = ("cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "library")
+    figures = (
+        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "library",
+        "instructions",
+    )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)

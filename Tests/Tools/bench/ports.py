@@ -11,8 +11,8 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for_port(port: int) -> None:
-    for _ in range(100):
+def wait_for_port(port: int, seconds: int = 5) -> None:
+    for _ in range(seconds * 20):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

@@ -14,43 +14,58 @@ import sys
 import threading
 import time
 
-REQUEST, RESPONSE, OUTCOME = 1, 2, 3
+NAME, EXCHANGE = 1, 2
+REQUEST, RESPONSE, OUTCOME = 1, 2, 4
 REQUEST_BYTES, RESPONSE_BYTES = 100, 200
 SERVER, HTTP_1_1, EXACT, JSON, OK = 2, 11, 1, 2, 1
-UNKNOWN32 = 2**32 - 1
+DECODED, DECLARED = 2, 4
 SO_COOKIE = 57
 PER_DATAGRAM = 100
 BACKLOG = 32  # ReportSender.backlog
 
 
-def record(kind: int, fixed: bytes, names: bytes) -> bytes:
-    length = 8 + len(fixed) + len(names)
-    return struct.pack("<HHI", kind, len(fixed), length + -length % 8) + fixed + names + bytes(-length % 8)
+def record(kind: int, role: int, content: bytes) -> bytes:
+    length = 4 + len(content)
+    return struct.pack("<BBH", kind, role, length + -length % 8) + content + bytes(-length % 8)
 
 
-def message(kind: int, exchange: int, cookie: int, start: int, length: int, status: int, now: int, names: bytes) -> bytes:
-    fixed = struct.pack(
-        "<QQQ QQQ QQ QQQQQ III HH BBBBB 3x",
-        *(exchange, 0, cookie, start, start + length, length, now, now + 1_000_000),
-        *(length - 60, length - 60, length - 60, 0, 0, 20, 40, 0),
-        *(status, 0, SERVER, HTTP_1_1, EXACT, JSON, 0),
+def name(route: str) -> bytes:
+    texts = [text.encode() for text in ("GET", "api.example", route)]
+    return record(NAME, 0, struct.pack("<HHH", *map(len, texts)) + b"".join(texts))
+
+
+def message(start: int, length: int, begin: int, status: int) -> bytes:
+    return struct.pack(
+        "<QII II HHHHH H BBBB",
+        *(start, length, length - 60, begin, 1_000_000),
+        *(0, 0, 20, 40, 0),
+        *(status, HTTP_1_1, EXACT, JSON, DECODED | DECLARED),
     )
-    return record(kind, fixed, names)
 
 
-def exchange(index: int, cookie: int, now: int, route: str) -> bytes:
-    names = b"".join(struct.pack("<H", len(name)) + name.encode() for name in ("GET", "api.example", route))
-    outcome = struct.pack(
-        "<QQQQ IIIIII BBH 4x",
-        *(index + 1, 0, now, 1_000_000 + index % 50_000_000),
-        *(UNKNOWN32, UNKNOWN32, UNKNOWN32, 10, 900, 90),
-        *(SERVER, OK, 200),
+def exchange(index: int, cookie: int, now: int, name_index: int) -> bytes:
+    fixed = struct.pack("<HHQQQ", REQUEST | RESPONSE | OUTCOME, name_index, index + 1, cookie, now)
+    outcome = struct.pack("<Q III HBx", 1_000_000 + index % 50_000_000, 10, 900, 90, 200, OK)
+    return record(
+        EXCHANGE,
+        SERVER,
+        fixed
+        + message(index * REQUEST_BYTES, REQUEST_BYTES, 0, 0)
+        + message(index * RESPONSE_BYTES, RESPONSE_BYTES, 0, 200)
+        + outcome,
     )
-    return (
-        message(REQUEST, index + 1, cookie, index * REQUEST_BYTES, REQUEST_BYTES, 0, now, names)
-        + message(RESPONSE, index + 1, cookie, index * RESPONSE_BYTES, RESPONSE_BYTES, 200, now, names)
-        + record(OUTCOME, outcome, names)
-    )
+
+
+def records(indexes: range, cookie: int, now: int, paths: int) -> list[bytes]:
+    """The names of the exchanges, each where it first occurs, and the exchanges."""
+    all_records, names = [], {}
+    for index in indexes:
+        route = f"/path/{index % paths}"
+        if route not in names:
+            names[route] = len(names)
+            all_records.append(name(route))
+        all_records.append(exchange(index, cookie, now, names[route]))
+    return all_records
 
 
 def moved(count: int) -> tuple[socket.socket, socket.socket]:
@@ -82,9 +97,9 @@ def main() -> None:
     datagrams = []
     for first in range(0, count, PER_DATAGRAM):
         indexes = range(first, min(first + PER_DATAGRAM, count))
-        records = b"".join(exchange(index, cookie, now, f"/path/{index % paths}") for index in indexes)
-        header = struct.pack("<BBHIIQ", 1, 24, 3 * len(indexes), first // PER_DATAGRAM, 0, now)
-        datagrams.append(b"TRFC" + header + records)
+        all_records = records(indexes, cookie, now, paths)
+        header = struct.pack("<BBHIIQ", 2, 24, len(all_records), first // PER_DATAGRAM, 0, now)
+        datagrams.append(b"TRFC" + header + b"".join(all_records))
     # Gives the daemon time to read the name of this process, which the daemon does when the process first moves bytes.
     time.sleep(2)
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

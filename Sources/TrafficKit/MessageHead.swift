@@ -2,7 +2,7 @@ package import TrafficReport
 
 /// The parts of a message's line and fields that matter for its bytes, without the request's name. Nothing else is
 /// kept.
-package struct HTTP1Head: Hashable, Sendable {
+package struct MessageHead: Hashable, Sendable {
     /// 0 for a request.
     package var status: UInt16 = 0
     package var version: Report.HTTPVersion = .unknown
@@ -77,6 +77,19 @@ package struct HTTP1Head: Hashable, Sendable {
     }
 }
 
+/// The method of a request, as far as the end of its response depends on it.
+package enum HTTP1Method: Sendable {
+    case head, connect, other
+
+    package init(_ method: String) {
+        switch method {
+        case "HEAD": self = .head
+        case "CONNECT": self = .connect
+        default: self = .other
+        }
+    }
+}
+
 /// The body of a message (RFC 9112 section 6.3).
 enum HTTP1Body: Hashable {
     case none
@@ -85,7 +98,7 @@ enum HTTP1Body: Hashable {
     case untilClose
 
     /// A `CONNECT` request has no body, whatever its fields say (RFC 9110 section 9.3.6).
-    init(ofRequest head: HTTP1Head, method: String) {
+    init(ofRequest head: MessageHead, method: String) {
         if method == "CONNECT" {
             self = .none
         } else {
@@ -94,8 +107,8 @@ enum HTTP1Body: Hashable {
     }
 
     /// - Parameter method: The request's method; `nil`: the library has not seen the request.
-    init(ofResponse head: HTTP1Head, to method: String?) {
-        if method == "HEAD" || (100..<200).contains(head.status) || head.status == 204 || head.status == 304 {
+    init(ofResponse head: MessageHead, to method: HTTP1Method?) {
+        if method == .head || (100..<200).contains(head.status) || head.status == 204 || head.status == 304 {
             self = .none
         } else if head.isChunked {
             self = .chunked
@@ -121,27 +134,29 @@ enum HTTP1Field: Hashable {
     /// The field says where a body ends.
     var isFraming: Bool { self == .contentLength || self == .transferEncoding }
 
-    /// Compares bytes, because a string for every field would be most of the work.
+    /// Compares words of bytes, because a string for every field would be most of the work.
+    ///
+    /// - Parameter name: A token.
     init(name: Span<UInt8>) {
         self =
             switch name.count {
-            case 4 where name.isEqual(ignoringCase: "host"): .host
-            case 6 where name.isEqual(ignoringCase: "cookie"): .cookie
-            case 7 where name.isEqual(ignoringCase: "upgrade"): .upgrade
-            case 10 where name.isEqual(ignoringCase: "connection"): .connection
-            case 10 where name.isEqual(ignoringCase: "set-cookie"): .cookie
-            case 12 where name.isEqual(ignoringCase: "content-type"): .contentType
-            case 14 where name.isEqual(ignoringCase: "content-length"): .contentLength
-            case 16 where name.isEqual(ignoringCase: "content-encoding"): .contentEncoding
-            case 16 where name.isEqual(ignoringCase: "proxy-connection"): .connection  // as in llhttp
-            case 17 where name.isEqual(ignoringCase: "transfer-encoding"): .transferEncoding
+            case 4 where name.isName("host"): .host
+            case 6 where name.isName("cookie"): .cookie
+            case 7 where name.isName("upgrade"): .upgrade
+            case 10 where name.isName("connection"): .connection
+            case 10 where name.isName("set-cookie"): .cookie
+            case 12 where name.isName("content-type"): .contentType
+            case 14 where name.isName("content-length"): .contentLength
+            case 16 where name.isName("content-encoding"): .contentEncoding
+            case 16 where name.isName("proxy-connection"): .connection  // as in llhttp
+            case 17 where name.isName("transfer-encoding"): .transferEncoding
             default: .other
             }
     }
 }
 
 // A lenient parser lets an attacker choose which parser is right: RFC 9112 sections 6.1, 6.3 and 11.2.
-extension HTTP1Head {
+extension MessageHead {
     /// - Parameter value: Without white space at its ends.
     mutating func take(contentLength value: Span<UInt8>) {
         // A second length is ambiguous even if it is the same.

@@ -3,8 +3,8 @@ import TrafficKit
 import TrafficKitTestSupport
 import TrafficReport
 
-@Suite("Both directions of a TLS connection")
-struct TLSAccountTests {
+@Suite("Exchanges of HTTP/1.x in TLS")
+struct TLSExchangesTests {
     private final class Routes: RouteSource {
         func takeRoute(ofRequest number: Int) -> RouteAnswer { .template("/users/{user}") }
     }
@@ -15,41 +15,45 @@ struct TLSAccountTests {
         return [23, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)] + [UInt8](repeating: 0, count: length)
     }
 
+    /// A record that passes on one side.
+    private static func pass(_ count: Int, _ side: Side, _ exchanges: inout HTTP1Exchanges) {
+        exchanges.passed(ciphertext: Self.record(count).span, side)
+        exchanges.withStream(side) {
+            $0.tls?.passed(plaintext: UInt64(count))
+            $0.tls?.settle()
+        }
+    }
+
     @Test(
         "a request that the app excludes when it is answered is excluded, and TLS has only its own bytes",
         arguments: [false, true]
     )
     func refusedLate(isRefused: Bool) {
-        let account = TLSAccount(role: .server)
         let naming = NumberedExchanges()
         var exchanges = HTTP1Exchanges(
             role: .server,
             cookie: 7,
+            sent: SocketStream(tls: TLSStream(by: .thisProcess)),
+            received: SocketStream(tls: TLSStream(by: .peerClient)),
             routes: Routes(),
-            placing: { account.place(received: $0, $1) },
             naming: naming
         )
         var records: [Report.Record] = []
         let request = Array("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
         let response = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
-        account.received(ciphertext: Self.record(request.count).span)
-        account.received(plaintext: UInt64(request.count))
+        Self.pass(request.count, .received, &exchanges)
         exchanges.received(request.span, at: 1, &records)
         #expect(records.isEmpty)
         if isRefused { naming.excluded = "/users" }
-        account.sent(plaintext: UInt64(response.count))
+        Self.pass(response.count, .sent, &exchanges)
         exchanges.sent(response.span, at: 2, &records)
-        account.sent(ciphertext: Self.record(response.count).span)
         exchanges.close(at: 3, &records)
-        for record in records {
-            if case .request = record { account.take(placed: record) } else { account.take(record) }
-        }
         var connection = Report.Connection(cookie: 0)
         var messages: [Report.Message] = []
-        account.report(of: exchanges, isLast: true) { record in
+        for record in records.flatMap(\.parts) {
             switch record {
             case .request(let message), .response(let message): messages.append(message)
-            case .outcome: break
+            case .outcome, .exchange: break
             case .connection(let last): connection = last
             }
         }

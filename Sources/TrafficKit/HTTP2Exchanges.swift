@@ -1,0 +1,119 @@
+package import TrafficReport
+
+/// The exchanges of one HTTP/2 connection, by the bytes that pass in both directions.
+///
+/// Messages share the connection. A message gets the frames of its stream. With TLS it also gets the overhead of each
+/// record whose first byte of plaintext belongs to the message. Bytes of no message (the preface, settings, windows,
+/// resets) are in the connection's record. Bytes are scanned when their place on the socket's stream is known, so the
+/// result is the same with TLS and without.
+package struct HTTP2Exchanges {
+    // The scanners are apart from the records, because a scanner and the records change at the same time.
+    private var sentScanner = HTTP2FrameScanner()
+    private var receivedScanner = HTTP2FrameScanner()
+    private var records: HTTP2Records
+    private var isClosed = false
+
+    /// When the TLS handshake of a client's connection ended. The first exchange reports it. 0: unknown, or no TLS.
+    package var tlsEndedAt: UInt64 {
+        get { self.records.tlsEndedAt }
+        set { self.records.tlsEndedAt = newValue }
+    }
+
+    /// The process had sent nothing on the connection, except for the TLS handshake, when counting began. The first
+    /// exchange reports it.
+    package var isFromStart: Bool {
+        get { self.records.isFromStart }
+        set { self.records.isFromStart = newValue }
+    }
+
+    /// Counts ciphertext, before its plaintext is scanned.
+    package mutating func passed(ciphertext bytes: Span<UInt8>, _ side: Side) {
+        switch side {
+        case .sent: self.records.sent.stream.tls?.passed(ciphertext: bytes)
+        case .received: self.records.received.stream.tls?.passed(ciphertext: bytes)
+        }
+    }
+
+    /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
+    /// scanned.
+    package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
+        self.records.with(side) { body(&$0.stream) }
+    }
+
+    /// - Parameters:
+    ///   - sent: Where the sent bytes lie on the socket's stream.
+    ///   - received: The same for the other direction.
+    ///   - routes: If there are routes, a request is reported when it is answered.
+    package init(
+        role: Report.Role,
+        cookie: UInt64,
+        sent: SocketStream,
+        received: SocketStream,
+        routes: (any RouteSource)?,
+        naming: any ExchangeNaming
+    ) {
+        self.records = HTTP2Records(
+            role: role,
+            cookie: cookie,
+            sent: sent,
+            received: received,
+            routes: routes,
+            naming: naming
+        )
+    }
+
+    /// Messages may have ended that are not told, because their exchange goes on.
+    package var isTellable: Bool { self.records.isTellable }
+
+    /// Tells the messages that have ended, of exchanges that go on.
+    package mutating func tellOpen(_ found: inout [Report.Record]) { self.records.settle(true, &found) }
+
+    /// How many exchanges are open.
+    package var pending: Int { self.records.pending }
+
+    /// - Parameters:
+    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
+    ///     ends before.
+    ///   - found: Gets the records to report.
+    package mutating func sent(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
+        self.records.begin(.sent, time)
+        self.sentScanner.scan(bytes, &self.records)
+        self.records.settle(tellsOpen, &found)
+    }
+
+    /// Counts sent bytes that this process can't look into: part of a file, as part of a body.
+    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
+        self.records.begin(.sent, time)
+        self.sentScanner.skip(count, &self.records)
+        self.records.settle(true, &found)
+    }
+
+    package mutating func received(
+        _ bytes: Span<UInt8>,
+        at time: UInt64,
+        tellsOpen: Bool = true,
+        _ found: inout [Report.Record]
+    ) {
+        self.records.begin(.received, time)
+        self.receivedScanner.scan(bytes, &self.records)
+        self.records.settle(tellsOpen, &found)
+    }
+
+    /// The connection is over, in both directions.
+    ///
+    /// - Parameter ending: How exchanges end that are not over.
+    package mutating func close(_ ending: Report.Ending, at time: UInt64, _ found: inout [Report.Record]) {
+        guard !self.isClosed else { return }
+        self.isClosed = true
+        self.records.begin(.received, time)
+        self.receivedScanner.close(&self.records)
+        self.records.begin(.sent, time)
+        self.sentScanner.close(&self.records)
+        self.records.close(ending, &found)
+    }
+}

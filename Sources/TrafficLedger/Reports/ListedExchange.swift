@@ -1,0 +1,88 @@
+import TrafficModel
+import TrafficReport
+
+/// An exchange as the ledger keeps it. Its texts are in its name, and become an ``ExchangeUsage`` when somebody asks.
+struct ListedExchange {
+    let process: ProcessIdentity
+    private let processName: String
+    let number: UInt64
+    private let role: EndpointRole
+    private let name: Report.Name
+    private var chain: UInt64 = 0
+    private var hop: UInt16 = 0
+    private var cookie: UInt64 = 0
+    private(set) var startedAt: Timestamp
+    private var version: HTTPVersion?
+    private var status: UInt16?
+    private var quality = JoinQuality.exact
+    private(set) var request: MessageBytes?
+    private(set) var response: MessageBytes?
+    private var end: (outcome: ExchangeOutcome, duration: UInt64, phases: Report.Phases)?
+
+    init(_ exchange: Report.Exchange, of sender: ReportSender, startedAt: Timestamp) {
+        self.process = sender.identity
+        self.processName = sender.name
+        self.number = exchange.number
+        self.role = EndpointRole(exchange.role)
+        self.name = exchange.name
+        self.startedAt = startedAt
+    }
+
+    /// Bytes of the messages that the ledger has seen.
+    var messageBytes: UInt64 { (self.request?.message ?? 0) &+ (self.response?.message ?? 0) }
+
+    /// Adds the parts of a record that count.
+    mutating func add(
+        _ exchange: Report.Exchange,
+        _ share: ExchangeShare,
+        startedAt: Timestamp
+    ) {
+        self.startedAt = min(self.startedAt, startedAt)
+        if share.request != nil || share.response != nil {
+            if exchange.chain != 0 { self.chain = exchange.chain }
+            if exchange.cookie != 0 { self.cookie = exchange.cookie }
+            self.hop = exchange.hop
+        }
+        if let request = share.request {
+            self.request = request.bytes
+            self.quality = max(self.quality, request.quality)
+            // A request does not overwrite the version that a response told.
+            if self.version == nil, let version = exchange.request?.version { self.version = HTTPVersion(version) }
+        }
+        if let response = share.response, let message = exchange.response {
+            self.response = response.bytes
+            self.quality = max(self.quality, response.quality)
+            self.status = message.status
+            self.version = HTTPVersion(message.version) ?? self.version
+        }
+    }
+
+    mutating func end(with outcome: Report.Exchange.Outcome) {
+        self.end = (ExchangeOutcome(outcome.ending), outcome.duration / 1_000, outcome.phases)
+        if outcome.status != 0 { self.status = outcome.status }
+    }
+
+    var usage: ExchangeUsage {
+        ExchangeUsage(
+            process: self.process,
+            processName: self.processName,
+            exchange: self.number,
+            chain: self.chain == 0 ? nil : self.chain,
+            hop: self.hop,
+            role: self.role,
+            method: self.name.method,
+            version: self.version,
+            host: self.name.host,
+            route: self.name.route,
+            status: self.status,
+            outcome: self.end?.outcome,
+            startedAt: self.startedAt,
+            duration: self.end?.duration,
+            phases: self.end?.phases.named ?? [:],
+            request: self.request,
+            response: self.response,
+            cookie: self.cookie == 0 ? nil : SocketCookie(rawValue: self.cookie),
+            quality: self.quality
+        )
+    }
+}

@@ -1,0 +1,141 @@
+import Testing
+import TrafficModel
+import TrafficReport
+
+@testable import TrafficLedger
+
+/// An exchange may be one record or several. What counts is the same.
+@Suite("Exchange records in the ledger")
+struct ExchangeRecordTests {
+    private static func exchange(_ number: UInt64, status: UInt16 = 200) -> Report.Exchange {
+        let from = (number - 1) * 100
+        var exchange = Report.Exchange(request: .sample(number, from: from, to: from + 100, isRequest: true))
+        exchange.merge(.init(response: .sample(number, from: from, to: from + 100)))
+        exchange.merge(.init(outcome: .sample(number, status: status)))
+        return exchange
+    }
+
+    @Test("one record of an exchange counts as its three parts do, in either order of the messages")
+    func parts() throws {
+        let name = Report.Name(method: "GET", host: "h", route: "/b")
+        for isReversed in [false, true] {
+            var (whole, split) = (
+                LedgerFixture.reporting(sent: 10_000, received: 10_000),
+                LedgerFixture.reporting(sent: 10_000, received: 10_000)
+            )
+            for number in 1...20 as ClosedRange<UInt64> {
+                var exchange = Self.exchange(number, status: number % 5 == 0 ? 503 : 200)
+                if number % 3 == 0 { exchange.name = name }
+                if number % 4 == 0 { exchange.response?.contentClass = .html }
+                if number % 7 == 0 { exchange.request = nil }
+                if number % 6 == 0 { exchange.response = nil }
+                whole.report([.exchange(exchange)])
+                // An outcome ends its exchange: a message after it is a duplicate.
+                let (messages, outcome) = (exchange.parts.dropLast(), exchange.parts.suffix(1))
+                for part in (isReversed ? messages.reversed() : Array(messages)) + outcome { split.report([part]) }
+            }
+            #expect(whole.snapshot.endpoints == split.snapshot.endpoints)
+            let (one, other) = (whole.snapshot.withEndpoints(by: .type), split.snapshot.withEndpoints(by: .type))
+            #expect(one.endpoints == other.endpoints)
+            #expect(whole.snapshot.exchanges == split.snapshot.exchanges)
+            #expect(whole.snapshot.exchanges?.count == 20)
+            #expect(whole.process(1)?.explained == split.process(1)?.explained)
+            #expect(whole.snapshot.capture.reports.joined == split.snapshot.capture.reports.joined)
+        }
+    }
+
+    @Test("a request that goes ahead is listed at once and counts once, also if the later record says it again")
+    func ahead() throws {
+        var fixture = LedgerFixture.reporting()
+        let whole = Self.exchange(1)
+        var (request, rest) = (whole, whole)
+        (request.response, request.outcome) = (nil, nil)
+        fixture.report([.exchange(request)])
+        var listed = try #require(fixture.snapshot.exchanges?.first)
+        #expect(listed.request != nil && listed.response == nil && listed.outcome == nil)
+        #expect(fixture.process(1)?.explained == 100)
+
+        rest.request = nil
+        var again = fixture
+        fixture.report([.exchange(rest)])
+        again.report([.exchange(whole)])
+        #expect(fixture.snapshot.capture.reports.duplicate == 0)
+        #expect(again.snapshot.capture.reports.duplicate == 1)
+        for fixture in [fixture, again] {
+            listed = try #require(fixture.snapshot.exchanges?.first)
+            #expect(listed.request != nil && listed.response != nil && listed.outcome == .ok)
+            #expect(fixture.process(1)?.explained == 200)
+            let endpoint = try #require(fixture.snapshot.endpoints?.first)
+            #expect(endpoint.requests == 1 && endpoint.responses == 1)
+        }
+        fixture.report([.exchange(whole)])
+        #expect(fixture.snapshot.capture.reports.duplicate == 3)
+    }
+
+    @Test("a record waits as a whole; when its time ends, only the message that the kernel did not count is rejected")
+    func waits() throws {
+        var fixture = LedgerFixture.reporting(sent: 50, received: 300)
+        fixture.report([.exchange(Self.exchange(1))])
+        #expect(fixture.snapshot.exchanges?.isEmpty == true)
+        #expect(fixture.snapshot.capture.reports.early == 1)
+        var late = fixture
+        late.move(sent: 100, received: 300)
+        late.report([])
+        #expect(late.snapshot.capture.reports.joined == 2 && late.process(1)?.explained == 200)
+
+        for _ in 0..<3 { fixture.report([]) }
+        let reports = fixture.snapshot.capture.reports
+        #expect(reports.joined == 1 && reports.impossible == 1 && reports.unwaited == 0)
+        let listed = try #require(fixture.snapshot.exchanges?.first)
+        #expect(listed.request != nil && listed.response == nil && listed.outcome == .ok)
+        #expect(fixture.process(1)?.explained == 100)
+    }
+
+    @Test("a message with bytes that another message has does not count, and the rest of its exchange does")
+    func overlapping() throws {
+        var fixture = LedgerFixture.reporting()
+        var second = Self.exchange(2)
+        second.response?.interval = .init(from: 50, to: 150)
+        fixture.report([.exchange(Self.exchange(1)), .exchange(second)])
+        #expect(fixture.snapshot.capture.reports.overlapping == 1)
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        #expect(endpoint.requests == 2 && endpoint.responses == 1 && endpoint.outcomes == [.ok: 2])
+        #expect(fixture.process(1)?.explained == 300)
+    }
+
+    @Test("an exchange on a socket that its process has not used is rejected, message by message")
+    func foreign() throws {
+        var fixture = LedgerFixture.reporting()
+        let other = LedgerFixture.process(2)
+        fixture.absorb(
+            LedgerFixture.socket(8, [LedgerFixture.owner(other, sent: 5, name: "other")]),
+            .details(other, .init(name: "other", executable: "/bin/other", uid: 34))
+        )
+        fixture.report([.exchange(Self.exchange(1))], pid: 2)
+        for _ in 0..<3 { fixture.report([]) }
+        #expect(fixture.snapshot.capture.reports.foreign == 2)
+        #expect(fixture.process(1)?.explained == 0 && fixture.process(2)?.explained == 0)
+        let endpoint = try #require(fixture.snapshot.endpoints?.first)
+        #expect(endpoint.requests == 0 && endpoint.responses == 0 && endpoint.outcomes == [.ok: 1])
+    }
+
+    @Test("names are told apart by their texts, however many there are and whoever sends them")
+    func names() throws {
+        var fixture = LedgerFixture.reporting(sent: 1_000_000, received: 1_000_000)
+        for _ in 0..<2 {
+            var records: [Report.Record] = []
+            for number in 1...2_000 as ClosedRange<UInt64> {
+                var exchange = Report.Exchange(outcome: .sample(number + (fixture.now << 20), status: 200))
+                exchange.route = "/\(number % 1_500)"
+                records.append(.exchange(exchange))
+            }
+            fixture.report(records)
+        }
+        let endpoints = try #require(fixture.snapshot.endpoints)
+        #expect(endpoints.count == 1_500)
+        for endpoint in endpoints {
+            let index = endpoint.route.flatMap { Int($0.dropFirst()) } ?? -1
+            #expect(endpoint.outcomes == [.ok: index > 0 && index <= 500 ? 4 : 2], "\(index)")
+        }
+    }
+}
