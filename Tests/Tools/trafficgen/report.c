@@ -18,38 +18,47 @@ struct header {
 };
 
 struct head {
-	uint16_t type, fixed_length;
-	uint32_t length;
+	uint8_t type, role;
+	uint16_t length;
 };
 
+struct name {
+	uint16_t method, host, route;
+};
+
+struct start {
+	uint16_t parts, name;
+	uint64_t number, cookie, start;
+} __attribute__((packed));
+
 struct message {
-	uint64_t exchange, chain, cookie, from, to, bytes, first, last, body, decoded, declared, framing, tls;
-	uint32_t line, fields, cookies;
-	uint16_t status, hop;
-	uint8_t role, version, quality, content, flags, reserved[3];
+	uint64_t from;
+	uint32_t reach, body, first, last;
+	uint16_t framing, tls, line, fields, cookies, status;
+	uint8_t version, quality, content, flags;
 };
 
 struct outcome {
-	uint64_t exchange, chain, start, duration;
-	uint32_t phases[6];
-	uint8_t role, ending;
+	uint64_t duration;
+	uint32_t phases[3];
 	uint16_t status;
-	uint8_t reserved[4];
+	uint8_t ending, reserved;
 };
 
 struct connection {
+	uint8_t flags, reserved[3];
 	uint64_t cookie;
 	struct {
 		uint64_t tls, framing, opaque, excluded;
 	} sent, received;
-	uint8_t role, flags, reserved[6];
-};
+} __attribute__((packed));
 
-_Static_assert(sizeof(struct header) == 24 && sizeof(struct head) == 8, "");
-_Static_assert(sizeof(struct message) == 128 && sizeof(struct outcome) == 64 && sizeof(struct connection) == 80, "");
+_Static_assert(sizeof(struct header) == 24 && sizeof(struct head) == 4 && sizeof(struct start) == 28, "");
+_Static_assert(sizeof(struct message) == 40 && sizeof(struct outcome) == 24 && sizeof(struct connection) == 76, "");
 
-enum type { REQUEST = 1, RESPONSE = 2, OUTCOME = 3, CONNECTION = 4 };
-enum { HTTP_1_1 = 11, EXACT = 1, JSON = 2, OK = 1 };
+enum type { NAME = 1, EXCHANGE = 2, CONNECTION = 3 };
+enum exchange_part { REQUEST = 1, RESPONSE = 2, OUTCOME = 4 };
+enum { HTTP_1_1 = 11, EXACT = 1, JSON = 2, OK = 1, DECODED_IS_BODY = 2 };
 
 static uint64_t boottime_ns(void)
 {
@@ -69,10 +78,48 @@ uint64_t cookie_of_socket(int fd)
 	return cookie;
 }
 
+static void append(struct report *report, const void *bytes, size_t length)
+{
+	if (report->length + length > sizeof(report->bytes))
+		fail("a report is full");
+	memcpy(report->bytes + report->length, bytes, length);
+	report->length += length;
+}
+
+/* A record begins with its head, and its length becomes known at its end. */
+static size_t begin_record(struct report *report, enum type type, uint8_t role)
+{
+	size_t start = report->length;
+
+	append(report, &(struct head){ .type = type, .role = role }, sizeof(struct head));
+	return start;
+}
+
+static void end_record(struct report *report, size_t start)
+{
+	uint16_t length;
+
+	append(report, (char[8]){ 0 }, -(report->length - start) % 8);
+	length = report->length - start;
+	memcpy(report->bytes + start + offsetof(struct head, length), &length, sizeof(length));
+	report->count++;
+}
+
+/* All exchanges of a report have its only name. */
 static void begin(struct report *report)
 {
+	static const char method[] = "POST", host[] = "lab.example", route[] = "/reports/{id}";
+	const struct name name = { strlen(method), strlen(host), strlen(route) };
+	size_t start;
+
 	report->count = 0;
 	report->length = sizeof(struct header);
+	start = begin_record(report, NAME, 0);
+	append(report, &name, sizeof(name));
+	append(report, method, name.method);
+	append(report, host, name.host);
+	append(report, route, name.route);
+	end_record(report, start);
 }
 
 void open_report(struct report *report)
@@ -86,80 +133,65 @@ void open_report(struct report *report)
 	begin(report);
 }
 
-static void append(struct report *report, const void *bytes, size_t length)
+static bool is_told(const struct span *span)
 {
-	if (report->length + length > sizeof(report->bytes))
-		fail("a report is full");
-	memcpy(report->bytes + report->length, bytes, length);
-	report->length += length;
+	return span->to > span->from;
 }
 
-/* `strings` ends with NULL, or is NULL where there are no strings. */
-static void add(struct report *report, enum type type, const void *fixed, size_t length, const char *const *strings)
+static void add_message(struct report *report, const struct span *span, uint16_t status)
 {
-	size_t start = report->length;
-	struct head head = { .type = type, .fixed_length = length };
-
-	append(report, &head, sizeof(head));
-	append(report, fixed, length);
-	for (; strings && *strings; strings++) {
-		uint16_t count = strlen(*strings);
-
-		append(report, &count, sizeof(count));
-		append(report, *strings, count);
-	}
-	append(report, (char[8]){ 0 }, -(report->length - start) % 8);
-	head.length = report->length - start;
-	memcpy(report->bytes + start, &head, sizeof(head));
-	report->count++;
-}
-
-static const char *const names[] = { "POST", "lab.example", "/reports/{id}", NULL };
-
-void add_claim(struct report *report, const struct claim *claim)
-{
-	uint64_t now = boottime_ns(), bytes = claim->to - claim->from;
+	uint32_t bytes = span->to - span->from;
 	struct message message = {
-		.exchange = claim->exchange,
-		.cookie = claim->cookie,
-		.from = claim->from,
-		.to = claim->to,
-		.bytes = bytes,
-		.first = now,
-		.last = now,
-		.declared = UINT64_MAX,
+		.from = span->from,
+		.reach = bytes,
 		.line = bytes < 20 ? bytes : 20,
-		.status = claim->is_response ? 200 : 0,
-		.role = claim->role,
+		.status = status,
 		.version = HTTP_1_1,
 		.quality = EXACT,
 		.content = JSON,
+		.flags = DECODED_IS_BODY,
 	};
 
+	if (!is_told(span))
+		return;
 	message.fields = bytes - message.line < 60 ? bytes - message.line : 60;
-	message.body = message.decoded = bytes - message.line - message.fields;
-	add(report, claim->is_response ? RESPONSE : REQUEST, &message, sizeof(message), names);
+	message.body = bytes - message.line - message.fields;
+	append(report, &message, sizeof(message));
 }
 
-void add_outcome(struct report *report, uint64_t exchange, enum role role)
+void add_exchange(struct report *report, const struct exchange *exchange)
 {
-	struct outcome outcome = { .exchange = exchange, .start = boottime_ns(), .duration = 1000000, .role = role,
-				   .ending = OK, .status = 200 };
+	struct start start = {
+		.parts = (is_told(&exchange->request) ? REQUEST : 0) | (is_told(&exchange->response) ? RESPONSE : 0) |
+			 (exchange->has_ended ? OUTCOME : 0),
+		.number = exchange->number,
+		.cookie = exchange->cookie,
+		.start = boottime_ns(),
+	};
+	struct outcome outcome = { .duration = 1000000, .status = 200, .ending = OK };
+	size_t record = begin_record(report, EXCHANGE, exchange->role);
 
+	append(report, &start, sizeof(start));
+	add_message(report, &exchange->request, 0);
+	add_message(report, &exchange->response, 200);
 	memset(outcome.phases, 0xff, sizeof(outcome.phases)); /* all unknown */
-	add(report, OUTCOME, &outcome, sizeof(outcome), names);
+	if (exchange->has_ended)
+		append(report, &outcome, sizeof(outcome));
+	end_record(report, record);
 }
 
 void add_connection(struct report *report, uint64_t cookie, enum role role, uint64_t sent, uint64_t received)
 {
-	struct connection connection = { .cookie = cookie, .sent.tls = sent, .received.tls = received, .role = role };
+	struct connection connection = { .cookie = cookie, .sent.tls = sent, .received.tls = received };
+	size_t record = begin_record(report, CONNECTION, role);
 
-	add(report, CONNECTION, &connection, sizeof(connection), NULL);
+	append(report, &connection, sizeof(connection));
+	end_record(report, record);
 }
 
 void send_report(struct report *report)
 {
-	struct header header = { "TRFC", 1, sizeof(header), report->count, report->sequence++, 0, boottime_ns() };
+	struct header header = { "TRFC", 2, sizeof(header), report->count, report->sequence++, 0, boottime_ns() };
 
 	memcpy(report->bytes, &header, sizeof(header));
 	/* send() waits where the daemon's queue is full, because lost reports could not be compared. */

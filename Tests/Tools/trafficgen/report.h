@@ -20,19 +20,22 @@ struct report {
 
 enum role { CLIENT = 1, SERVER = 2 };
 
-/* A request or a response. */
-struct claim {
-	uint64_t exchange;
+/* Where a message is in the socket's stream. Empty: the report does not tell of the message. */
+struct span {
+	uint64_t from, to;
+};
+
+struct exchange {
+	uint64_t number;
 	uint64_t cookie;
-	uint64_t from, to; /* in the socket's stream */
-	bool is_response;
 	enum role role;
+	struct span request, response;
+	bool has_ended;
 };
 
 uint64_t cookie_of_socket(int fd);
 void open_report(struct report *report); /* skips where the command line names no daemon */
-void add_claim(struct report *report, const struct claim *claim);
-void add_outcome(struct report *report, uint64_t exchange, enum role role);
+void add_exchange(struct report *report, const struct exchange *exchange);
 /* What the connection moved beside messages, such as a handshake of TLS. */
 void add_connection(struct report *report, uint64_t cookie, enum role role, uint64_t sent, uint64_t received);
 void send_report(struct report *report); /* and begins the next report */

@@ -61,13 +61,11 @@ static void begin(struct end *end, struct report *report, int connection)
 
 static void tell(const struct end *end, struct report *report, uint64_t exchange, uint64_t sent, uint64_t received)
 {
-	uint64_t cookie = cookie_of_socket(end->fd);
-	struct claim out = { exchange, cookie, sent, end->sent, end->role == SERVER, end->role };
-	struct claim in = { exchange, cookie, received, end->received, end->role == CLIENT, end->role };
+	struct span out = { sent, end->sent }, in = { received, end->received };
+	bool is_client = end->role == CLIENT;
 
-	add_claim(report, end->role == CLIENT ? &out : &in);
-	add_claim(report, end->role == CLIENT ? &in : &out);
-	add_outcome(report, exchange, end->role);
+	add_exchange(report, &(struct exchange){ exchange, cookie_of_socket(end->fd), end->role, is_client ? out : in,
+						 is_client ? in : out, true });
 	explained(end->fd, end->sent - sent + end->received - received);
 	expect_verdict(JOINED, 2);
 }
@@ -131,8 +129,8 @@ static void lie(void *argument)
 
 	send_all(fd, LIE, LIE);
 	open_report(&report);
-	add_claim(&report, &(struct claim){ LIE, victim->cookie, PREFACE, PREFACE + request_bytes(0), false, CLIENT });
-	add_claim(&report, &(struct claim){ LIE, victim->cookie, PREFACE, PREFACE + response_bytes(0), true, CLIENT });
+	add_exchange(&report, &(struct exchange){ LIE, victim->cookie, CLIENT, { PREFACE, PREFACE + request_bytes(0) },
+						  { PREFACE, PREFACE + response_bytes(0) }, false });
 	add_connection(&report, victim->cookie, CLIENT, PREFACE, PREFACE);
 	expect_verdict(FOREIGN, 3);
 	send_report(&report);
@@ -146,7 +144,7 @@ static void reports_client(const struct part *part)
 	struct end ends[CONNECTIONS];
 	struct report report;
 	struct victim victim = { .part = part };
-	struct claim claim = { .exchange = LIE, .role = CLIENT };
+	struct exchange exchange = { .number = LIE, .role = CLIENT };
 
 	open_report(&report);
 	victim.port = await_port(part);
@@ -155,15 +153,13 @@ static void reports_client(const struct part *part)
 	converse_on_all(ends, &report);
 
 	/* Bytes that were reported already, and a byte more than there was. */
-	claim.cookie = cookie_of_socket(ends[ALL].fd);
-	claim.from = PREFACE;
-	claim.to = PREFACE + request_bytes(0);
-	add_claim(&report, &claim);
+	exchange.cookie = cookie_of_socket(ends[ALL].fd);
+	exchange.request = (struct span){ PREFACE, PREFACE + request_bytes(0) };
+	add_exchange(&report, &exchange);
 	expect_verdict(DUPLICATE, 1);
-	claim.exchange++;
-	claim.from = ends[ALL].sent;
-	claim.to = ends[ALL].sent + 1;
-	add_claim(&report, &claim);
+	exchange.number++;
+	exchange.request = (struct span){ ends[ALL].sent, ends[ALL].sent + 1 };
+	add_exchange(&report, &exchange);
 	expect_verdict(IMPOSSIBLE, 1);
 	send_report(&report);
 
