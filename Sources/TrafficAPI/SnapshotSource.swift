@@ -33,6 +33,8 @@ public final class SnapshotBox: SnapshotSource {
         var latest: Snapshot?
         /// A request had to go without a snapshot. The next sweep makes one, for the request after it.
         var isOwed = false
+
+        var isAwaited: Bool { !self.isReady || self.isOwed || !self.readers.isEmpty || !self.waiting.isEmpty }
         var checks: [DoctorReport.Check] = []
         var readers: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
         /// The readers that have got no snapshot yet. They get the next one, whatever caused it.
@@ -47,10 +49,12 @@ public final class SnapshotBox: SnapshotSource {
     private let state = Mutex(State())
     private let demand: (@Sendable () -> Void)?
     private let patience: Duration
+    /// How many times its patience a request waits if no sweep made a snapshot meanwhile.
+    private static let mostWaits = 10
 
     /// - Parameters:
     ///   - limits: For `doctor`.
-    ///   - patience: How long a request waits for its sweep.
+    ///   - patience: How long a request waits for its sweep. Longer, if there is no older snapshot to answer with.
     ///   - demand: Asks the publisher for a sweep. Called on any thread, must not wait. `nil` if the publisher can't be
     ///     asked: then the newest snapshot answers every request.
     public init(
@@ -91,8 +95,13 @@ public final class SnapshotBox: SnapshotSource {
             self?.state.withLock { _ = $0.waiting.removeValue(forKey: number) }
         }
         demand()
-        let clock = Task { [patience] in
-            try? await Task.sleep(for: patience)
+        let clock = Task { [weak self, patience] in
+            // An older snapshot is better than none, and is then the answer.
+            var waits = 0
+            repeat {
+                try? await Task.sleep(for: patience)
+                waits += 1
+            } while self?.latest == nil && waits < Self.mostWaits && !Task.isCancelled
             waiter.finish()
         }
         for await _ in swept {}
@@ -114,7 +123,7 @@ public final class SnapshotBox: SnapshotSource {
     /// Whether somebody waits for a snapshot or reads a stream. If not, the publisher calls ``publishNothing()``: a
     /// snapshot of many sockets takes long to make, and much memory.
     public var isAwaited: Bool {
-        self.state.withLock { !$0.isReady || $0.isOwed || !$0.readers.isEmpty || !$0.waiting.isEmpty }
+        self.state.withLock { $0.isAwaited }
     }
 
     /// Drops the snapshot of the sweep before, which grows old.

@@ -91,7 +91,7 @@ struct SnapshotBoxTests {
         #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
     }
 
-    @Test("A snapshot is awaited by the first tick, by requests, by streams, and after a request that had to go without")
+    @Test("A snapshot is awaited by the first tick, requests and streams, and after a request that went without")
     func awaited() async {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
         let box = SnapshotBox(patience: .milliseconds(1)) { ask.yield() }
