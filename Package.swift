@@ -276,6 +276,15 @@ let package = Package(
             path: "Tests/Tools/trafficfuzz",
             swiftSettings: strict
         ),
+        .executableTarget(
+            name: "ledgerbench",
+            dependencies: [
+                "TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Tests/Tools/ledgerbench",
+            swiftSettings: strict
+        ),
         .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzCases", "TrafficKit"], swiftSettings: strict),
         .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),

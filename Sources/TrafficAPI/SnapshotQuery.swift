@@ -23,11 +23,13 @@ enum SnapshotView: String, CaseIterable {
         case .snapshot: break
         case .processes:
             result.sockets = nil
+            result.socketsUnlisted = nil
             result.endpoints = nil
         case .endpoints:
             result.processes = nil
             result.exited = nil
             result.sockets = nil
+            result.socketsUnlisted = nil
             result.interfaces = nil
         case .sockets:
             let owners = Set((snapshot.sockets ?? []).flatMap { $0.owners.map(\.identity) })

@@ -24,6 +24,7 @@ extension Snapshot {
         case .network:
             var result = self
             result.sockets = nil
+            result.socketsUnlisted = nil
             result.exchanges = nil
             result.evidence = nil
             result.processes = self.processes?.map { process in

@@ -18,6 +18,7 @@ extension Snapshot {
             writer.rows(CodingKeys.exited, self.exited)
             writer.rows(CodingKeys.sockets, self.sockets)
             writer.numbers(CodingKeys.socketsOf, self.socketsOf)
+            writer.number(CodingKeys.socketsUnlisted, self.socketsUnlisted)
             writer.rows(CodingKeys.endpoints, self.endpoints)
             writer.rows(CodingKeys.interfaces, self.interfaces)
             writer.object(CodingKeys.totals) { self.totals.write(to: &$0) }
@@ -26,7 +27,7 @@ extension Snapshot {
     }
 
     /// One JSON object per line. The first object has the type `totals`. It has `counting_since`, `capture` (with its
-    /// losses) and the fields of the totals. Then comes an object for every process, `exited` row, socket, endpoint and
+    /// losses), `sockets_unlisted` and the fields of the totals. Then comes an object for every process, `exited` row, socket, endpoint and
     /// interface. Each object begins with `type` (`process`, `exited`, `socket`, `endpoint`, `interface`), `taken_at`
     /// and `host_name`, followed by its fields in ``json()``.
     public func ndjson() -> [UInt8] {
@@ -35,6 +36,7 @@ extension Snapshot {
             RowContext(kind: .totals, snapshot: self).write(to: &writer)
             writer.time(CodingKeys.countingSince, self.countingSince)
             writer.nested(CodingKeys.capture, self.capture)
+            writer.number(CodingKeys.socketsUnlisted, self.socketsUnlisted)
             self.totals.write(to: &writer)
         }
         writer.lineFeed()

@@ -314,12 +314,30 @@ public struct Ledger: Sendable {
         }
     }
 
-    private var evidence: AuditEvidence {
-        var evidence = self.goneSockets.evidence
+    /// - Parameter unlisted: Open sockets that the snapshot does not list.
+    private func evidence(unlisted: [UInt64]) -> AuditEvidence {
+        var goneSockets = self.goneSockets
+        var parts: [ProcessIdentity: AuditTallies] = [:]
+        for serial in unlisted {
+            guard let socket = self.sockets[serial] else { continue }
+            let evidence = socket.evidence
+            let whole = evidence.tallies
+            goneSockets.bury(whole)
+            if whole.isDisputed { goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
+            for (process, share) in socket.shares {
+                parts[process, default: AuditTallies()] +=
+                    evidence.part(of: whole, payload: share.payload, wire: share.wire)
+            }
+        }
+        var evidence = goneSockets.evidence
         for account in self.presumedClosed.accounts {
             evidence.goneSockets += account.evidence.tallies
         }
-        for process in self.processes.values { evidence.goneSocketsOf[process.identity] = process.goneSockets }
+        for process in self.processes.values {
+            var tallies = process.goneSockets
+            if let part = parts[process.identity] { tallies += part }
+            evidence.goneSocketsOf[process.identity] = tallies
+        }
         evidence.packets = self.interfaces.seen
         return evidence
     }
@@ -409,6 +427,7 @@ public struct Ledger: Sendable {
     ) -> Snapshot {
         let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
         let bootedAt = self.bootedAt
+        let list = ListedSockets(self.sockets, moving: self.moving, limit: self.retention.openSocketLimit)
         var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,
@@ -423,8 +442,7 @@ public struct Ledger: Sendable {
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
             exited: self.exited.usages,
-            // The keys are sorted, because to move whole rows costs more.
-            sockets: self.sockets.keys.sorted().compactMap {
+            sockets: list.listed.compactMap {
                 var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
                 usage?.explained = self.reports.explained(ofSocket: $0).total
                 return usage
@@ -440,7 +458,8 @@ public struct Ledger: Sendable {
         )
         snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
         snapshot.exchanges = self.reports.exchangeUsages
-        snapshot.evidence = self.evidence
+        snapshot.socketsUnlisted = list.unlisted.isEmpty ? nil : list.unlisted.count
+        snapshot.evidence = self.evidence(unlisted: list.unlisted)
         return snapshot
     }
 }

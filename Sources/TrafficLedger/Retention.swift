@@ -7,6 +7,8 @@ extension Ledger {
         public var exitedProcessLimit: Limit
         public var closedSockets: Duration
         public var closedSocketLimit: Limit
+        /// Limits the open sockets that a snapshot lists.
+        public var openSocketLimit: Limit
         /// Limits the executables under ``Snapshot/exited``.
         public var exitedGroupLimit: Limit
         /// Limits the entries for bytes that sockets moved since the last tick and whose destination is undecided.
@@ -18,6 +20,7 @@ extension Ledger {
             exitedProcessLimit: Limit = Limit(2_500, inAll: 10_000),
             closedSockets: Duration = .seconds(5),
             closedSocketLimit: Limit = Limit(2_048, inAll: 16_384),
+            openSocketLimit: Limit = Limit(131_072, inAll: 262_144),
             exitedGroupLimit: Limit = Limit(500, inAll: 2_000),
             undecidedLimit: Limit = Limit(16_384, inAll: 131_072)
         ) {
@@ -25,6 +28,7 @@ extension Ledger {
             self.exitedProcessLimit = exitedProcessLimit
             self.closedSockets = closedSockets
             self.closedSocketLimit = closedSocketLimit
+            self.openSocketLimit = openSocketLimit
             self.exitedGroupLimit = exitedGroupLimit
             self.undecidedLimit = undecidedLimit
         }
@@ -35,6 +39,11 @@ extension Ledger {
                 DoctorReport.Limit(of: of, user: limit.ofUser, all: limit.inAll, beyond: beyond)
             }
             return [
+                limit(
+                    "open sockets in a list",
+                    self.openSocketLimit,
+                    beyond: "stay counted, and leave the list, those that move least first"
+                ),
                 limit(
                     "closed sockets listed for \(self.closedSockets.components.seconds) seconds, of processes that do not report",
                     self.closedSocketLimit,

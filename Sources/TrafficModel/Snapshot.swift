@@ -21,6 +21,9 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var sockets: [SocketUsage]?
     /// The pids to whose sockets the list is limited; `nil` if the list has the sockets of all processes.
     public var socketsOf: [Int32]?
+    /// How many open sockets of the host the list leaves out because a user has too many; `nil` if none. Rows of
+    /// processes and totals have their bytes.
+    public var socketsUnlisted: Int?
     /// The endpoints that cooperating programs reported.
     public var endpoints: [EndpointUsage]?
     public var interfaces: [InterfaceUsage]?
@@ -45,6 +48,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         exited: [ExitedUsage]? = nil,
         sockets: [SocketUsage]? = nil,
         socketsOf: [Int32]? = nil,
+        socketsUnlisted: Int? = nil,
         endpoints: [EndpointUsage]? = nil,
         interfaces: [InterfaceUsage]? = nil,
         totals: Totals = Totals()
@@ -59,6 +63,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         self.exited = exited
         self.sockets = sockets
         self.socketsOf = socketsOf
+        self.socketsUnlisted = socketsUnlisted
         self.endpoints = endpoints
         self.interfaces = interfaces
         self.totals = totals
@@ -71,6 +76,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         case countingSince = "counting_since"
         case host, daemon, capture, processes, exited, sockets
         case socketsOf = "sockets_of"
+        case socketsUnlisted = "sockets_unlisted"
         case endpoints, interfaces, totals
     }
 }

@@ -264,6 +264,7 @@ struct RandomSnapshot {
             },
             sockets: self.maybe { $0.list { $0.socket() } },
             socketsOf: self.maybe { $0.list { Int32(truncatingIfNeeded: $0.count() & 0x7fff_ffff) } },
+            socketsUnlisted: self.maybe { _ in 7 },
             endpoints: self.maybe { $0.list { $0.endpoint() } },
             interfaces: self.maybe {
                 $0.list {

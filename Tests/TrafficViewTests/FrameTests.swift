@@ -34,6 +34,12 @@ struct FrameTests {
         Scene(name: "120x40-expanded", width: 120, height: 40, withSockets: true) { $0.press(.down, .enter) },
         Scene(name: "80x24-expanded-ascii", typeface: .ascii, withSockets: true) { $0.press(.down, .enter) },
         Scene(name: "40x12-expanded", width: 40, height: 12, withSockets: true) { $0.press(.down, .enter) },
+        Scene(name: "80x24-sockets-unlisted") { state in
+            var snapshot = try Fixture.snapshot(withSockets: true)
+            snapshot.socketsUnlisted = 737_856
+            state.receive(snapshot)
+            state.press(.down, .enter)
+        },
         Scene(name: "80x24-sockets-pending") { $0.press(.enter) },
         Scene(name: "80x24-filtered") { try $0.setFilter("nginx") },
         Scene(name: "80x24-filtering") {

@@ -169,6 +169,9 @@ extension TopState {
             notices.append(("no data from trafficd for \(age)", .error))
         }
         if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(("! " + loss.text, loss.role)) }
+        if let snapshot = self.timeline.snapshot, snapshot.sockets != nil, let unlisted = snapshot.socketsUnlisted {
+            notices.append(("too many sockets: \(unlisted) not listed", .pinned))
+        }
         if self.isPaused { notices.append(("paused", .pinned)) }
         if !self.filterText.isEmpty {
             notices.append(("filter: \(self.typeface.printable(self.filterText, limit: 200))", .pinned))

@@ -223,7 +223,7 @@ class Bench:
                     for _ in range(20):
                         time.sleep(0.5)
                         counters = self.snapshot(directory)["capture"]["reports"]
-                        if counters["records"] >= 3 * (count - int(full)):
+                        if counters["records"] >= count - int(full):
                             break
                     processor = (cpu_seconds(process.pid) - start) / float(elapsed)
                     lost = 2 * count - counters["joined"]
