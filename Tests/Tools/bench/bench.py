@@ -22,6 +22,7 @@ import time
 import allocations
 import instructions
 import library
+import many_sockets
 import packets
 import round_trip
 import web_server
@@ -140,14 +141,23 @@ class Bench:
     @contextlib.contextmanager
     def reference(self, *prefixes: str):
         """Loads counter.bpf.c and attaches the programs with these prefixes. Yields the reason if that fails, else None."""
-        here = pathlib.Path(__file__).parent
-        loader, program = str(self.work / "attach"), str(self.work / "counter.o")
-        if not os.path.exists(loader):
-            machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-            run("clang", "-target", "bpf", "-O2", "-g", machine, "-c", str(here / "counter.bpf.c"), "-o", program)
-            run("cc", "-O2", str(here / "attach.c"), "-o", loader, "-lbpf")
-        with self.child(loader, program, *prefixes, output=subprocess.PIPE) as process:
+        command = [self.compiled("attach.c", "-lbpf"), self.reference_programs(), *prefixes]
+        with self.child(*command, output=subprocess.PIPE) as process:
             yield None if process.stdout.readline() else "the reference programs could not be attached"
+
+    def reference_programs(self) -> str:
+        program = self.work / "counter.o"
+        if not program.exists():
+            source = str(pathlib.Path(__file__).with_name("counter.bpf.c"))
+            machine = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+            run("clang", "-target", "bpf", "-O2", "-g", machine, "-c", source, "-o", str(program))
+        return str(program)
+
+    def compiled(self, source: str, *options: str) -> str:
+        program = self.work / pathlib.Path(source).stem
+        if not program.exists():
+            run("cc", "-O2", str(pathlib.Path(__file__).with_name(source)), "-o", str(program), *options)
+        return str(program)
 
     def round_trip(self) -> None:
         round_trip.measure(self)
@@ -165,17 +175,7 @@ class Bench:
             self.row("idle with 1,000 sockets", f"{usage:.2f} % of one core", "(bound 0.5 %)")
 
     def many_sockets(self) -> None:
-        with self.daemon() as (process, directory):
-            time.sleep(2)
-            before = resident_mib(process.pid)
-            with self.held_sockets(10_000):
-                time.sleep(3)
-                fetch = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", "/v1/snapshot"]
-                export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
-                self.row("10,000 sockets: GET /v1/snapshot", f"{self.median_ms(fetch):.0f} ms", "(bound 100 ms)")
-                self.row("10,000 sockets: trafficctl export", f"{self.median_ms(export):.0f} ms", "(bound 100 ms)")
-                grown = (resident_mib(process.pid) - before) * 1024 * 1024 / 10_000
-                self.row("  memory for each socket", f"{grown:,.0f} bytes", "resident, of the daemon")
+        many_sockets.measure(self)
 
     def median_ms(self, command: list[str]) -> float:
         """The time of a request that comes alone. The daemon makes at most ten sweeps a second for requests, so a
@@ -235,6 +235,10 @@ class Bench:
                     f"(bound 100,000/s, 0, 100 %) {rows} rows, {before:.0f} to {resident_mib(process.pid):.0f} MiB",
                 )
 
+    def join(self) -> None:
+        result = json.loads(subprocess.check_output([self.program("ledgerbench"), "joins"]))
+        self.row("join of a request and its response", f"{result['us_per_exchange']:.2f} µs", "(bound 0.9 µs) read and joined")
+
     def library(self) -> None:
         library.measure(self)
 
@@ -273,8 +277,8 @@ def run(*command: str) -> None:
 
 def main() -> None:
     figures = (
-        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "library",
-        "instructions",
+        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "join",
+        "library", "instructions",
     )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)

@@ -8,15 +8,27 @@
  *         storage and the process, and one addition;
  * floor_* what else must be called to count every receive (UDP has no other hook, and the hook is called for TCP too)
  *         and every packet of a socket: nothing for receives, storage and one addition for packets.
+ * walk    the least that a sweep can do: it reads one word of each socket and one of its storage.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-struct sock;
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct sock_common {
+	unsigned char skc_state;
+};
+struct sock {
+	struct sock_common __sk_common;
+};
 struct task_struct {
 	int tgid;
-} __attribute__((preserve_access_index));
+};
+struct bpf_iter__bpf_sk_storage_map {
+	struct sock *sk;
+	void *value;
+};
+#pragma clang attribute pop
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -118,4 +130,17 @@ SEC("cgroup_skb/ingress")
 int floor_received(struct __sk_buff *skb)
 {
 	return find_packet(skb, 1);
+}
+
+__u64 seen;
+
+SEC("iter/bpf_sk_storage_map")
+int walk(struct bpf_iter__bpf_sk_storage_map *context)
+{
+	struct sock *sk = context->sk;
+	__u64 *storage = context->value;
+
+	if (sk && storage)
+		seen += sk->__sk_common.skc_state + *storage;
+	return 0;
 }

@@ -13,8 +13,11 @@ DAEMONS = {
     "trafficd --wire estimated": ["--wire", "estimated"],
     "trafficd": [],
     "trafficd --wire audited": ["--wire", "audited"],
+    "trafficd --method lifecycle": ["--method", "lifecycle", "--wire", "estimated"],
 }
+# Of the reference, and of nothing.
 BOUNDS = {"trafficd --wire estimated": "x0.98", "trafficd": "x0.965"}
+BOUNDS_OF_NOTHING = {"trafficd --method lifecycle": "x0.99"}
 
 
 def ways(bench) -> dict:

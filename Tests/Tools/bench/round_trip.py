@@ -1,7 +1,6 @@
 """What counting adds to a request and its answer, in nanoseconds. One thread plays both ends, so the figure is far
 steadier than the throughput of a server, and shows what a server pays for each request."""
 
-import pathlib
 import random
 import statistics
 import subprocess
@@ -11,9 +10,7 @@ import counting
 
 
 def measure(bench) -> None:
-    program = str(bench.work / "round_trip")
-    source = pathlib.Path(__file__).with_name("round_trip.c")
-    subprocess.run(["cc", "-O2", str(source), "-o", program], check=True)
+    program = bench.compiled("round_trip.c")
     ways = counting.ways(bench)
     times: dict[str, list[float]] = {name: [] for name in ways}
     rounds = 5 if bench.quick else 15

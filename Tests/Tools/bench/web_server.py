@@ -64,7 +64,8 @@ def measure(bench) -> None:
         if side.sizes:
             usage, size = statistics.median(side.usages), statistics.median(side.sizes)
             against.append(f"process: {usage:.2f} % of one core, {size:.1f} MiB")
-        bench.row(f"  {name}", f"{counting.ratio(side.rates, none)} of nothing", "; ".join(against))
+        bound = f" (bound {counting.BOUNDS_OF_NOTHING[name]})" if name in counting.BOUNDS_OF_NOTHING else ""
+        bench.row(f"  {name}", f"{counting.ratio(side.rates, none)} of nothing{bound}", "; ".join(against))
 
 
 def turn(side: Side, url: str, seconds: int) -> None:
