@@ -40,7 +40,7 @@ public final class SnapshotBox: SnapshotSource {
         /// The readers that have got no snapshot yet. They get the next one, whatever caused it.
         var newReaders: Set<UInt64> = []
         /// Requests that wait for a sweep, numbered in the order in which they came.
-        var waiting: [UInt64: AsyncStream<Never>.Continuation] = [:]
+        var waiting: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
         var nextReader: UInt64 = 0
         var isFinished = false
     }
@@ -82,8 +82,10 @@ public final class SnapshotBox: SnapshotSource {
 
     public func fresh() async -> Snapshot? {
         guard let demand, self.isReady else { return self.latest }
-        // The stream has no elements, it only ends: by the publisher, by the clock, or because the task is cancelled.
-        let (swept, waiter) = AsyncStream.makeStream(of: Never.self)
+        // The publisher gives the stream its only element. Otherwise the stream ends without one: by the clock, by
+        // finish(), or because the task is cancelled. The snapshot comes with the stream, because a later sweep may drop
+        // ``latest`` before this task runs again.
+        let (swept, waiter) = AsyncStream.makeStream(of: Snapshot.self)
         let number = self.state.withLock { state -> UInt64? in
             guard !state.isFinished else { return nil }
             state.nextReader += 1
@@ -104,8 +106,8 @@ public final class SnapshotBox: SnapshotSource {
             } while self?.latest == nil && waits < Self.mostWaits && !Task.isCancelled
             waiter.finish()
         }
-        for await _ in swept {}
-        clock.cancel()
+        defer { clock.cancel() }
+        for await snapshot in swept { return snapshot }
         return self.state.withLock { state in
             state.isOwed = state.isOwed || state.latest == nil
             return state.latest
@@ -146,7 +148,10 @@ public final class SnapshotBox: SnapshotSource {
         }
         for reader in readers { reader.yield(snapshot) }
         // Outside the lock: `finish()` calls `onTermination`, which takes the lock.
-        for waiter in answered.values { waiter.finish() }
+        for waiter in answered.values {
+            waiter.yield(snapshot)
+            waiter.finish()
+        }
     }
 
     public func publish(checks: [DoctorReport.Check]) {

@@ -120,6 +120,19 @@ struct SnapshotBoxTests {
         #expect(await answer != nil)
     }
 
+    @Test("An answer is the request's own, also if a later sweep makes no snapshot before the request's task runs")
+    func answered() async {
+        let box = SnapshotBox(patience: .seconds(3600)) {}
+        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        for number in 1...200 as ClosedRange<UInt64> {
+            async let answer = box.fresh()
+            while box.waiting == 0 { await Task.yield() }
+            box.publish(Fixture.snapshot(takenBoottimeNanoseconds: number), answering: box.beginSweep())
+            box.publishNothing()
+            #expect(await answer?.takenBoottimeNanoseconds == number)
+        }
+    }
+
     @Test("Without a sweep the newest snapshot is the answer, and no request keeps waiting")
     func impatient() async {
         let box = SnapshotBox(patience: .milliseconds(1)) {}
