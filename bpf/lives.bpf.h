@@ -45,11 +45,15 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	struct traffic_socket *socket;
 	const struct tcp_sock *tcp;
 
+	/* A server's socket with data of TCP Fast Open may be closed before the handshake ends. */
+	if (chosen.counts_streams && old_state == TCP_SYN_RECV && new_state == TCP_FIN_WAIT1)
+		new_state = TCP_ESTABLISHED;
 	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN && new_state != TCP_CLOSE)
 		return 0;
 	tcp = tcp_of(sk);
-	if (tcp && has_upper_layer(tcp))
-		return 0; /* an MPTCP or SMC subflow: the socket above counts */
+	/* An MPTCP or SMC subflow: the socket above counts. Only such a subflow has no storage. */
+	if (tcp && has_upper_layer(tcp) && !(chosen.counts_streams && new_state == TCP_CLOSE))
+		return 0;
 	if (!tcp && chosen.counts_streams)
 		return 0;
 	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
@@ -78,7 +82,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		if (chosen.counts_streams && tcp) {
-			hold(socket, current_task());
+			hold(socket, READ(sk, sk_uid.val), current_task());
 			settle_streams(socket, sk, tcp); /* of an earlier connection */
 		}
 		begin_connecting(socket);
@@ -105,7 +109,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		end_handshake(socket);
 		/* A socket that was disconnected and connects again starts a new sequence. Its totals go on. */
 		if (tcp) {
-			socket->receive_mark = RECEIVE_MARK_KNOWN | READ(tcp, copied_seq);
+			socket->receive_mark = RECEIVE_MARK_KNOWN |
+					       (chosen.counts_streams ? first_received(tcp) : READ(tcp, copied_seq));
 			begin_sending(socket, tcp);
 			take_early(socket);
 		}
@@ -120,9 +125,12 @@ static __always_inline int destroyed(struct sock *sk)
 	struct traffic_socket *socket = storage_of(sk);
 	const struct tcp_sock *tcp;
 
-	if (!socket)
-		return 0;
 	tcp = tcp_of(sk);
+	if (!socket) {
+		if (chosen.counts_streams && tcp && !has_upper_layer(tcp) && accepted_bytes(tcp) + READ(tcp, bytes_received))
+			COUNT_LOSS(sockets_lost, 1);
+		return 0;
+	}
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		if (chosen.counts_streams)
@@ -182,7 +190,7 @@ int socket_release(struct bpf_sock *context)
 	if (!socket)
 		return 1;
 	if (chosen.counts_streams) {
-		hold(socket, current_task());
+		hold(socket, BPF_CORE_READ((struct sock *)context, sk_uid.val), current_task());
 		return 1;
 	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
@@ -228,6 +236,8 @@ int socket_create(struct bpf_sock *context)
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
 #endif
+	if (chosen.counts_streams && !(context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM))
+		return 1;
 	socket = make_storage_of_context(context);
 	if (!socket)
 		return 1; /* the first call that moves bytes tries again */

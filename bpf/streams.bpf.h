@@ -16,6 +16,12 @@
 #ifndef STREAMS_BPF_H
 #define STREAMS_BPF_H
 
+/* The sequence number of the first byte that the peer sent. Data of TCP Fast Open may have been read already. */
+static __always_inline u32 first_received(const struct tcp_sock *tcp)
+{
+	return READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received);
+}
+
 /* The number nearest to `estimate` whose lower half is `exact`. */
 static __always_inline u64 widen(u64 estimate, u32 exact)
 {
@@ -29,14 +35,14 @@ static __always_inline u64 accepted_bytes(const struct tcp_sock *tcp)
 }
 
 /*
- * How many bytes of this connection TCP has handed over. `receive_mark` is the sequence number of the first byte. An
- * urgent byte counts once the stream has passed it, because no program sees the call that may have read it.
+ * How many bytes of this connection TCP has handed over. `first` is the sequence number of the first byte. An urgent byte
+ * counts once the stream has passed it, because no program sees the call that may have read it.
  */
-static __always_inline u64 handed_over_bytes(const struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+static __always_inline u64 handed_over_bytes(u32 first, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	u64 estimate = READ(tcp, bytes_received) - (u32)(READ(tcp, rcv_nxt) - READ(tcp, copied_seq));
 
-	return widen(estimate, delivered_sequence(sk, tcp) - (u32)socket->receive_mark);
+	return widen(estimate, delivered_sequence(sk, tcp) - first);
 }
 
 /*
@@ -46,14 +52,21 @@ static __always_inline u64 handed_over_bytes(const struct traffic_socket *socket
 static __always_inline struct traffic_payload streams_moved(struct traffic_socket *socket, const struct traffic_socket *counted,
 							    const struct sock *sk, const struct tcp_sock *tcp)
 {
+	u64 mark = socket->receive_mark, base = socket->stream_received_base;
 	s64 sent = 0, received = 0;
 	u32 length;
+
+	barrier();
 
 	if (stream_length(socket, sk, tcp, &length))
 		sent = widen(accepted_bytes(tcp) - socket->stream_sent_base, length - counted_sent(counted));
 	/* Disconnecting sets copied_seq past the unread bytes, and bytes_received to 0. */
-	if (socket->receive_mark && READ(tcp, bytes_received))
-		received = handed_over_bytes(socket, sk, tcp) - socket->stream_received_base;
+	if (mark && READ(tcp, bytes_received))
+		received = handed_over_bytes(mark, sk, tcp) - base;
+	barrier();
+	/* Meanwhile another connection may have begun: its bytes come with the next look. stream_length() looks too. */
+	if (socket->receive_mark != mark || socket->stream_received_base != base)
+		received = 0;
 	return (struct traffic_payload){ sent > 0 ? sent : 0, received > 0 ? received : 0 };
 }
 
@@ -76,13 +89,21 @@ static __always_inline void settle_streams(struct traffic_socket *socket, const 
 
 /*
  * A process holds the socket or closes it. The first such process owns a socket that has no owner yet. If a further
- * process appears, it is not known which of them moved which bytes.
+ * process appears, it is not known which of them moved which bytes. The same holds for a process of another user than
+ * the user who made or accepted the socket: a stranger may have passed the socket on. A thread of the kernel holds a
+ * socket only to destroy it.
+ *
+ * uid: of the user who made or accepted the socket
  */
-static __always_inline void hold(struct traffic_socket *socket, struct task_struct *task)
+static __always_inline void hold(struct traffic_socket *socket, u32 uid, struct task_struct *task)
 {
 	struct traffic_owner *owner = &socket->owners[0];
 	struct caller caller = caller_of(task);
 
+	if (READ(task, flags) & PF_KTHREAD)
+		return;
+	if (READ(task, cred, uid.val) != uid)
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_INFERRED);
 	if (!owner->start_boottime_ns)
 		claim_owner(socket, task, 0);
 	else if (owner->start_boottime_ns != caller.start_boottime_ns || owner->tgid != caller.tgid)
@@ -97,7 +118,7 @@ static __always_inline void hold(struct traffic_socket *socket, struct task_stru
 static __always_inline void end_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	if (READ(sk, sk_lock.owned))
-		hold(socket, current_task());
+		hold(socket, READ(sk, sk_uid.val), current_task());
 	if (socket->owners[0].start_boottime_ns)
 		settle_streams(socket, sk, tcp);
 }
@@ -112,9 +133,12 @@ static __always_inline void begin_streams(struct traffic_socket *socket)
 /* A connection is older than the capture: its bytes count from now on. */
 static __always_inline void adopt_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | (u32)(READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received)));
+	if (socket->receive_mark)
+		return; /* socket_state saw the connection begin, or an earlier pass was here */
 	socket->stream_sent_base = accepted_bytes(tcp);
-	socket->stream_received_base = handed_over_bytes(socket, sk, tcp);
+	socket->stream_received_base = handed_over_bytes(first_received(tcp), sk, tcp);
+	barrier();
+	SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | first_received(tcp));
 }
 
 #endif

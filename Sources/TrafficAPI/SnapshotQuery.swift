@@ -72,6 +72,8 @@ struct SnapshotQuery {
         let visible = snapshot.withEndpoints(by: self.grouping).visible(to: self.viewer)
         // The filter comes first, because its result for a process may depend on all sockets of the process.
         var result = self.view.select(from: visible.filtered(by: self.filter), of: visible)
+        // A filter on sockets does not see sockets that are not listed.
+        if self.filter.needsSockets { result.socketsUnlisted = visible.socketsUnlisted }
         if let socketsOf, result.sockets != nil {
             result.sockets?.removeAll { !$0.owners.contains { socketsOf.contains($0.identity.pid) } }
             result.socketsOf = socketsOf.sorted()

@@ -37,7 +37,8 @@ public final class SnapshotBox: SnapshotSource {
         var isAwaited: Bool { !self.isReady || self.isOwed || !self.readers.isEmpty || !self.waiting.isEmpty }
         var checks: [DoctorReport.Check] = []
         var readers: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
-        /// The readers that have got no snapshot yet. They get the next one, whatever caused it.
+        /// The readers that wait for their first snapshot: the next one whose sweep begins after they came, whatever
+        /// causes it.
         var newReaders: Set<UInt64> = []
         /// Requests that wait for a sweep, numbered in the order in which they came.
         var waiting: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
@@ -142,8 +143,8 @@ public final class SnapshotBox: SnapshotSource {
             state.latest = snapshot
             state.isReady = true
             state.isOwed = false
-            let readers = state.readers.filter { isTick || state.newReaders.contains($0.key) }
-            state.newReaders = []
+            let readers = state.readers.filter { state.newReaders.contains($0.key) ? $0.key <= number : isTick }
+            state.newReaders = state.newReaders.filter { $0 > number }
             return (Array(readers.values), state.waiting.filter { $0.key <= number })
         }
         for reader in readers { reader.yield(snapshot) }
@@ -175,7 +176,7 @@ public final class SnapshotBox: SnapshotSource {
             state.nextReader += 1
             if !state.isFinished {
                 state.readers[state.nextReader] = reader
-                state.newReaders.insert(state.nextReader)
+                if self.demand != nil { state.newReaders.insert(state.nextReader) }
             }
             // Inside the lock, so that a snapshot that is published meanwhile comes after this snapshot.
             if let latest = state.latest, self.demand == nil || state.isFinished { reader.yield(latest) }

@@ -52,6 +52,7 @@ extension Snapshot {
         result.exited = nil
         result.evidence = self.evidence.map { evidence in
             var own = AuditEvidence()
+            own.countsInterfaces = evidence.countsInterfaces
             own.goneSocketsOf = evidence.goneSocketsOf.filter { identities.contains($0.key) }
             return own
         }
@@ -60,6 +61,8 @@ extension Snapshot {
             socket.owners.removeAll { !identities.contains($0.identity) }
             return socket.owners.isEmpty ? nil : socket
         }
+        // This number is of all users.
+        result.socketsUnlisted = nil
         result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
         result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
         result.totals = Totals(of: processes)

@@ -57,7 +57,7 @@ extension AuditReport {
         self.takenAt = snapshot.takenAt
         self.countingSince = snapshot.countingSince
         self.method = snapshot.capture.method
-        self.countsInterfaces = !evidence.packets.isEmpty
+        self.countsInterfaces = evidence.countsInterfaces
         self.disputes = disputed.flatMap(Dispute.of)
         self.disputedSockets = disputed.count + count
         let lines = self.sections.flatMap { $0.sent + $0.received }

@@ -170,7 +170,7 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
         case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
         case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
         case .interfacesNotCounted:
-            "trafficd does not count packets at interfaces; trafficd run --wire audited does, with any method but poll"
+            "trafficd does not count packets at interfaces; trafficd run --wire audited does, with any method but poll and lifecycle"
         case .onlyForAll:
             "only root (and the group trafficd, where there is one) may audit the host or an interface; ask for a process of yours"
         }

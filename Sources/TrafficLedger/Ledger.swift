@@ -93,7 +93,9 @@ public struct Ledger: Sendable {
         case .loss(let loss):
             self.loss = loss
         case .reports(let reports, let dropped):
-            guard !reports.isEmpty || dropped > 0 || self.reports.isWaiting else { return }
+            guard !reports.isEmpty || dropped > self.reports.counters.droppedDatagrams || self.reports.isWaiting else {
+                return
+            }
             let round = ReportRound(sockets: self.sockets, processes: self.processes.keys, bootedAt: self.bootedAt)
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
@@ -111,7 +113,8 @@ public struct Ledger: Sendable {
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
-        if let account = self.presumedClosed.take(observation.serial) { self.sockets[observation.serial] = account }
+        let presumed = self.presumedClosed.take(observation.serial)
+        if let presumed { self.sockets[observation.serial] = presumed }
         // In place, because an account is large and this is the hot path of the daemon.
         let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
         self.moving.insert(observation.serial)
@@ -120,8 +123,9 @@ public struct Ledger: Sendable {
         // The poll method computes its counters from several counters, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         self.credit(growth, of: observation.serial)
-        guard growth.isEnd else { return }
-        self.countOpen(observation.serial, by: -1)
+        if growth.isEnd { self.countOpen(observation.serial, by: -1) }
+        // The record of the end may come after the socket was presumed closed and left the list.
+        guard growth.isEnd || presumed != nil && growth.wasClosed else { return }
         let surplus = self.closedSockets.append(
             observation.serial,
             of: ClosedSockets.Holder(
@@ -200,7 +204,7 @@ public struct Ledger: Sendable {
                 .add(payload, as: owner.name)
             if isNews { self.inquiries.add(owner) }
         }
-        for process in growth.newOwners where !growth.isOfClosed { self.openSockets[process, default: 0] += 1 }
+        for process in growth.newOwners where !growth.wasClosed { self.openSockets[process, default: 0] += 1 }
         if growth.retransmitted > 0 {
             // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
             // caused them.
@@ -339,6 +343,7 @@ public struct Ledger: Sendable {
             evidence.goneSocketsOf[process.identity] = tallies
         }
         evidence.packets = self.interfaces.seen
+        evidence.countsInterfaces = !evidence.packets.isEmpty
         return evidence
     }
 

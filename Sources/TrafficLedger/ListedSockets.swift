@@ -3,8 +3,8 @@ import TrafficModel
 /// Which sockets a snapshot lists.
 ///
 /// A user may open a million sockets. To list them all would take seconds and much memory for each snapshot, and the
-/// daemon counts nothing meanwhile. So of a user with too many open sockets the list has those that moved bytes in the
-/// last interval, and of the others those with the most bytes. The others stay counted everywhere else: in the rows of
+/// daemon counts nothing meanwhile. So of a user with too many open sockets the list has those that changed in the last
+/// interval, and of the others those with the most bytes. The others stay counted everywhere else: in the rows of
 /// their processes, in the totals and in audits.
 struct ListedSockets {
     /// In the order of their serials.

@@ -34,8 +34,8 @@ struct SocketAccount {
         var isEnd = false
         /// The socket was presumed closed, and is open after all.
         var isReopened = false
-        /// The socket has closed, with this growth or before it.
-        var isOfClosed = false
+        /// The socket had closed before this growth.
+        var wasClosed = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
         /// The growth of the whole socket.
@@ -127,7 +127,7 @@ struct SocketAccount {
             growth.isEnd = self.isClosed
             self.updateEnds()
         }
-        growth.isOfClosed = wasClosed
+        growth.wasClosed = wasClosed
         growth.ends = self.ends
         growth.destination = self.destination
         // First the two slots of one process are added up, then they are compared with what is known.
@@ -216,7 +216,7 @@ struct SocketAccount {
             destination: self.destination
         )
         growth.isBackwards = owner.payload.isBehind(known)
-        growth.isOfClosed = self.isClosed
+        growth.wasClosed = self.isClosed
         return growth
     }
 

@@ -220,6 +220,8 @@ public struct AuditEvidence: Hashable, Sendable {
     public var disputedCount = 0
     /// Every interface of every network namespace.
     public var packets: [InterfacePackets] = []
+    /// Whether the daemon counts packets at interfaces.
+    public var countsInterfaces = false
 
     public init() {}
 }

@@ -308,7 +308,10 @@ struct traffic_loss {
 	__u64 calls_folded; /* calls whose bytes went to a row, because the socket or the process found no room */
 	/* closed without room and with more than two owners: bytes of the owners beyond two are in no sum */
 	__u64 shared_lost;
-	/* TCP reads on a socket without storage: a row has what recv() returned, not what splice() took */
+	/*
+	 * TCP reads on a socket without storage: a row has what recv() returned, not what splice() took. Method
+	 * `lifecycle`: sockets that ended without storage, whose bytes are in no sum.
+	 */
 	__u64 sockets_lost;
 	/* packets that passed an interface and were not counted, not even in the element for packets without room */
 	__u64 interfaces_lost;

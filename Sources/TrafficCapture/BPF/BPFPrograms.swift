@@ -120,7 +120,7 @@ struct BPFPrograms {
         case .tracepoint:
             BPFPrograms(hooks: self.tracepoint + (Preemption.reachesTracepoints ? self.twins : []) + self.everyMethod)
         case .kprobe: BPFPrograms(hooks: self.kprobe + self.everyMethod)
-        case .lifecycle: BPFPrograms(hooks: self.lives)
+        case .lifecycle: BPFPrograms(hooks: self.lives + [Hook("socket_create", cgroupBlindSpot: ownerBlindSpot)])
         case .poll: BPFPrograms(hooks: [])
         }
     }
@@ -227,6 +227,7 @@ struct BPFPrograms {
         ),
     ]
 
+    private static let ownerBlindSpot = "the owners of sockets that close before the next look at all open files"
     private static let frameBlindSpot = "AF_PACKET sockets"
     private static let rawReceiveBlindSpot = "what raw and ping sockets receive over IPv6"
     private static let splicedBlindSpot =

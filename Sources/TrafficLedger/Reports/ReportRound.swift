@@ -39,8 +39,9 @@ final class ReportRound {
     }
 
     private let sockets: [UInt64: SocketAccount]
-    /// Serials by cookie. `nil` if several sockets have the cookie (MPTCP), so that it names no socket.
-    private var serials: [UInt64: UInt64?] = [:]
+    /// Serials by cookie. `nil` if several sockets have the cookie (MPTCP), so that it names no socket. Made by the first
+    /// look-up, because a round may have none.
+    private lazy var serials = Self.serials(of: self.sockets)
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
@@ -50,12 +51,17 @@ final class ReportRound {
     init(sockets: [UInt64: SocketAccount], processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
         self.sockets = sockets
         self.bootedAt = bootedAt
-        self.serials.reserveCapacity(sockets.count)
+        for process in processes { self.identities[process.pid, default: []].append(process) }
+    }
+
+    private static func serials(of sockets: [UInt64: SocketAccount]) -> [UInt64: UInt64?] {
+        var serials: [UInt64: UInt64?] = [:]
+        serials.reserveCapacity(sockets.count)
         for (serial, socket) in sockets {
             let cookie = socket.observation.cookie.rawValue
-            self.serials[cookie] = self.serials[cookie] == nil ? .some(serial) : .some(nil)
+            serials[cookie] = serials[cookie] == nil ? .some(serial) : .some(nil)
         }
-        for process in processes { self.identities[process.pid, default: []].append(process) }
+        return serials
     }
 
     /// The process that sent a report: the process of that pid with the report's start time. If the report has no start

@@ -1,5 +1,5 @@
 // Counts allocations of a program that is started with this library in LD_PRELOAD. SIGUSR2 writes the count so far to
-// the file that ALLOCATIONS names, in an atomic way: the program goes on. glibc's own functions do the work.
+// the file that ALLOCATIONS names; the program goes on meanwhile. glibc's own functions do the work.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -94,6 +94,6 @@ if __name__ == "__main__":
     has_failed = False
     for name, without, added, bound in all_protocols(sys.argv[1]):
         print(f"allocations of an exchange, {name}: {added:+.2f} beside {without:.2f} (bound {bound})")
-        # Threads take turns in different ways from run to run, and share what is kept: a tenth of an allocation.
+        # Threads take turns in different ways from run to run, and share what is kept: a quarter of an allocation.
         has_failed = has_failed or added > bound + 0.25
     sys.exit(1 if has_failed else 0)
