@@ -121,11 +121,7 @@ struct ConnectionTraffic {
 
     /// Ciphertext that is on its way to the TLS handler.
     mutating func received(ciphertext bytes: Span<UInt8>) {
-        if self.http2 == nil {
-            self.http1.passed(ciphertext: bytes, .received)
-        } else {
-            self.http2!.exchanges.passed(ciphertext: bytes, .received)
-        }
+        self.withStream(.received) { $0.tls?.passed(ciphertext: bytes) }
     }
 
     // MARK: Sent
@@ -172,13 +168,9 @@ struct ConnectionTraffic {
     ///
     /// - Parameter plaintext: Bytes of plaintext in it, as ``encrypted()`` said.
     mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int, at time: UInt64) -> Bool {
-        self.withStream(.sent) { $0.tls?.passed(plaintext: UInt64(plaintext)) }
-        if self.http2 == nil {
-            self.http1.passed(ciphertext: bytes, .sent)
-        } else {
-            self.http2!.exchanges.passed(ciphertext: bytes, .sent)
-        }
         let (version, isSettled) = self.withStream(.sent) { stream in
+            stream.tls?.passed(plaintext: UInt64(plaintext))
+            stream.tls?.passed(ciphertext: bytes)
             stream.tls?.settle()
             return (stream.tls?.version, stream.isSettled)
         }
