@@ -13,9 +13,13 @@ struct HTTP1Exchange {
     var name: Report.Name?
     /// The request of a server with a router, until the exchange has a name.
     var asked: MessageHead.Request?
-    /// Messages that have ended and are not told yet.
+    /// A request that has ended and is not told yet.
     var request: Report.Exchange.Message?
-    var response: Report.Exchange.Message?
+    /// A response that ended before its request did, if it is not told yet. An array takes little room while it is
+    /// empty.
+    var response: [Report.Exchange.Message] = []
+    /// There are such messages.
+    var hasUntold = false
     /// The status of the last response.
     var status: UInt16 = 0
     /// The request's method, until the response's head has come.
@@ -34,8 +38,7 @@ struct HTTP1Exchange {
     var isKeptOut: Bool { self.name == nil && self.asked == nil }
 
     /// There are messages that have ended and are not told yet.
-    @inline(__always)
-    var isTellable: Bool { self.name != nil && (self.request != nil || self.response != nil) }
+    var isTellable: Bool { self.hasUntold && self.name != nil }
 
     /// - Parameters:
     ///   - tlsEndedAt: When the connection's TLS handshake ended; 0: unknown.
@@ -73,6 +76,12 @@ struct HTTP1OpenExchanges {
     private(set) var count = 0
 
     var isEmpty: Bool { self.count == 0 }
+
+    /// Only the oldest exchange and the newest ones may have messages that are not told.
+    @inline(__always)
+    var isTellable: Bool {
+        self.count > 0 && (self.oldest.isTellable || self.count > 1 && self.others[self.count - 2].isTellable)
+    }
 
     /// The caller must not ask for more than there are.
     @inline(__always)

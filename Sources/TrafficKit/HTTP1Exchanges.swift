@@ -223,7 +223,7 @@ package struct HTTP1Exchanges {
         let (isKeptOut, isNamed, status) = self.open.with(index) { exchange in
             exchange.requestEndedAt = time
             let isKeptOut = exchange.isKeptOut
-            if !isKeptOut { exchange.request = message }
+            if !isKeptOut { (exchange.request, exchange.hasUntold) = (message, true) }
             return (isKeptOut, exchange.name != nil, exchange.hasResponded ? exchange.status : nil)
         }
         if isKeptOut { self.requests.remainder.excluded += lengths.total }
@@ -283,7 +283,8 @@ package struct HTTP1Exchanges {
         }
         guard self.open.oldest.requestEndedAt != nil else {
             // An early response: the request continues.
-            self.open.oldest.response = message
+            self.open.oldest.response = message.map { [$0] } ?? []
+            self.open.oldest.hasUntold = self.open.oldest.hasUntold || message != nil
             return
         }
         let ending = isComplete ? Report.Ending(status: head.status) : self.ending
@@ -343,8 +344,9 @@ package struct HTTP1Exchanges {
             var record = Report.Exchange(number: exchange.number, name: name)
             (record.cookie, record.role, record.startedAt) = (cookie, role, exchange.startedAt)
             record.request = exchange.request.take()
-            record.response = response ?? exchange.response.take()
+            record.response = response ?? exchange.response.popLast()
             record.outcome = outcome
+            exchange.hasUntold = false
             found.append(.exchange(record))
             return true
         }
@@ -352,12 +354,7 @@ package struct HTTP1Exchanges {
     }
 
     /// Messages have ended and are not told, because their exchange goes on.
-    package var isTellable: Bool {
-        mutating get {
-            let last = self.open.count - 1
-            return last >= 0 && (self.open.oldest.isTellable || self.open.with(last) { $0.isTellable })
-        }
-    }
+    package var isTellable: Bool { self.open.isTellable }
 
     /// Tells the messages that have ended, of exchanges that go on. Only the oldest exchange and the newest ones may
     /// have messages that were not told before.
