@@ -12,8 +12,8 @@ package struct HTTP1Exchanges {
     package static let mostPending = 1_000
 
     private let role: Report.Role
-    private let naming: any ExchangeNaming
-    private let routes: (any RouteSource)?
+    package let naming: any ExchangeNaming
+    package let routes: (any RouteSource)?
     /// The socket's cookie; 0: unknown. The caller must set the cookie before the first message ends.
     package var cookie: UInt64
     /// When the TLS handshake of a client's connection ended; 0: unknown, or no TLS.
@@ -153,8 +153,11 @@ package struct HTTP1Exchanges {
         }
         if tellsOpen { self.tellOpen(&found) }
         guard self.requests.stream.tls != nil else { return }
-        self.requests.stream.forget(before: self.requests.settled)
-        self.responses.stream.forget(before: self.responses.settled)
+        if isRequest {
+            self.requests.stream.forget(before: self.requests.settled)
+        } else {
+            self.responses.stream.forget(before: self.responses.settled)
+        }
         if self.hasEnded { self.tellConnection(isLast: false, &found) }
         self.hasEnded = false
     }

@@ -12,15 +12,15 @@ struct HTTP1HeadReader {
     private var known = MessageHead.Request.none
     /// The current request, if it is not `known`.
     private var other: MessageHead.Request?
-    /// The parts of the current request that differ from `known`.
-    private var changes = Changes()
+    /// The parts of the current request that differ from `known`. An object, because most requests have none.
+    private var changes: Changes?
+    /// The current request has a `Host` field.
+    private var hasHost = false
 
-    private struct Changes {
+    private final class Changes {
         var method: String?
         var target: String?
         var host: String?
-
-        var isEmpty: Bool { self.method == nil && self.target == nil && self.host == nil }
     }
 
     /// Reads a head that has come whole.
@@ -56,9 +56,8 @@ struct HTTP1HeadReader {
     /// - Returns: Whether the line is HTTP/1.x.
     mutating func begin(_ line: Span<UInt8>, _ kind: HTTP1Scanner.Kind) -> Bool {
         self.head = MessageHead()
-        if !self.changes.isEmpty { self.changes = Changes() }
-        // A request has no host until its `Host` field has come.
-        if !self.known.host.isEmpty { self.changes.host = "" }
+        if self.changes != nil { self.changes = nil }
+        self.hasHost = false
         let end = line.count
         let space = UInt8(ascii: " ")
         let first = line.index(of: space, in: 0..<end)
@@ -70,8 +69,8 @@ struct HTTP1HeadReader {
             guard first > 0, third > second, line.tokenEnd() == first,
                 let version = Report.HTTPVersion(http1: line.extracting(fourth..<end))
             else { return false }
-            self.changes.method = Self.change(of: self.known.method, to: line.extracting(0..<first))
-            self.changes.target = Self.change(of: self.known.target, to: line.extracting(second..<third))
+            self.compare(line.extracting(0..<first), self.known.method) { $0.method = $1 }
+            self.compare(line.extracting(second..<third), self.known.target) { $0.target = $1 }
             self.head.version = version
         case .response:
             guard let version = Report.HTTPVersion(http1: line.extracting(0..<first)), third - second == 3,
@@ -111,13 +110,13 @@ struct HTTP1HeadReader {
     /// Ends the head: the blank line has passed.
     mutating func end() {
         self.head.judgeFraming()
-        guard !self.changes.isEmpty else { return }
+        if !self.hasHost, !self.known.host.isEmpty { self.compare(Span(), self.known.host) { $0.host = $1 } }
+        guard let changes = self.changes.take() else { return }
         let request = MessageHead.Request(
-            method: self.changes.method ?? self.known.method,
-            target: self.changes.target ?? self.known.target,
-            host: self.changes.host ?? self.known.host
+            method: changes.method ?? self.known.method,
+            target: changes.target ?? self.known.target,
+            host: changes.host ?? self.known.host
         )
-        self.changes = Changes()
         let mayStay = request.mayStay
         (self.known, self.other) = (mayStay ? request : .none, mayStay ? nil : request)
     }
@@ -141,7 +140,9 @@ struct HTTP1HeadReader {
         switch field {
         case .contentLength: self.head.take(contentLength: trimmed)
         case .transferEncoding: self.head.take(transferEncoding: trimmed)
-        case .host: self.changes.host = Self.change(of: self.known.host, to: name)
+        case .host:
+            self.hasHost = true
+            self.compare(name, self.known.host) { $0.host = $1 }
         case .contentType: self.head.contentClass = Report.ContentClass(mediaType: name)
         case .connection: self.head.take(connection: trimmed, hasTab: hasTab)
         case .upgrade: if !trimmed.isEmpty { self.head.connection.insert(.hasUpgradeField) }
@@ -150,8 +151,13 @@ struct HTTP1HeadReader {
         }
     }
 
-    /// - Returns: `nil`: the two are equal.
-    private static func change(of text: String, to bytes: Span<UInt8>) -> String? {
-        bytes.isEqual(text) ? nil : String(bytes)
+    /// Notes a part of the request, if it differs from the known request.
+    @inline(__always)
+    private mutating func compare(_ part: Span<UInt8>, _ known: String, _ note: (Changes, String?) -> Void) {
+        let isKnown = part.isEqual(known)
+        if isKnown, self.changes == nil { return }
+        let changes = self.changes ?? Changes()
+        self.changes = changes
+        note(changes, isKnown ? nil : String(part))
     }
 }

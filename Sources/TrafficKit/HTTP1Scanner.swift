@@ -31,17 +31,10 @@ package struct HTTP1Scanner {
         case refused
     }
 
+    // The small properties come one after the other, because every connection has two scanners.
+    private var state = State.idle
     private let kind: Kind
     private let isReadHere: Bool
-    private var state = State.idle
-    /// Bytes of the stream so far.
-    package private(set) var position: UInt64 = 0
-    private var lengths = Lengths()
-    private var reader = HTTP1HeadReader()
-    /// The part of the current line that came in earlier pieces.
-    private var text = HTTP1Line()
-    /// Bytes of the current line so far.
-    private var lineLength: UInt64 = 0
     /// The line's CR has passed.
     private var awaitsLineFeed = false
     /// The current fields come after the body.
@@ -51,6 +44,14 @@ package struct HTTP1Scanner {
     private var chunkExtension = HTTP1ChunkExtension.start
     private var chunkDigits: UInt8 = 0
     private var chunkSize: UInt64 = 0
+    /// Bytes of the stream so far.
+    package private(set) var position: UInt64 = 0
+    private var lengths = Lengths()
+    private var reader = HTTP1HeadReader()
+    /// The part of the current line that came in earlier pieces.
+    private var text = HTTP1Line()
+    /// Bytes of the current line so far.
+    private var lineLength: UInt64 = 0
 
     /// - Parameter isReadHere: This process reads the messages with NIO's decoder. The decoder stops after a request
     ///   for another protocol, whatever the answer is, and after an interim response that closes. For messages that

@@ -28,20 +28,17 @@ struct ConnectionTraffic {
     }
 
     private let role: Report.Role
-    private let reporter: TrafficReporter
-    private let routes: TrafficRoutes?
     private var http1: HTTP1Exchanges
     /// In place of `http1`. An object, so that other connections do not have its memory.
     private var http2: HTTP2?
     /// When the TLS handshake of a client's connection ended. 0: unknown.
-    var tlsEndedAt: UInt64 = 0 {
-        didSet {
-            self.http1.tlsEndedAt = self.tlsEndedAt
-            self.http2?.exchanges.tlsEndedAt = self.tlsEndedAt
+    var tlsEndedAt: UInt64 {
+        get { self.http1.tlsEndedAt }
+        set {
+            self.http1.tlsEndedAt = newValue
+            self.http2?.exchanges.tlsEndedAt = newValue
         }
     }
-    /// The process had sent nothing before. `false`: it had sent something, or that is unknown.
-    private let isFromStart: Bool
     private let hasTLS: Bool
     /// Without TLS: what the channel has left.
     var queue = ChannelQueue()
@@ -66,10 +63,7 @@ struct ConnectionTraffic {
     ) {
         if isLate { self.trial = LateTrial(sent: socket.sentBytes, received: socket.receivedBytes) }
         self.role = role
-        self.reporter = reporter
-        self.routes = routes
         self.hasTLS = hasTLS
-        self.isFromStart = socket.isFresh
         var (sent, received) = (SocketStream(base: socket.sentBytes), SocketStream(base: socket.receivedBytes))
         if hasTLS {
             // The plaintext begins here.
@@ -85,7 +79,7 @@ struct ConnectionTraffic {
             routes: routes,
             naming: reporter
         )
-        self.http1.isFromStart = self.isFromStart
+        self.http1.isFromStart = socket.isFresh
     }
 
     /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
@@ -96,11 +90,11 @@ struct ConnectionTraffic {
             cookie: socket.cookie,
             sent: self.hasTLS ? self.http1.withStream(.sent) { $0 } : SocketStream(base: socket.sentBytes),
             received: self.hasTLS ? self.http1.withStream(.received) { $0 } : SocketStream(base: socket.receivedBytes),
-            routes: self.routes,
-            naming: self.reporter
+            routes: self.http1.routes,
+            naming: self.http1.naming
         )
-        exchanges.tlsEndedAt = self.tlsEndedAt
-        exchanges.isFromStart = self.isFromStart
+        exchanges.tlsEndedAt = self.http1.tlsEndedAt
+        exchanges.isFromStart = self.http1.isFromStart
         self.http2 = HTTP2(exchanges)
     }
 
@@ -175,9 +169,9 @@ struct ConnectionTraffic {
             stream.tls?.passed(plaintext: UInt64(plaintext))
             stream.tls?.passed(ciphertext: bytes)
             stream.tls?.settle()
-            return (stream.tls?.version, stream.isSettled)
+            return (stream.tls?.header.version, stream.isSettled)
         }
-        if let version { self.withStream(.received) { $0.tls?.learn(version) } }
+        if let version { self.withStream(.received) { $0.tls?.header.learn(version) } }
         self.writes.sent(encrypted: plaintext)
         guard isSettled else { return [] }
         self.count(self.writes.unplacedBytes)
