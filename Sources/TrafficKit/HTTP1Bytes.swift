@@ -72,13 +72,13 @@ extension Span<UInt8> {
     }
 
     /// Whether all bytes are a token, such as a field's name (RFC 9110 section 5.6.2), or there are no bytes.
-    var isToken: Bool { self.tokenEnd == self.count }
+    var isToken: Bool { self.tokenEnd() == self.count }
 
-    /// The end of the token at the start: the first other byte, or the end of the bytes.
+    /// The end of the token at `start`: the first other byte, or the end of the bytes.
     @inline(__always)
-    var tokenEnd: Int {
+    func tokenEnd(from start: Int = 0) -> Int {
         self.withUnsafeBytes { bytes in
-            var index = 0
+            var index = start
             // Nearly all bytes are letters, digits and hyphens: eight bytes at a time.
             let (ones, high) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
             let lastWord = bytes.count - 8
@@ -100,6 +100,20 @@ extension Span<UInt8> {
             while index < bytes.count, bytes[index].isTokenCharacter { index &+= 1 }
             return index
         }
+    }
+
+    /// - Parameters:
+    ///   - start: Where the line begins.
+    ///   - first: Where to look from. Between the two are no control characters.
+    /// - Returns: Where the CR LF is that ends the line. `nil`: the line has no such end, is longer than what is kept,
+    ///   or another control character comes first.
+    @inline(__always)
+    func lineEnd(_ start: Int, from first: Int) -> Int? {
+        let end = self.index(ofControlIn: first..<self.count)
+        guard end &+ 1 < self.count, self[end] == UInt8(ascii: "\r"), self[end &+ 1] == UInt8(ascii: "\n"),
+            end &- start <= HTTP1Line.longest
+        else { return nil }
+        return end
     }
 
     func isEqual(_ text: StaticString) -> Bool {

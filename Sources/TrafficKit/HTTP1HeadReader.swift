@@ -7,18 +7,48 @@ struct HTTP1HeadReader {
     /// kept.
     private static let longestValue = 256
 
-    private var head = MessageHead()
+    private(set) var head = MessageHead()
     // The requests of a connection repeat each other: to compare bytes costs less than to make strings.
-    private var request = MessageHead.Request.none
-    /// The parts of the current request that differ from `request`.
-    private var changes = Changes()
+    private var known = MessageHead.Request.none
+    /// The current request, if it is not `known`.
+    private var other: MessageHead.Request?
+    /// The parts of the current request that differ from `known`. An object, because most requests have none.
+    private var changes: Changes?
+    /// The current request has a `Host` field.
+    private var hasHost = false
 
-    private struct Changes {
+    private final class Changes {
         var method: String?
         var target: String?
         var host: String?
+    }
 
-        var isEmpty: Bool { self.method == nil && self.target == nil && self.host == nil }
+    /// Reads a head that has come whole.
+    ///
+    /// - Returns: Bytes of the first line, of the fields with the blank line, and of those fields the cookies. `nil`:
+    ///   the head is not whole, or something in it is to be refused.
+    @inline(__always)
+    mutating func readWhole(
+        _ bytes: Span<UInt8>,
+        from start: Int,
+        _ kind: HTTP1Scanner.Kind
+    ) -> (line: Int, header: Int, cookie: Int)? {
+        guard let end = bytes.lineEnd(start, from: start), self.begin(bytes.extracting(start..<end), kind) else {
+            return nil
+        }
+        let fields = end &+ 2
+        var (index, cookie) = (fields, 0)
+        while true {
+            let colon = bytes.tokenEnd(from: index)
+            guard let end = bytes.lineEnd(index, from: colon) else { return nil }
+            // The blank line, or a line without a name.
+            guard colon > index else { return end == index ? (fields &- start, end &+ 2 &- fields, cookie) : nil }
+            guard bytes[colon] == UInt8(ascii: ":") else { return nil }
+            let field = HTTP1Field(name: bytes.extracting(index..<colon))
+            if field == .cookie { cookie &+= end &+ 2 &- index }
+            if field.isWanted { self.take(bytes.extracting(colon &+ 1..<end), of: field) }
+            index = end &+ 2
+        }
     }
 
     /// Reads the first line of a request or a response, without its line end.
@@ -26,9 +56,8 @@ struct HTTP1HeadReader {
     /// - Returns: Whether the line is HTTP/1.x.
     mutating func begin(_ line: Span<UInt8>, _ kind: HTTP1Scanner.Kind) -> Bool {
         self.head = MessageHead()
-        if !self.changes.isEmpty { self.changes = Changes() }
-        // A request has no host until its `Host` field has come.
-        if !self.request.host.isEmpty { self.changes.host = "" }
+        if self.changes != nil { self.changes = nil }
+        self.hasHost = false
         let end = line.count
         let space = UInt8(ascii: " ")
         let first = line.index(of: space, in: 0..<end)
@@ -37,11 +66,11 @@ struct HTTP1HeadReader {
         switch kind {
         case .request:
             let fourth = line.index(notOf: space, in: third..<end)
-            guard first > 0, third > second, line.tokenEnd == first,
+            guard first > 0, third > second, line.tokenEnd() == first,
                 let version = Report.HTTPVersion(http1: line.extracting(fourth..<end))
             else { return false }
-            self.changes.method = Self.change(of: self.request.method, to: line.extracting(0..<first))
-            self.changes.target = Self.change(of: self.request.target, to: line.extracting(second..<third))
+            self.compare(line.extracting(0..<first), self.known.method) { $0.method = $1 }
+            self.compare(line.extracting(second..<third), self.known.target) { $0.target = $1 }
             self.head.version = version
         case .response:
             guard let version = Report.HTTPVersion(http1: line.extracting(0..<first)), third - second == 3,
@@ -61,7 +90,7 @@ struct HTTP1HeadReader {
     /// - Returns: `nil`: the line is not a field, or is a trailer about the body's length or transfer coding.
     mutating func take(_ line: Span<UInt8>, isCut: Bool, isTrailer: Bool) -> HTTP1Field? {
         // A name is a token, with no white space before its colon (RFC 9112 section 5.1).
-        let colon = line.tokenEnd
+        let colon = line.tokenEnd()
         guard colon > 0, colon < line.count ? line[colon] == UInt8(ascii: ":") : isCut else { return nil }
         let field = HTTP1Field(name: line.extracting(0..<colon))
         guard field != .other else { return field }
@@ -74,56 +103,61 @@ struct HTTP1HeadReader {
             self.head.connection.insert(.close)
             return field
         }
-        if field.isWanted {
-            let value = line.extracting(min(colon + 1, line.count)...)
-            let trimmed = value.trimmed
-            // llhttp takes a tab after a length or a coding as part of the value. RFC 9112 section 5.1 calls the tab
-            // white space.
-            let hasTab = value.index(of: UInt8(ascii: "\t"), in: trimmed.upperBound..<value.count) < value.count
-            if hasTab, field.isFraming { self.head.isAmbiguous = true }
-            self.take(value.extracting(trimmed), of: field, hasTab: hasTab)
-        }
+        if field.isWanted { self.take(line.extracting(min(colon + 1, line.count)...), of: field) }
         return field
     }
 
     /// Ends the head: the blank line has passed.
-    ///
-    /// - Returns: The head and its request. Only the head of a request has one.
-    mutating func end() -> (MessageHead, MessageHead.Request) {
+    mutating func end() {
         self.head.judgeFraming()
-        guard !self.changes.isEmpty else { return (self.head, self.request) }
+        if !self.hasHost, !self.known.host.isEmpty { self.compare(Span(), self.known.host) { $0.host = $1 } }
+        guard let changes = self.changes.take() else { return }
         let request = MessageHead.Request(
-            method: self.changes.method ?? self.request.method,
-            target: self.changes.target ?? self.request.target,
-            host: self.changes.host ?? self.request.host
+            method: changes.method ?? self.known.method,
+            target: changes.target ?? self.known.target,
+            host: changes.host ?? self.known.host
         )
-        self.changes = Changes()
-        self.request = request.mayStay ? request : .none
-        return (self.head, request)
+        let mayStay = request.mayStay
+        (self.known, self.other) = (mayStay ? request : .none, mayStay ? nil : request)
     }
 
-    /// Whether the current message is the last one, so far. Its trailers may change this.
-    var isLast: Bool { self.head.isLast }
+    /// The current request. Only the head of a request has one.
+    var request: MessageHead.Request { self.other ?? self.known }
 
-    /// - Parameters:
-    ///   - value: Without white space at its ends.
-    ///   - hasTab: A tab came after the value.
-    private mutating func take(_ value: Span<UInt8>, of field: HTTP1Field, hasTab: Bool) {
-        let name = value.extracting(first: min(value.count, Self.longestValue))
+    /// The message has ended, so nothing of its request stays that may not.
+    mutating func forgetRequest() {
+        if self.other != nil { self.other = nil }
+    }
+
+    private mutating func take(_ value: Span<UInt8>, of field: HTTP1Field) {
+        let range = value.trimmed
+        let trimmed = value.extracting(range)
+        // llhttp takes a tab after a length or a coding as part of the value. RFC 9112 section 5.1 calls the tab white
+        // space.
+        let hasTab = value.index(of: UInt8(ascii: "\t"), in: range.upperBound..<value.count) < value.count
+        if hasTab, field.isFraming { self.head.isAmbiguous = true }
+        let name = trimmed.extracting(first: min(trimmed.count, Self.longestValue))
         switch field {
-        case .contentLength: self.head.take(contentLength: value)
-        case .transferEncoding: self.head.take(transferEncoding: value)
-        case .host: self.changes.host = Self.change(of: self.request.host, to: name)
+        case .contentLength: self.head.take(contentLength: trimmed)
+        case .transferEncoding: self.head.take(transferEncoding: trimmed)
+        case .host:
+            self.hasHost = true
+            self.compare(name, self.known.host) { $0.host = $1 }
         case .contentType: self.head.contentClass = Report.ContentClass(mediaType: name)
-        case .connection: self.head.take(connection: value, hasTab: hasTab)
-        case .upgrade: if !value.isEmpty { self.head.connection.insert(.hasUpgradeField) }
-        case .contentEncoding: self.head.isEncoded = !value.isEmpty && !value.isEqual(ignoringCase: "identity")
+        case .connection: self.head.take(connection: trimmed, hasTab: hasTab)
+        case .upgrade: if !trimmed.isEmpty { self.head.connection.insert(.hasUpgradeField) }
+        case .contentEncoding: self.head.isEncoded = !trimmed.isEmpty && !trimmed.isEqual(ignoringCase: "identity")
         case .cookie, .other: break
         }
     }
 
-    /// - Returns: `nil`: the two are equal.
-    private static func change(of text: String, to bytes: Span<UInt8>) -> String? {
-        bytes.isEqual(text) ? nil : String(bytes)
+    /// Notes a part of the request, if it differs from the known request.
+    @inline(__always)
+    private mutating func compare(_ part: Span<UInt8>, _ known: String, _ note: (Changes, String?) -> Void) {
+        let isKnown = part.isEqual(known)
+        if isKnown, self.changes == nil { return }
+        let changes = self.changes ?? Changes()
+        self.changes = changes
+        note(changes, isKnown ? nil : String(part))
     }
 }

@@ -49,9 +49,11 @@ package struct MessageHead: Hashable, Sendable {
         package let target: String
         /// The field `Host`, or the authority.
         package let host: String
+        let kind: HTTP1Method
 
         package init(method: String, target: String, host: String) {
             (self.method, self.target, self.host) = (method, target, host)
+            self.kind = HTTP1Method(method)
         }
 
         /// The request has no query and is short. Only such a request is kept after its message.
@@ -97,9 +99,9 @@ enum HTTP1Body: Hashable {
     case chunked
     case untilClose
 
-    /// A `CONNECT` request has no body, whatever its fields say (RFC 9110 section 9.3.6).
-    init(ofRequest head: MessageHead, method: String) {
-        if method == "CONNECT" {
+    /// - Parameter isTunnel: A `CONNECT` request has no body, whatever its fields say (RFC 9110 section 9.3.6).
+    init(ofRequest head: MessageHead, isTunnel: Bool) {
+        if isTunnel {
             self = .none
         } else {
             self = head.isChunked ? .chunked : head.contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none

@@ -5,16 +5,30 @@ package enum Side: CaseIterable, Sendable {
     case received, sent
 }
 
+/// In memory of its own, so that a connection without TLS does not have it.
+package typealias SharedTLSStream = ManagedBuffer<TLSStream, Void>
+
+extension SharedTLSStream {
+    package var position: UInt64 { self.header.position }
+    package var beside: UInt64 { self.header.beside }
+    package var isSettled: Bool { self.header.isSettled }
+
+    package func passed(ciphertext bytes: Span<UInt8>) { self.header.passed(ciphertext: bytes) }
+    package func passed(plaintext count: UInt64) { self.header.passed(plaintext: count) }
+    package func settle() { self.header.settle() }
+}
+
 /// One direction of a connection's socket: where on the socket's stream the bytes lie that HTTP reads.
 package struct SocketStream {
     /// Bytes of the socket's stream that had passed before the first byte that HTTP reads. With TLS `tls` knows them.
     let base: UInt64
-    package var tls: TLSStream?
+    /// Shared by all copies.
+    package let tls: SharedTLSStream?
     /// Bytes of the socket's stream that reported messages took.
     private var claimed: UInt64 = 0
 
     package init(base: UInt64 = 0, tls: TLSStream? = nil) {
-        (self.base, self.tls) = (base, tls)
+        (self.base, self.tls) = (base, tls.map { stream in .create(minimumCapacity: 0) { _ in stream } })
     }
 
     /// Every byte so far has a place.
@@ -28,7 +42,7 @@ package struct SocketStream {
         guard let tls = self.tls else {
             return (Report.Interval(from: self.base + from, to: self.base + to), true)
         }
-        return tls.interval(Report.Interval(from: from, to: to)) ?? (Report.Interval(), false)
+        return tls.header.interval(Report.Interval(from: from, to: to)) ?? (Report.Interval(), false)
     }
 
     /// Notes that a reported message, or a part of it, took these bytes.
@@ -36,7 +50,7 @@ package struct SocketStream {
 
     /// Forgets the places of bytes before `start` on the stream that HTTP reads.
     mutating func forget(before start: UInt64) {
-        if self.tls?.isSettled == true { self.tls?.forget(before: start) }
+        if self.tls?.isSettled == true { self.tls?.header.forget(before: start) }
     }
 
     /// Bytes that TLS moved beside messages.

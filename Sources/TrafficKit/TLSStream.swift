@@ -177,7 +177,7 @@ package struct TLSStream {
             self.scanner.lose()
             self.merge(areNone: true)
         }
-        if self.settleOne() { return }
+        if self.settleOne() || self.settleKnown() { return }
         let records = self.records.filter { $0.type == TLSRecordScanner.Record.applicationData }
         guard self.dataBytes >= self.waiting, let first = records.first, let last = records.last else { return }
         if let (overhead, empty) = self.fit(records) {
@@ -214,6 +214,24 @@ package struct TLSStream {
         let record = self.records[0]
         self.learn(overhead: record.bytes - self.waiting, of: record)
         self.place(self.waiting, in: record)
+        self.forgetRecords()
+        return true
+    }
+
+    /// Settles several records of this process that all carry plaintext, with a cipher that is known.
+    ///
+    /// - Returns: `false`: this is not certain.
+    private mutating func settleKnown() -> Bool {
+        guard !self.isPeers, let overhead = self.overhead else { return false }
+        var plain: UInt64 = 0
+        for index in self.records.indices {
+            guard self.records[index].type == TLSRecordScanner.Record.applicationData, !self.records[index].isMerged,
+                !self.records[index].isRest, self.records[index].minorVersion >= 3, self.records[index].bytes > overhead
+            else { return false }
+            plain += self.records[index].bytes - overhead
+        }
+        guard plain == self.waiting else { return false }
+        for index in self.records.indices { self.place(self.records[index].bytes - overhead, in: self.records[index]) }
         self.forgetRecords()
         return true
     }
@@ -341,7 +359,11 @@ package struct TLSStream {
     /// - Parameter start: On the stream of plaintext, where the message begins that has not ended.
     package mutating func forget(before start: UInt64) {
         self.start = self.start(start).map { (start, $0) }
-        let gone = self.segments.prefix { $0.plain + $0.plainBytes <= start }.count
-        self.segments.removeFirst(min(gone, max(0, self.segments.count - 1)))
+        // The last segment stays.
+        var gone = 0
+        while gone < self.segments.count - 1, self.segments[gone].plain + self.segments[gone].plainBytes <= start {
+            gone += 1
+        }
+        if gone > 0 { self.segments.removeFirst(gone) }
     }
 }

@@ -7,7 +7,7 @@ struct ChannelQueue {
     private var options: (any NIOSynchronousChannelOptions)?
     private(set) var isAsked: Bool
     /// A write is on its way that tells when the kernel has taken the bytes before it.
-    private var isWaiting = false
+    fileprivate var isWaiting = false
 
     /// - Parameter isSocket: Whether the channel has a socket.
     init(_ context: ChannelHandlerContext? = nil, isSocket: Bool = false) {
@@ -22,24 +22,28 @@ struct ChannelQueue {
     /// Bytes that the channel has left. `nil`: unknown.
     @inline(__always)
     var buffered: Int? { try? self.options?.getOption(.bufferedWritableBytes) }
+}
 
+/// A handler that counts what the kernel has taken of its writes.
+protocol CountingHandler: AnyObject {
+    var queue: ChannelQueue { get set }
+    /// Writes may wait to be counted, and the handler may wait for them.
+    var awaitsKernel: Bool { get }
+
+    /// Counts what the kernel has taken.
+    func settle()
+}
+
+extension CountingHandler {
     /// If the socket is full, only the promise of a later write tells when the kernel has taken the rest.
-    ///
-    /// - Parameters:
-    ///   - queue: This queue, in its handler.
-    ///   - again: Called then. It may wait again.
-    static func await<Handler: AnyObject>(
-        _ context: ChannelHandlerContext,
-        _ handler: Handler,
-        _ queue: ReferenceWritableKeyPath<Handler, ChannelQueue>,
-        _ again: @escaping () -> Void
-    ) {
-        guard !handler[keyPath: queue].isWaiting, context.channel.isActive else { return }
-        handler[keyPath: queue].isWaiting = true
+    func awaitRest(_ context: ChannelHandlerContext) {
+        guard self.awaitsKernel, self.queue.isAsked, !self.queue.isWaiting, context.channel.isActive else { return }
+        self.queue.isWaiting = true
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
-            handler[keyPath: queue].isWaiting = false
-            again()
+            self.queue.isWaiting = false
+            self.settle()
+            self.awaitRest(context)
         }
         context.writeAndFlush(NIOAny(IOData.byteBuffer(ByteBuffer())), promise: sent)
     }

@@ -4,9 +4,23 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// The functions gather records. The caller reports them after the function has returned, because an observer may do
-/// anything, also use the connection.
+/// The functions gather records and return what the caller is to do. The caller reports the records after the function
+/// has returned, because an observer may do anything, also use the connection.
 struct ConnectionTraffic {
+    /// What the caller is to do.
+    struct Actions: OptionSet {
+        let rawValue: UInt8
+
+        /// There are records to report.
+        static let report = Actions(rawValue: 1 << 0)
+        /// Messages have ended that are not told, because their exchange goes on. They are to be told in a while.
+        static let tellLater = Actions(rawValue: 1 << 1)
+        /// The connection was joined late, and the place of the join can't be right: stop counting.
+        static let leave = Actions(rawValue: 1 << 2)
+        /// The kernel has not taken all that was flushed.
+        static let await = Actions(rawValue: 1 << 3)
+    }
+
     private final class HTTP2 {
         var exchanges: HTTP2Exchanges
 
@@ -14,27 +28,22 @@ struct ConnectionTraffic {
     }
 
     private let role: Report.Role
-    private let reporter: TrafficReporter
-    private let routes: TrafficRoutes?
     private var http1: HTTP1Exchanges
     /// In place of `http1`. An object, so that other connections do not have its memory.
     private var http2: HTTP2?
     /// When the TLS handshake of a client's connection ended. 0: unknown.
-    var tlsEndedAt: UInt64 = 0 {
-        didSet {
-            self.http1.tlsEndedAt = self.tlsEndedAt
-            self.http2?.exchanges.tlsEndedAt = self.tlsEndedAt
+    var tlsEndedAt: UInt64 {
+        get { self.http1.tlsEndedAt }
+        set {
+            self.http1.tlsEndedAt = newValue
+            self.http2?.exchanges.tlsEndedAt = newValue
         }
     }
-    /// The process had sent nothing before. `false`: it had sent something, or that is unknown.
-    private let isFromStart: Bool
     private let hasTLS: Bool
-    /// Without TLS what the kernel has not taken yet. With TLS the plaintext whose ciphertext it has not taken.
+    /// Without TLS: what the channel has left.
+    var queue = ChannelQueue()
+    /// What was written and has not been counted.
     private var writes = PendingWrites()
-    /// With TLS: flushed plaintext that the TLS handler has encrypted.
-    private var encryptedBytes = 0
-    /// With TLS: plaintext whose ciphertext the kernel has taken, but whose place is not known yet.
-    private var unplacedBytes = 0
     /// For a connection that was joined late.
     private var trial: LateTrial?
     /// Records to report, in this order.
@@ -54,10 +63,7 @@ struct ConnectionTraffic {
     ) {
         if isLate { self.trial = LateTrial(sent: socket.sentBytes, received: socket.receivedBytes) }
         self.role = role
-        self.reporter = reporter
-        self.routes = routes
         self.hasTLS = hasTLS
-        self.isFromStart = socket.isFresh
         var (sent, received) = (SocketStream(base: socket.sentBytes), SocketStream(base: socket.receivedBytes))
         if hasTLS {
             // The plaintext begins here.
@@ -73,7 +79,7 @@ struct ConnectionTraffic {
             routes: routes,
             naming: reporter
         )
-        self.http1.isFromStart = self.isFromStart
+        self.http1.isFromStart = socket.isFresh
     }
 
     /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
@@ -84,16 +90,13 @@ struct ConnectionTraffic {
             cookie: socket.cookie,
             sent: self.hasTLS ? self.http1.withStream(.sent) { $0 } : SocketStream(base: socket.sentBytes),
             received: self.hasTLS ? self.http1.withStream(.received) { $0 } : SocketStream(base: socket.receivedBytes),
-            routes: self.routes,
-            naming: self.reporter
+            routes: self.http1.routes,
+            naming: self.http1.naming
         )
-        exchanges.tlsEndedAt = self.tlsEndedAt
-        exchanges.isFromStart = self.isFromStart
+        exchanges.tlsEndedAt = self.http1.tlsEndedAt
+        exchanges.isFromStart = self.http1.isFromStart
         self.http2 = HTTP2(exchanges)
     }
-
-    /// The connection was joined late, and the place of the join can't be right.
-    var isOutOfStep: Bool { self.trial?.hasFailed == true }
 
     private mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
         self.http2?.exchanges.withStream(side, body) ?? self.http1.withStream(side, body)
@@ -101,112 +104,89 @@ struct ConnectionTraffic {
 
     // MARK: Received
 
-    /// - Returns: Whether there is something to report. The same holds for the functions below.
-    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> Bool {
+    mutating func received(_ bytes: Span<UInt8>, at time: UInt64) -> Actions {
+        // The sent bytes count before the answer to them.
+        _ = self.settle()
         if self.hasTLS {
             self.withStream(.received) {
                 $0.tls?.passed(plaintext: UInt64(bytes.count))
                 $0.tls?.settle()
             }
         }
-        if self.http2 == nil {
+        if self.http2 != nil {
+            self.http2!.exchanges.received(bytes, at: time, tellsOpen: false, &self.records)
+        } else {
             if self.role == .server { self.trial?.goesOn(self.http1) }
             self.http1.received(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
-            self.tryOut()
-        } else {
-            self.http2!.exchanges.received(bytes, at: time, tellsOpen: false, &self.records)
         }
-        return self.hasNews
+        return self.actions()
     }
 
     /// Ciphertext that is on its way to the TLS handler.
     mutating func received(ciphertext bytes: Span<UInt8>) {
-        if self.http2 == nil {
-            self.http1.passed(ciphertext: bytes, .received)
-        } else {
-            self.http2!.exchanges.passed(ciphertext: bytes, .received)
-        }
+        self.withStream(.received) { $0.tls?.passed(ciphertext: bytes) }
     }
 
     // MARK: Sent
 
-    /// The channel was told to send something, and has not said that all of it was sent.
-    var isOwed: Bool { self.writes.flushedBytes > 0 }
-
-    /// Some written bytes were not flushed.
-    var hasUnflushed: Bool { !self.writes.isFlushed }
-
-    mutating func written(_ part: IOData) { self.writes.append(part) }
-
-    /// - Returns: As ``isOwed``.
-    mutating func flush() -> Bool {
-        self.writes.flush()
-        return self.isOwed
+    /// - Returns: `false`: the channel can't tell when the kernel has taken the bytes, so the caller must tell it.
+    mutating func written(_ part: IOData) -> Bool {
+        guard self.queue.isAsked || self.hasTLS else { return false }
+        self.writes.append(part)
+        return true
     }
+
+    mutating func flush() { self.writes.flush() }
 
     /// Drops the earlier writes: no message gets them.
-    mutating func forgetWrites() {
-        (self.writes, self.encryptedBytes, self.unplacedBytes) = (PendingWrites(), 0, 0)
+    mutating func forgetWrites() { self.writes = PendingWrites() }
+
+    /// Some flushed bytes are left. To wait for them would also send bytes that the program has not flushed, and only
+    /// the program may do that.
+    var awaitsKernel: Bool { self.writes.isOwed && self.writes.isFlushed && self.queue.isAsked }
+
+    /// Counts what the kernel has taken.
+    mutating func settle() -> Actions {
+        guard self.writes.isOwed, let buffered = self.queue.buffered else { return [] }
+        self.count(self.writes.bytes - buffered)
+        return self.awaitsKernel ? self.actions().union(.await) : self.actions()
     }
 
-    /// Without TLS: the kernel has taken all written bytes except the last `buffered` ones.
-    mutating func taken(leaving buffered: Int, at time: UInt64) -> Bool {
-        // Out of `self`, because `count` changes other properties of `self` meanwhile.
-        var writes = PendingWrites()
-        swap(&writes, &self.writes)
-        writes.take(leaving: buffered) { self.count(sent: $0, time) }
-        swap(&writes, &self.writes)
-        self.tryOut()
-        return self.hasNews
+    /// Counts bytes that another channel has taken.
+    mutating func sent(_ part: IOData, at time: UInt64) -> Actions {
+        self.count(part, time)
+        return self.actions()
     }
 
-    /// The TLS handler has flushed ciphertext: all plaintext that was flushed is in it, or in what it wrote before.
-    ///
-    /// - Returns: Bytes of plaintext that no earlier ciphertext had.
-    mutating func encrypted() -> Int {
-        defer { self.encryptedBytes = self.writes.flushedBytes }
-        return self.writes.flushedBytes - self.encryptedBytes
-    }
+    /// - Returns: Bytes of flushed plaintext that were not in earlier ciphertext.
+    mutating func encrypted() -> Int { self.writes.encrypt() }
 
     /// The kernel has taken ciphertext.
     ///
     /// - Parameter plaintext: Bytes of plaintext in it, as ``encrypted()`` said.
-    mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int, at time: UInt64) -> Bool {
-        self.withStream(.sent) { $0.tls?.passed(plaintext: UInt64(plaintext)) }
-        if self.http2 == nil {
-            self.http1.passed(ciphertext: bytes, .sent)
-        } else {
-            self.http2!.exchanges.passed(ciphertext: bytes, .sent)
-        }
+    mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int) -> Actions {
         let (version, isSettled) = self.withStream(.sent) { stream in
+            stream.tls?.passed(plaintext: UInt64(plaintext))
+            stream.tls?.passed(ciphertext: bytes)
             stream.tls?.settle()
-            return (stream.tls?.version, stream.isSettled)
+            return (stream.tls?.header.version, stream.isSettled)
         }
-        if let version { self.withStream(.received) { $0.tls?.learn(version) } }
-        self.encryptedBytes -= plaintext
-        self.unplacedBytes += plaintext
-        if isSettled { self.place(at: time) }
-        return self.hasNews
+        if let version { self.withStream(.received) { $0.tls?.header.learn(version) } }
+        self.writes.sent(encrypted: plaintext)
+        guard isSettled else { return [] }
+        self.count(self.writes.unplacedBytes)
+        return self.actions()
     }
 
-    /// Counts the plaintext whose ciphertext has gone.
-    private mutating func place(at time: UInt64) {
-        var writes = PendingWrites()
-        swap(&writes, &self.writes)
-        writes.take(self.unplacedBytes) { self.count(sent: $0, time) }
-        swap(&writes, &self.writes)
-        self.unplacedBytes = 0
-        self.tryOut()
+    /// Counts the oldest bytes that were written. With TLS they have their place.
+    private mutating func count(_ bytes: Int) {
+        guard bytes > 0 else { return }
+        let time = TrafficClock.nanoseconds()
+        var left = bytes
+        while let part = self.writes.next(&left) { self.count(part, time) }
     }
 
-    /// Counts bytes that another channel has taken.
-    mutating func sent(_ part: IOData, at time: UInt64) -> Bool {
-        self.count(sent: part, time)
-        self.tryOut()
-        return self.hasNews
-    }
-
-    private mutating func count(sent part: borrowing IOData, _ time: UInt64) {
+    private mutating func count(_ part: borrowing IOData, _ time: UInt64) {
         switch part {
         case .byteBuffer(let buffer):
             let bytes = buffer.readableBytesUInt8Span
@@ -223,49 +203,47 @@ struct ConnectionTraffic {
         }
     }
 
-    // MARK: Exchanges that go on
-
-    /// Messages have ended that are not told, because their exchange goes on.
-    var isTellable: Bool {
-        mutating get { self.http2?.exchanges.isTellable ?? self.http1.isTellable }
-    }
-
-    mutating func tellOpen() -> Bool {
-        if self.http2 == nil {
-            self.http1.tellOpen(&self.records)
-        } else {
-            self.http2!.exchanges.tellOpen(&self.records)
-        }
-        self.tryOut()
-        return self.hasNews
-    }
-
     // MARK: End
+
+    /// Tells the messages that have ended, of exchanges that go on.
+    mutating func tellOpen() -> Actions {
+        if self.http2 != nil {
+            self.http2!.exchanges.tellOpen(&self.records)
+        } else {
+            self.http1.tellOpen(&self.records)
+        }
+        return self.actions()
+    }
 
     /// - Parameters:
     ///   - ending: How exchanges end that are not over.
     ///   - isCut: The other side has not announced the end of its data, as TLS demands.
-    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> Bool {
-        if self.unplacedBytes > 0 { self.place(at: time) }
+    mutating func close(_ ending: Report.Ending, isCut: Bool, at time: UInt64) -> Actions {
+        // No more ciphertext comes that would tell the place of this plaintext.
+        self.count(self.writes.unplacedBytes)
         if self.http2 != nil {
             self.http2!.exchanges.close(ending, at: time, &self.records)
         } else {
             self.trial?.goesOn(self.http1)
             self.http1.close(ending, isCut: isCut, at: time, &self.records)
         }
-        self.tryOut(isLast: true)
-        return self.hasNews
-    }
-
-    /// - Parameter isLast: Nothing comes after these records.
-    private mutating func tryOut(isLast: Bool = false) {
-        self.trial?.take(&self.records, of: self.http1, isLast: isLast)
+        return self.actions(isLast: true)
     }
 
     // MARK: Records
 
-    /// There are records, or the connection is out of step.
-    private var hasNews: Bool { !self.records.isEmpty || self.trial != nil && self.isOutOfStep }
+    /// - Parameter isLast: Nothing comes after these records.
+    @inline(__always)
+    private mutating func actions(isLast: Bool = false) -> Actions {
+        if self.trial != nil {
+            self.trial!.take(&self.records, of: self.http1, isLast: isLast)
+            if self.trial!.hasFailed { return .leave }
+        }
+        // Not with `??`, for which the compiler copies the exchanges.
+        let isTellable = self.http2 == nil ? self.http1.isTellable : self.http2!.exchanges.isTellable
+        let actions: Actions = self.records.isEmpty ? [] : .report
+        return isTellable ? actions.union(.tellLater) : actions
+    }
 
     mutating func takeRecords() -> [Report.Record] {
         var records: [Report.Record] = []

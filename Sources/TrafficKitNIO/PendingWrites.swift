@@ -1,20 +1,30 @@
 import NIOCore
 
-/// What was written and has not been counted yet, oldest first.
+/// What was written and has not been counted yet, oldest first. With TLS this is the plaintext whose ciphertext the
+/// kernel has not taken.
 ///
 /// A channel tells how many bytes it has left (`bufferedWritableBytes`). The number is exact to the byte, also if the
 /// kernel took part of a buffer before a reset. A promise for each write would tell of whole writes only. It would also
 /// cost more than to read the messages, because NIO chains the promises.
 struct PendingWrites {
     private var parts: [IOData] = []
-    private var bytes = 0
+    /// How many of the parts were handed out since the last removal.
+    private var counted = 0
+    private(set) var bytes = 0
     /// The part of `bytes` that the channel was told to send.
     private(set) var flushedBytes = 0
+    /// With TLS: the part of `flushedBytes` that the TLS handler has encrypted.
+    private var encryptedBytes = 0
+    /// With TLS: plaintext whose ciphertext the kernel has taken, but whose place is not known yet.
+    private(set) var unplacedBytes = 0
 
     mutating func append(_ part: IOData) {
         self.bytes += part.readableBytes
         self.parts.append(part)
     }
+
+    /// The channel was told to send something that has not been counted.
+    var isOwed: Bool { self.flushedBytes > 0 }
 
     var isFlushed: Bool { self.flushedBytes == self.bytes }
 
@@ -22,40 +32,47 @@ struct PendingWrites {
         self.flushedBytes = self.bytes
     }
 
-    /// - Parameters:
-    ///   - buffered: Bytes that the channel has left.
-    ///   - body: Gets what the kernel has taken since the last call: whole parts, and the taken bytes of an unfinished
-    ///     part.
-    @inline(__always)
-    mutating func take(leaving buffered: Int, _ body: (borrowing IOData) -> Void) {
-        self.take(self.bytes - buffered, body)
+    /// The TLS handler has flushed ciphertext: all plaintext that was flushed is in it, or in what it wrote before.
+    ///
+    /// - Returns: Bytes of plaintext that no earlier ciphertext had.
+    mutating func encrypt() -> Int {
+        defer { self.encryptedBytes = self.flushedBytes }
+        return self.flushedBytes - self.encryptedBytes
     }
 
-    /// - Parameters:
-    ///   - count: Not more bytes than were written.
-    ///   - body: As in `take(leaving:_:)`.
-    @inline(__always)
-    mutating func take(_ count: Int, _ body: (borrowing IOData) -> Void) {
-        var left = count
-        guard left > 0 else { return }
-        self.bytes -= left
-        self.flushedBytes -= min(left, self.flushedBytes)
-        var whole = 0
-        while left > 0 {
-            let size = self.parts[whole].readableBytes
-            if size <= left {
-                body(self.parts[whole])
-                whole += 1
-            } else {
-                body(self.parts[whole].takeFirst(left))
-            }
-            left -= min(left, size)
+    /// The kernel has taken the ciphertext of this plaintext.
+    mutating func sent(encrypted count: Int) { self.unplacedBytes += count }
+
+    /// Takes out the oldest bytes, one part after the other: a whole part, or the taken bytes of an unfinished part.
+    ///
+    /// - Parameter left: Bytes to take; not more than were written. The caller goes on until the result is `nil`.
+    mutating func next(_ left: inout Int) -> IOData? {
+        guard left > 0 else {
+            if self.counted > 0 { self.removeCounted() }
+            return nil
         }
-        if whole == self.parts.count {
+        var part = self.parts[self.counted]
+        if part.readableBytes <= left {
+            self.counted += 1
+        } else {
+            part = self.parts[self.counted].takeFirst(left)
+        }
+        let count = part.readableBytes
+        left -= count
+        self.bytes -= count
+        self.flushedBytes -= min(count, self.flushedBytes)
+        self.encryptedBytes -= min(count, self.encryptedBytes)
+        self.unplacedBytes -= min(count, self.unplacedBytes)
+        return part
+    }
+
+    private mutating func removeCounted() {
+        if self.counted == self.parts.count {
             self.parts.removeAll(keepingCapacity: true)
         } else {
-            self.parts.removeFirst(whole)
+            self.parts.removeFirst(self.counted)
         }
+        self.counted = 0
     }
 }
 

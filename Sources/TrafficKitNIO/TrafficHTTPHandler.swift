@@ -20,7 +20,7 @@ import Glibc
 /// listener when bytes come. Once there is a listener, the handler joins an HTTP/1.x connection where a request begins
 /// (``LateJoin``), and the reported messages are `inferred`. The handler never joins an HTTP/2 connection: its fields
 /// refer to earlier fields (RFC 7541), which the handler has not seen.
-public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
+public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHandler, CountingHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
     public typealias OutboundIn = IOData
@@ -66,10 +66,6 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     private var isGivenUp = false
     /// The other side sends no more, and the channel stays open (half-closed).
     private var hasEnded = false
-    /// Without TLS.
-    private var queue = ChannelQueue()
-    /// The channel was told to send something, and has not said that all of it was sent.
-    private var isOwed = false
     private var eventLoop: (any EventLoop)?
     /// A task is scheduled that tells messages of exchanges that go on.
     private var willTell = false
@@ -131,7 +127,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         self.tlsEndedAt = tlsEndedAt
         if self.version == .http2 { self.traffic.becomeHTTP2(socket) }
         self.eventLoop = context.eventLoop
-        self.queue = ChannelQueue(context, isSocket: self.tls == nil && socket.isSocket)
+        self.traffic.queue = ChannelQueue(context, isSocket: self.tls == nil && socket.isSocket)
         self.tls?.plaintext = self
         self.tls?.begin(context, isSocket: socket.isSocket)
     }
@@ -179,13 +175,10 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard self.isCounted || self.joins(context, received: data) else { return context.fireChannelRead(data) }
-        // The sent bytes count before the answer to them.
-        self.settle()
         // Not called on `Self`: the compiler would leave the call generic, with three dynamic casts.
         let buffer = self.unwrapInboundIn(data)
         self.isHandshakeOver = true
-        if self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()) { self.report() }
-        self.tellLater()
+        self.act(self.traffic.received(buffer.readableBytesUInt8Span, at: TrafficClock.nanoseconds()))
         context.fireChannelRead(data)
     }
 
@@ -196,16 +189,12 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         let part = self.unwrapOutboundIn(data)
         // The end of a message is often an empty write.
         guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
-        if self.queue.isAsked || self.tls != nil {
-            self.traffic.written(part)
-            return context.write(data, promise: promise)
-        }
+        if self.traffic.written(part) { return context.write(data, promise: promise) }
         let sent = context.eventLoop.makePromise(of: Void.self)
         let failedJoins = self.failedJoins
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             guard failedJoins == self.failedJoins else { return }
-            if self.traffic.sent(part, at: TrafficClock.nanoseconds()) { self.report() }
-            self.tellLater()
+            self.act(self.traffic.sent(part, at: TrafficClock.nanoseconds()))
         }
         // The bytes count first: code that waits for `promise` may close the connection, and that ends the counting.
         if let promise { sent.futureResult.cascade(to: promise) }
@@ -213,37 +202,41 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func flush(context: ChannelHandlerContext) {
-        self.isOwed = self.traffic.flush()
+        self.traffic.flush()
         context.flush()
-        self.settle()
-        self.awaitRest(context)
+        let actions = self.traffic.settle()
+        self.act(actions)
+        if actions.contains(.await) { self.awaitRest(context) }
+    }
+
+    func settle() { self.act(self.traffic.settle()) }
+
+    var awaitsKernel: Bool { self.traffic.awaitsKernel }
+
+    var queue: ChannelQueue {
+        get { self.traffic.queue }
+        set { self.traffic.queue = newValue }
+    }
+
+    @inline(__always)
+    private func act(_ actions: ConnectionTraffic.Actions) {
+        guard !actions.isEmpty else { return }
+        if actions.contains(.leave) { return self.leave() }
+        if actions.contains(.report) {
+            let records = self.traffic.takeRecords()
+            self.reporter.report(records)
+            self.traffic.reuse(records)
+        }
+        if actions.contains(.tellLater) { self.tellLater() }
     }
 
     /// An exchange is one record if it ends soon. If it goes on, its request is told meanwhile.
     private func tellLater() {
-        guard !self.willTell, self.isCounted, let eventLoop, self.traffic.isTellable else { return }
+        guard !self.willTell, self.isCounted, let eventLoop else { return }
         self.willTell = true
         eventLoop.assumeIsolatedUnsafeUnchecked().scheduleTask(in: Self.patience) {
             self.willTell = false
-            if self.isCounted, self.traffic.tellOpen() { self.report() }
-        }
-    }
-
-    /// Counts what the kernel has taken.
-    private func settle() {
-        guard self.isOwed, self.queue.isAsked, let buffered = self.queue.buffered else { return }
-        let hasNews = self.traffic.taken(leaving: buffered, at: TrafficClock.nanoseconds())
-        self.isOwed = self.traffic.isOwed
-        if hasNews { self.report() }
-        self.tellLater()
-    }
-
-    private func awaitRest(_ context: ChannelHandlerContext) {
-        // The wait would also send bytes that the program has not flushed. Only the program may do that.
-        guard self.isOwed, self.queue.isAsked, !self.traffic.hasUnflushed else { return }
-        ChannelQueue.await(context, self, \.queue) {
-            self.settle()
-            self.awaitRest(context)
+            if self.isCounted { self.act(self.traffic.tellOpen()) }
         }
     }
 
@@ -265,18 +258,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// Ciphertext that the kernel has taken.
     func sent(ciphertext buffer: ByteBuffer, _ plaintext: Int) {
         guard self.isCounted else { return }
-        let time = TrafficClock.nanoseconds()
-        if self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext, at: time) {
-            self.report()
-        }
-        self.tellLater()
-    }
-
-    private func report() {
-        if self.traffic.isOutOfStep { return self.leave() }
-        let records = self.traffic.takeRecords()
-        self.reporter.report(records)
-        self.traffic.reuse(records)
+        self.act(self.traffic.sent(ciphertext: buffer.readableBytesUInt8Span, plaintext: plaintext))
     }
 
     // MARK: End
@@ -299,14 +281,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle()
         // Later writes fail, and the channel never counts them among the bytes that it has left.
-        if mode != .input { self.queue.leave() }
+        if mode != .input { self.traffic.queue.leave() }
         // The client gives up only if there was no error and the other side could still send.
         if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)
     }
 
     func leaveChannel() {
-        self.queue.leave()
+        self.traffic.queue.leave()
         self.tls?.end()
     }
 
@@ -315,7 +297,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         // An error that does not come from the channel comes from TLS: errors of HTTP handlers do not pass this
         // handler.
         let isCut = self.tls != nil && self.error != nil
-        if self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()) { self.report() }
+        self.act(self.traffic.close(self.ending, isCut: isCut, at: TrafficClock.nanoseconds()))
     }
 
     /// How exchanges end that are not over.

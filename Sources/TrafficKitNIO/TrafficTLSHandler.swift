@@ -9,7 +9,7 @@ import TrafficReport
 /// TLS records, which are not encrypted. So it fits any TLS handler that passes on at once what it can decrypt, in one
 /// piece or several, and that encrypts what it flushes in one write. This handler passes everything on unchanged. Sent
 /// bytes count when the kernel has taken them.
-public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
+public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHandler, CountingHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
     public typealias OutboundIn = IOData
@@ -25,7 +25,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     private var flushed = 0
     /// Goes up when the parts are dropped.
     private var run = 0
-    private var queue = ChannelQueue()
+    var queue = ChannelQueue()
 
     public init() {}
 
@@ -117,7 +117,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     }
 
     /// Counts the writes of which the kernel has taken every byte.
-    private func settle() {
+    func settle() {
         guard !self.parts.isEmpty, let buffered = self.queue.buffered else { return }
         var taken = self.bytes - buffered
         var count = 0
@@ -139,11 +139,5 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
         }
     }
 
-    private func awaitRest(_ context: ChannelHandlerContext) {
-        guard !self.parts.isEmpty, self.queue.isAsked else { return }
-        ChannelQueue.await(context, self, \.queue) {
-            self.settle()
-            self.awaitRest(context)
-        }
-    }
+    var awaitsKernel: Bool { !self.parts.isEmpty }
 }

@@ -8,9 +8,9 @@ import TrafficReport
 
 @Suite("Memory of a connection")
 struct MemoryTests {
-    @Test("what the library keeps of an idle connection has at most 1,700 bytes, and grows only with open exchanges")
+    @Test("what the library keeps of an idle connection has at most 1,000 bytes, and grows only with open exchanges")
     func idle() {
-        #expect(MemoryLayout<ConnectionTraffic>.size <= 1_700)
+        #expect(MemoryLayout<ConnectionTraffic>.size <= 1_000)
     }
 
     @Test("a handler that is removed keeps neither its connection nor the other handler")

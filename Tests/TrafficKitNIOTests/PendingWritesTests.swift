@@ -24,9 +24,9 @@ struct PendingWritesTests {
             var left = bytes.count
             while left > 0 {
                 left -= min(piece, left)
-                writes.take(leaving: left) { part in taken += Array(buffer: part.buffer) }
+                taken += Self.take(&writes, leaving: left).flatMap { Array(buffer: $0) }
                 #expect(writes.flushedBytes == left && taken.count == bytes.count - left)
-                writes.take(leaving: left) { _ in Issue.record("nothing is left to take") }
+                #expect(Self.take(&writes, leaving: left) == [])
             }
             #expect(taken == bytes)
         }
@@ -39,11 +39,30 @@ struct PendingWritesTests {
         writes.flush()
         writes.append(.byteBuffer(ByteBuffer(string: "de")))
         #expect(writes.flushedBytes == 3)
-        var taken: [ByteBuffer] = []
-        writes.take(leaving: 2) { part in taken.append(part.buffer) }
-        #expect(taken == [ByteBuffer(string: "abc")] && writes.flushedBytes == 0)
+        #expect(Self.take(&writes, leaving: 2) == [ByteBuffer(string: "abc")] && writes.flushedBytes == 0)
         writes.flush()
         #expect(writes.flushedBytes == 2)
+    }
+
+    @Test("plaintext is encrypted once, also if its place is not known yet")
+    func encrypted() {
+        var writes = PendingWrites()
+        writes.append(.byteBuffer(ByteBuffer(string: "abc")))
+        writes.flush()
+        #expect(writes.encrypt() == 3 && writes.encrypt() == 0)
+        writes.sent(encrypted: 3)
+        #expect(writes.encrypt() == 0 && writes.unplacedBytes == 3)
+        writes.append(.byteBuffer(ByteBuffer(string: "de")))
+        writes.flush()
+        #expect(writes.encrypt() == 2)
+        #expect(Self.take(&writes, leaving: 2) == [ByteBuffer(string: "abc")])
+        #expect(writes.encrypt() == 0 && writes.unplacedBytes == 0)
+    }
+
+    private static func take(_ writes: inout PendingWrites, leaving rest: Int) -> [ByteBuffer] {
+        var (left, taken) = (writes.bytes - rest, [ByteBuffer]())
+        while let part = writes.next(&left) { taken.append(part.buffer) }
+        return taken
     }
 
     /// Runs a server and a client on loopback until the client's connection is closed.

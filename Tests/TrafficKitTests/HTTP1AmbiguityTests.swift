@@ -92,10 +92,9 @@ struct HTTP1AmbiguityTests {
     }
 
     private static func scan(_ pieces: [[UInt8]]) -> Scanned {
-        var scanner = HTTP1Scanner(.request)
-        var recorder = HTTP1ScannerTests.Recorder()
-        for piece in pieces { scanner.scan(piece.span, &recorder) }
-        scanner.close(&recorder)
+        var recorder = HTTP1ScannerTests.Recorder(.request)
+        for piece in pieces { recorder.scan(piece.span) }
+        recorder.close()
         var scanned = Scanned()
         for event in recorder.events {
             switch event {
@@ -113,11 +112,10 @@ struct HTTP1AmbiguityTests {
             ("Transfer-Encoding: gzip", false), ("Transfer-Encoding: gzip\r\nContent-Length: 5", true),
             ("Transfer-Encoding: chunked\r\nContent-Length: 5", true), ("Content-Length: 5, 5", true),
         ] {
-            var scanner = HTTP1Scanner(.response)
-            var recorder = HTTP1ScannerTests.Recorder(methods: ["GET"])
-            scanner.scan(Array("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\nHTTP/1.1 200 OK\r\n\r\n".utf8).span, &recorder)
-            #expect(scanner.isOpaque == isOpaque)
-            scanner.close(&recorder)
+            var recorder = HTTP1ScannerTests.Recorder(.response, methods: ["GET"])
+            recorder.scan(Array("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\nHTTP/1.1 200 OK\r\n\r\n".utf8).span)
+            #expect(recorder.scanner.isOpaque == isOpaque)
+            recorder.close()
             let heads = recorder.events.count { if case .head = $0 { true } else { false } }
             #expect(heads == 1)
         }

@@ -15,29 +15,35 @@ struct HTTP1ScannerTests {
         case opaque(from: UInt64)
     }
 
-    struct Recorder: HTTP1Sink {
+    /// A scanner and what it has said.
+    struct Recorder {
+        var scanner: HTTP1Scanner
         /// The requests that wait for their response, oldest first.
         var methods: [String] = []
         var events: [Event] = []
 
-        mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64) { self.events.append(.between(count)) }
-
-        mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) { self.events.append(.began(at: position)) }
-
-        mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
-            self.events.append(.head(head, of: request))
+        init(_ kind: HTTP1Scanner.Kind, methods: [String] = []) {
+            (self.scanner, self.methods) = (HTTP1Scanner(kind), methods)
         }
 
-        mutating func ended(_ kind: HTTP1Scanner.Kind, _ lengths: Lengths, at position: UInt64, isComplete: Bool) {
-            self.events.append(.ended(lengths, at: position, isComplete: isComplete))
-        }
+        mutating func scan(_ bytes: Span<UInt8>) { self.pass(.bytes(bytes)) }
 
-        mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) {
-            self.events.append(.opaque(from: position))
-        }
+        mutating func close() { self.pass(.end(isClean: true)) }
 
-        mutating func takeMethod() -> HTTP1Method? {
-            self.methods.isEmpty ? nil : HTTP1Method(self.methods.removeFirst())
+        private mutating func pass(_ input: borrowing HTTP1Scanner.Input) {
+            var index = 0
+            while let event = self.scanner.next(input, &index, answering: self.methods.first.map { HTTP1Method($0) }) {
+                switch event {
+                case .lineEnd: self.events.append(.between(1))
+                case .began(let position): self.events.append(.began(at: position))
+                case .head:
+                    self.events.append(.head(self.scanner.head, of: self.scanner.request))
+                    if self.scanner.head.status >= 200, !self.methods.isEmpty { self.methods.removeFirst() }
+                case .ended(let lengths, let isComplete):
+                    self.events.append(.ended(lengths, at: self.scanner.position, isComplete: isComplete))
+                case .opaque: self.events.append(.opaque(from: self.scanner.position))
+                }
+            }
         }
     }
 
@@ -251,23 +257,21 @@ struct HTTP1ScannerTests {
     }
 
     private static func events(_ test: Case, _ pieces: [[UInt8]]) -> [Event] {
-        var scanner = HTTP1Scanner(test.kind)
-        var recorder = Recorder(methods: test.methods)
-        for piece in pieces { scanner.scan(piece.span, &recorder) }
-        scanner.close(&recorder)
-        #expect(scanner.position == UInt64(pieces.joined().count))
+        var recorder = Recorder(test.kind, methods: test.methods)
+        for piece in pieces { recorder.scan(piece.span) }
+        recorder.close()
+        #expect(recorder.scanner.position == UInt64(pieces.joined().count))
         return recorder.events
     }
 
     @Test("the scanner keeps the known fields of a head, whatever their case and spaces, and nothing else")
     func head() throws {
-        var scanner = HTTP1Scanner(.request)
-        var recorder = Recorder()
+        var recorder = Recorder(.request)
         let blank = String(repeating: " ", count: 300)
         let text =
             "PATCH /a?b=c HTTP/1.1\r\nhOsT:\t\(blank) api.example:8080 \r\nContent-Type: application/JSON; charset=utf-8\r\n"
             + "content-encoding: br\r\nContent-Length: 2\r\nAuthorization: secret\r\n\r\n{}"
-        scanner.scan(Array(text.utf8).span, &recorder)
+        recorder.scan(Array(text.utf8).span)
         let heads = recorder.events.compactMap {
             if case .head(let head, let request) = $0 { (head, request) } else { nil }
         }
@@ -276,18 +280,17 @@ struct HTTP1ScannerTests {
         #expect(head.contentClass == .json && head.isEncoded && head.contentLength == 2 && !head.isChunked)
         // The whole scanner, with everything that it refers to.
         var memory = ""
-        dump(scanner, to: &memory)
+        dump(recorder.scanner, to: &memory)
         #expect(!memory.contains("secret") && !memory.contains("b=c"))
     }
 
     @Test("a head that never ends takes a limited amount of memory")
     func endless() {
-        var scanner = HTTP1Scanner(.request)
         let letters = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)
-        var recorder = Recorder()
-        for _ in 0..<4 { scanner.scan(letters.span, &recorder) }
-        #expect("\(scanner)".utf8.count < 100_000)
-        scanner.scan(Array(" / HTTP/1.1\r\n".utf8).span, &recorder)
+        var recorder = Recorder(.request)
+        for _ in 0..<4 { recorder.scan(letters.span) }
+        #expect("\(recorder.scanner)".utf8.count < 100_000)
+        recorder.scan(Array(" / HTTP/1.1\r\n".utf8).span)
         #expect(recorder.events.last == .opaque(from: (4 << 20) + 13))
     }
 
@@ -305,10 +308,9 @@ struct HTTP1ScannerTests {
                     bytes.remove(at: index)
                 }
             }
-            var scanner = HTTP1Scanner(test.kind)
-            var recorder = Recorder()
-            scanner.scan(bytes.span, &recorder)
-            scanner.close(&recorder)
+            var recorder = Recorder(test.kind)
+            recorder.scan(bytes.span)
+            recorder.close()
             var total: UInt64 = 0
             var opaque: UInt64?
             for event in recorder.events {

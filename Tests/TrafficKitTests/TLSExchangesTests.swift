@@ -17,8 +17,8 @@ struct TLSExchangesTests {
 
     /// A record that passes on one side.
     private static func pass(_ count: Int, _ side: Side, _ exchanges: inout HTTP1Exchanges) {
-        exchanges.passed(ciphertext: Self.record(count).span, side)
         exchanges.withStream(side) {
+            $0.tls?.passed(ciphertext: Self.record(count).span)
             $0.tls?.passed(plaintext: UInt64(count))
             $0.tls?.settle()
         }

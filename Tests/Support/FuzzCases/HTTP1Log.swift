@@ -1,7 +1,7 @@
 import TrafficKit
 
 /// What the scanner says of a stream, with positions.
-struct HTTP1Log: HTTP1Sink, Hashable {
+struct HTTP1Log: Hashable {
     struct Message: Hashable {
         let start: UInt64
         var end: UInt64 = 0
@@ -29,40 +29,33 @@ struct HTTP1Log: HTTP1Sink, Hashable {
     /// - Parameter methods: The methods that the responses answer.
     init(_ methods: [String]) { self.methods = methods.reversed() }
 
-    mutating func passed(_ kind: HTTP1Scanner.Kind, lineEnds count: UInt64) { self.passed += count }
-
-    mutating func began(_ kind: HTTP1Scanner.Kind, at position: UInt64) {
-        self.messages.append(Message(start: position))
+    fileprivate mutating func pass(_ input: borrowing HTTP1Scanner.Input, _ scanner: inout HTTP1Scanner) {
+        var index = 0
+        while let event = scanner.next(input, &index, answering: self.methods.last.map { HTTP1Method($0) }) {
+            switch event {
+            case .lineEnd: self.passed += 1
+            case .began(let position): self.messages.append(Message(start: position))
+            case .head:
+                self.messages[self.messages.count - 1].heads.append(scanner.head)
+                self.messages[self.messages.count - 1].request = scanner.request
+                if scanner.head.status >= 200 { _ = self.methods.popLast() }
+            case .ended(let lengths, let isComplete):
+                // An end without a message is the end of another protocol.
+                guard var message = self.messages.popLast() else { break }
+                (message.lengths, message.end, message.isComplete) = (lengths, scanner.position, isComplete)
+                self.messages.append(message)
+            case .opaque: self.opaqueFrom = scanner.position
+            }
+        }
     }
-
-    mutating func headEnded(_ kind: HTTP1Scanner.Kind, _ head: MessageHead, of request: MessageHead.Request) {
-        self.messages[self.messages.count - 1].heads.append(head)
-        self.messages[self.messages.count - 1].request = request
-    }
-
-    mutating func ended(
-        _ kind: HTTP1Scanner.Kind,
-        _ lengths: HTTP1Scanner.Lengths,
-        at position: UInt64,
-        isComplete: Bool
-    ) {
-        // An end without a message is the end of another protocol.
-        guard var message = self.messages.popLast() else { return }
-        (message.lengths, message.end, message.isComplete) = (lengths, position, isComplete)
-        self.messages.append(message)
-    }
-
-    mutating func becameOpaque(_ kind: HTTP1Scanner.Kind, from position: UInt64) { self.opaqueFrom = position }
-
-    mutating func takeMethod() -> HTTP1Method? { self.methods.popLast().map { HTTP1Method($0) } }
 }
 
 extension HTTP1Log {
     /// - Parameter pieces: Pieces of the whole stream.
     static func read(_ pieces: [ArraySlice<UInt8>], _ kind: HTTP1Scanner.Kind, _ methods: [String]) -> Self {
         var (scanner, log) = (HTTP1Scanner(kind, isReadHere: true), HTTP1Log(methods))
-        for piece in pieces { scanner.scan(Array(piece).span, &log) }
-        scanner.close(&log)
+        for piece in pieces { log.pass(.bytes(Array(piece).span), &scanner) }
+        log.pass(.end(isClean: true), &scanner)
         return log
     }
 
