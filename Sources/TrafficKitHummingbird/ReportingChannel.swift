@@ -1,6 +1,7 @@
 import HummingbirdCore
 import Logging
 import NIOCore
+import NIOHTTP2
 import NIOSSL
 import TrafficKit
 import TrafficKitNIO
@@ -25,7 +26,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        let routes = TrafficRoutes(of: self.router)
+        let routes = TrafficRoutes(of: self.router, streamNumber: RequestRoute.streamNumber)
         return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
             // The TLS handler comes from `base`. If this channel is inside a channel for TLS, the handler was there
@@ -45,7 +46,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
     func handle(value: Value, logger: Logger) async {
         guard let routes = value.routes else { return await self.base.handle(value: value.base, logger: logger) }
-        await RequestRoute.$current.withValue(RequestRoute(routes: routes, router: self.router)) {
+        await RequestRoute.$current.withValue(RequestRoute(routes: routes)) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
@@ -57,15 +58,14 @@ struct RequestRoute: Sendable {
     @TaskLocal static var current: RequestRoute?
 
     let routes: TrafficRoutes
-    let router: RouterPresence
-    /// The number of the HTTP/2 stream. `nil` for HTTP/1.x.
-    var stream: Int?
+    /// The channel of the request's HTTP/2 stream. `nil` for HTTP/1.x.
+    var stream: (any Channel)?
 
     /// Names are asked for on this connection.
     var isWanted: Bool { self.routes.isWanted }
 
     /// The router has the request.
-    func begin() { self.router.note() }
+    func begin() { self.routes.router.note() }
 
     /// - Parameter endpoint: What the router says of the request: its path, or a word from the responder or middleware
     ///   that answered in place of the router.
@@ -77,7 +77,11 @@ struct RequestRoute: Sendable {
             // A file of that name, or a word of a middleware: the request's path is the name.
             default: .path
             }
-        self.routes.answer(answer, ofStream: self.stream)
+        if let stream {
+            self.routes.answer(answer, ofStreamOf: stream)
+        } else {
+            self.routes.answer(answer)
+        }
     }
 
     /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
@@ -89,21 +93,31 @@ struct RequestRoute: Sendable {
         }
     }
 
-    /// The same for connections that may speak either version.
-    static func telling(
-        _ responder: @escaping HTTPChannelHandler.Responder,
-        _ streams: StreamNumbers
-    ) -> HTTPChannelHandler.Responder {
+    /// The same for connections that may speak either version. Each stream of HTTP/2 has a channel of its own. The
+    /// server answers on other threads, and asking a channel there for its number takes longer than the answer. So the
+    /// channel goes with the answer.
+    static func tellingStreams(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
         { request, writer, channel in
             guard var route = Self.current else { return try await responder(request, writer, channel) }
-            guard let stream = streams.number(of: channel) else {
-                // A stream that has ended has no number either.
-                if !StreamNumbers.isStream(channel) { route.routes.beginRequest() }
+            guard Self.isStream(channel) else {
+                route.routes.beginRequest()
                 return try await responder(request, writer, channel)
             }
-            route.stream = stream
-            var writer: ResponseWriter? = writer
-            try await Self.$current.withValue(route) { try await responder(request, writer.take()!, channel) }
+            route.stream = channel
+            // A closure cannot consume a captured writer. An optional writer would allow it, but costs thousands of
+            // instructions, because the program asks for the type's layout at run time.
+            let place = UnsafeMutablePointer<ResponseWriter>.allocate(capacity: 1)
+            place.initialize(to: writer)
+            defer { place.deallocate() }
+            try await Self.$current.withValue(route) { try await responder(request, place.move(), channel) }
         }
+    }
+
+    /// The parent of a stream's channel is the connection's channel, whose parent is the server's channel.
+    private static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }
+
+    /// Called on the channel's event loop.
+    @Sendable static func streamNumber(_ channel: any Channel) -> Int? {
+        (try? channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)).map { Int($0) }
     }
 }

@@ -26,12 +26,10 @@ public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.
     let base: Base
 
     public func respond(to request: Request, context: Base.Context) async throws -> Response {
-        guard let route = RequestRoute.current, route.isWanted else {
-            return try await self.base.respond(to: request, context: context)
-        }
-        route.begin()
+        let route = RequestRoute.current
+        route?.begin()
         // The path is known once the router has looked, also if the endpoint throws.
-        defer { route.name(context.endpointPath) }
+        defer { if let route, route.isWanted { route.name(context.endpointPath) } }
         return try await self.base.respond(to: request, context: context)
     }
 }

@@ -1,3 +1,4 @@
+package import NIOCore
 import Synchronization
 package import TrafficKit
 
@@ -9,8 +10,10 @@ package import TrafficKit
 /// With HTTP/2 each request has the number of its stream.
 public final class TrafficRoutes: Sendable {
     private struct Named {
-        /// The number of the request, or of its stream.
+        /// The number of the request, or of its stream. 0: not known yet.
         var number: Int
+        /// The channel of the stream, while the number is not known.
+        var channel: (any Channel)?
         var answer: RouteAnswer
     }
 
@@ -24,9 +27,13 @@ public final class TrafficRoutes: Sendable {
             if let index = self.named.lastIndex(where: { $0.number == number }) {
                 self.named[index].answer = answer
             } else {
-                if self.named.count >= TrafficRoutes.most { self.named.removeFirst(TrafficRoutes.most / 2) }
-                self.named.append(Named(number: number, answer: answer))
+                self.append(Named(number: number, answer: answer))
             }
+        }
+
+        mutating func append(_ named: Named) {
+            if self.named.count >= TrafficRoutes.most { self.named.removeFirst(TrafficRoutes.most / 2) }
+            self.named.append(named)
         }
     }
 
@@ -36,7 +43,9 @@ public final class TrafficRoutes: Sendable {
     private let state = Mutex(State())
     /// The connection is counted, so names are asked for.
     private let wanted = Atomic<Bool>(true)
-    private let router: RouterPresence
+    package let router: RouterPresence
+    /// Asks a stream's channel for the stream's number, on the channel's event loop.
+    private let streamNumber: @Sendable (any Channel) -> Int?
 
     public convenience init() {
         let router = RouterPresence()
@@ -44,10 +53,15 @@ public final class TrafficRoutes: Sendable {
         self.init(of: router)
     }
 
-    /// - Parameter router: While the router has reported nothing on any connection, this object assumes that there is
-    ///   no router. Requests are then named by their paths.
-    package init(of router: RouterPresence) {
-        self.router = router
+    /// - Parameters:
+    ///   - router: While the router has reported nothing on any connection, this object assumes that there is no
+    ///     router. Requests are then named by their paths.
+    ///   - streamNumber: For ``answer(_:ofStreamOf:)``. Called on the channel's event loop.
+    package init(
+        of router: RouterPresence,
+        streamNumber: @escaping @Sendable (any Channel) -> Int? = { _ in nil }
+    ) {
+        (self.router, self.streamNumber) = (router, streamNumber)
     }
 
     /// Call this when the router is given the next request.
@@ -68,6 +82,13 @@ public final class TrafficRoutes: Sendable {
         self.state.withLock { $0.name(answer, stream ?? $0.begun) }
     }
 
+    /// The same for a caller on another thread than the channel's, who cannot ask the channel for its number. Each
+    /// request has a channel of its own and is answered once.
+    package func answer(_ answer: RouteAnswer, ofStreamOf channel: any Channel) {
+        guard self.isWanted else { return }
+        self.state.withLock { $0.append(Named(number: 0, channel: channel, answer: answer)) }
+    }
+
     /// Whether names are asked for. They are not while the connection is not counted.
     package var isWanted: Bool { self.wanted.load(ordering: .relaxed) }
 
@@ -81,8 +102,14 @@ public final class TrafficRoutes: Sendable {
 extension TrafficRoutes: RouteSource {
     package func takeRoute(ofRequest number: Int) -> RouteAnswer {
         let answer = self.state.withLock { state -> RouteAnswer? in
-            guard let index = state.named.firstIndex(where: { $0.number == number }) else { return nil }
-            return state.named.remove(at: index).answer
+            for index in state.named.indices {
+                // Connection and streams share an event loop, and this is called there.
+                if let channel = state.named[index].channel.take() {
+                    state.named[index].number = self.streamNumber(channel) ?? 0
+                }
+                if state.named[index].number == number { return state.named.remove(at: index).answer }
+            }
+            return nil
         }
         return answer ?? (self.router.isThere ? .unmatched : .path)
     }
