@@ -10,10 +10,8 @@ package import TrafficKit
 /// With HTTP/2 each request has the number of its stream.
 public final class TrafficRoutes: Sendable {
     private struct Named {
-        /// The number of the request, or of its stream. 0: not known yet.
+        /// The number of the request, or of its stream.
         var number: Int
-        /// The channel of the stream, while the number is not known.
-        var channel: (any Channel)?
         var answer: RouteAnswer
     }
 
@@ -22,18 +20,16 @@ public final class TrafficRoutes: Sendable {
         var begun = 0
         /// Names of requests that are being answered now. They are few, so a linear search is faster than a dictionary.
         var named: [Named] = []
+        /// Names of streams whose numbers are not known yet.
+        var streams: [(channel: any Channel, answer: RouteAnswer)] = []
 
         mutating func name(_ answer: RouteAnswer, _ number: Int) {
             if let index = self.named.lastIndex(where: { $0.number == number }) {
                 self.named[index].answer = answer
             } else {
-                self.append(Named(number: number, answer: answer))
+                if self.named.count >= TrafficRoutes.most { self.named.removeFirst(TrafficRoutes.most / 2) }
+                self.named.append(Named(number: number, answer: answer))
             }
-        }
-
-        mutating func append(_ named: Named) {
-            if self.named.count >= TrafficRoutes.most { self.named.removeFirst(TrafficRoutes.most / 2) }
-            self.named.append(named)
         }
     }
 
@@ -86,7 +82,10 @@ public final class TrafficRoutes: Sendable {
     /// request has a channel of its own and is answered once.
     package func answer(_ answer: RouteAnswer, ofStreamOf channel: any Channel) {
         guard self.isWanted else { return }
-        self.state.withLock { $0.append(Named(number: 0, channel: channel, answer: answer)) }
+        self.state.withLock { state in
+            if state.streams.count >= Self.most { state.streams.removeFirst(Self.most / 2) }
+            state.streams.append((channel, answer))
+        }
     }
 
     /// Whether names are asked for. They are not while the connection is not counted.
@@ -102,14 +101,15 @@ public final class TrafficRoutes: Sendable {
 extension TrafficRoutes: RouteSource {
     package func takeRoute(ofRequest number: Int) -> RouteAnswer {
         let answer = self.state.withLock { state -> RouteAnswer? in
-            for index in state.named.indices {
-                // Connection and streams share an event loop, and this is called there.
-                if let channel = state.named[index].channel.take() {
-                    state.named[index].number = self.streamNumber(channel) ?? 0
+            // Connection and streams share an event loop, and this is called there.
+            if !state.streams.isEmpty {
+                for (channel, answer) in state.streams {
+                    if let stream = self.streamNumber(channel) { state.name(answer, stream) }
                 }
-                if state.named[index].number == number { return state.named.remove(at: index).answer }
+                state.streams.removeAll(keepingCapacity: true)
             }
-            return nil
+            guard let index = state.named.firstIndex(where: { $0.number == number }) else { return nil }
+            return state.named.remove(at: index).answer
         }
         return answer ?? (self.router.isThere ? .unmatched : .path)
     }
