@@ -14,9 +14,13 @@ package struct HTTP2Head {
     private var authority = ""
     private var host = ""
 
-    /// - Returns: `nil`: the block can't be read, and no later block of this direction can.
-    package init?(_ block: Span<UInt8>, _ reader: inout HPACKReader) {
-        let isRead = reader.read(block) { field in
+    package init() {}
+
+    /// Reads a block into an empty head.
+    ///
+    /// - Returns: `false`: the block can't be read, and no later block of this direction can.
+    package mutating func read(_ block: Span<UInt8>, _ reader: inout HPACKReader) -> Bool {
+        reader.read(block) { field in
             switch field.name {
             case .other, .pseudo: break
             case .method: self.method = field.text
@@ -32,7 +36,6 @@ package struct HTTP2Head {
             }
             if field.name.isPseudo { self.lineBytes += field.bytes }
         }
-        guard isRead else { return nil }
     }
 
     /// - Parameter last: The request of an earlier head. Connections often send the same request again.
