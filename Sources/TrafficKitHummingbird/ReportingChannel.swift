@@ -26,7 +26,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        let routes = TrafficRoutes(of: self.router, streamNumber: RequestRoute.streamNumber)
+        let routes = TrafficRoutes(of: self.router, streamNumber: RequestRoutes.streamNumber)
         return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
             // The TLS handler comes from `base`. If this channel is inside a channel for TLS, the handler was there
@@ -46,30 +46,52 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
     func handle(value: Value, logger: Logger) async {
         guard let routes = value.routes else { return await self.base.handle(value: value.base, logger: logger) }
-        await RequestRoute.$current.withValue(RequestRoute(routes: routes)) {
+        await RequestRoutes.$current.withValue(routes) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
 }
 
 /// Where to report the router's path of the current request.
-struct RequestRoute: Sendable {
+enum RequestRoutes {
     /// For the connection of this task. `nil`: the connection is not counted.
-    @TaskLocal static var current: RequestRoute?
+    @TaskLocal static var current: TrafficRoutes?
 
-    let routes: TrafficRoutes
-    /// The channel of the request's HTTP/2 stream. `nil` for HTTP/1.x.
-    var stream: (any Channel)?
+    /// Names are asked for on the connection of this task.
+    static var areWanted: Bool { Self.current?.isWanted == true }
 
-    /// Names are asked for on this connection.
-    var isWanted: Bool { self.routes.isWanted }
+    /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
+    /// read.
+    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        { request, writer, channel in
+            Self.current?.beginRequest()
+            try await responder(request, writer, channel)
+        }
+    }
 
-    /// The router has the request.
-    func begin() { self.routes.router.note() }
+    /// The same for connections that may speak either version. Each stream of HTTP/2 has a channel and a task of its
+    /// own. The server answers on other threads, and asking a channel there for its number takes longer than the
+    /// answer. So the channel goes with the answer. The router is not told of the channel, but runs in the same task: a
+    /// task-local value for each stream would cost a request five times as much, with two allocations.
+    static func tellingStreams(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        { request, writer, channel in
+            let (routes, task) = (Self.current, Self.task)
+            if Self.isStream(channel) {
+                routes?.beginRequest(ofStreamOf: channel, in: task)
+            } else {
+                routes?.beginRequest()
+            }
+            defer { routes?.endRequest(in: task) }
+            try await responder(request, writer, channel)
+        }
+    }
 
+    /// The router has answered a request of this task.
+    ///
     /// - Parameter endpoint: What the router says of the request: its path, or a word from the responder or middleware
     ///   that answered in place of the router.
-    func name(_ endpoint: String?) {
+    static func name(_ endpoint: String?, _ routes: TrafficRoutes) {
+        guard routes.isWanted else { return }
         let answer: RouteAnswer =
             switch endpoint {
             case let path? where path.utf8.first == UInt8(ascii: "/"): .template(path)
@@ -77,41 +99,12 @@ struct RequestRoute: Sendable {
             // A file of that name, or a word of a middleware: the request's path is the name.
             default: .path
             }
-        if let stream {
-            self.routes.answer(answer, ofStreamOf: stream)
-        } else {
-            self.routes.answer(answer)
-        }
+        routes.answer(answer, in: Self.task)
     }
 
-    /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
-    /// read.
-    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
-        { request, writer, channel in
-            Self.current?.routes.beginRequest()
-            try await responder(request, writer, channel)
-        }
-    }
-
-    /// The same for connections that may speak either version. Each stream of HTTP/2 has a channel of its own. The
-    /// server answers on other threads, and asking a channel there for its number takes longer than the answer. So the
-    /// channel goes with the answer.
-    static func tellingStreams(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
-        { request, writer, channel in
-            guard var route = Self.current else { return try await responder(request, writer, channel) }
-            guard Self.isStream(channel) else {
-                route.routes.beginRequest()
-                return try await responder(request, writer, channel)
-            }
-            route.stream = channel
-            // A closure cannot consume a captured writer. An optional writer would allow it, but costs thousands of
-            // instructions, because the program asks for the type's layout at run time.
-            let place = UnsafeMutablePointer<ResponseWriter>.allocate(capacity: 1)
-            place.initialize(to: writer)
-            defer { place.deallocate() }
-            try await Self.$current.withValue(route) { try await responder(request, place.move(), channel) }
-        }
-    }
+    /// Differs from all other tasks that run now: where the task is in memory. Its hash would take longer than all the
+    /// rest.
+    private static var task: UInt { withUnsafeCurrentTask { unsafeBitCast($0, to: UInt.self) } }
 
     /// The parent of a stream's channel is the connection's channel, whose parent is the server's channel.
     private static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }

@@ -16,7 +16,7 @@ extension HTTPServerBuilder {
     ) -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
             ReportingChannel(
-                base: HTTP1Channel(responder: RequestRoute.telling(responder), configuration: configuration),
+                base: HTTP1Channel(responder: RequestRoutes.telling(responder), configuration: configuration),
                 monitor: monitor
             )
         }
@@ -36,7 +36,7 @@ extension HTTPServerBuilder {
                 base: try HTTP2UpgradeChannel(
                     tlsConfiguration: tlsConfiguration,
                     configuration: configuration,
-                    responder: RequestRoute.tellingStreams(responder)
+                    responder: RequestRoutes.tellingStreams(responder)
                 ),
                 monitor: monitor
             )
@@ -51,7 +51,7 @@ extension HTTPServerBuilder {
     ) -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
             ReportingChannel(
-                base: HTTP2Channel(responder: RequestRoute.tellingStreams(responder), configuration: configuration),
+                base: HTTP2Channel(responder: RequestRoutes.tellingStreams(responder), configuration: configuration),
                 monitor: monitor,
                 version: .http2
             )

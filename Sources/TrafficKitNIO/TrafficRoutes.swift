@@ -22,6 +22,8 @@ public final class TrafficRoutes: Sendable {
         var named: [Named] = []
         /// Names of streams whose numbers are not known yet.
         var streams: [(channel: any Channel, answer: RouteAnswer)] = []
+        /// Streams whose requests are being answered, with the tasks that answer them.
+        var answering: [(task: UInt, channel: any Channel)] = []
 
         mutating func name(_ answer: RouteAnswer, _ number: Int) {
             if let index = self.named.lastIndex(where: { $0.number == number }) {
@@ -40,7 +42,7 @@ public final class TrafficRoutes: Sendable {
     /// The connection is counted, so names are asked for.
     private let wanted = Atomic<Bool>(true)
     package let router: RouterPresence
-    /// Asks a stream's channel for the stream's number, on the channel's event loop.
+    /// Asks a stream's channel for the number of the stream, on the channel's event loop.
     private let streamNumber: @Sendable (any Channel) -> Int?
 
     public convenience init() {
@@ -52,7 +54,7 @@ public final class TrafficRoutes: Sendable {
     /// - Parameters:
     ///   - router: While the router has reported nothing on any connection, this object assumes that there is no
     ///     router. Requests are then named by their paths.
-    ///   - streamNumber: For ``answer(_:ofStreamOf:)``. Called on the channel's event loop.
+    ///   - streamNumber: For ``beginRequest(ofStreamOf:in:)``. Called on the channel's event loop.
     package init(
         of router: RouterPresence,
         streamNumber: @escaping @Sendable (any Channel) -> Int? = { _ in nil }
@@ -78,13 +80,32 @@ public final class TrafficRoutes: Sendable {
         self.state.withLock { $0.name(answer, stream ?? $0.begun) }
     }
 
-    /// The same for a caller on another thread than the channel's, who cannot ask the channel for its number. Each
-    /// request has a channel of its own and is answered once.
-    package func answer(_ answer: RouteAnswer, ofStreamOf channel: any Channel) {
+    // MARK: Streams by their channels
+
+    /// Call this in place of ``beginRequest()`` when the router is given the request of an HTTP/2 stream, on another
+    /// thread than the stream's channel, which cannot be asked for its number there.
+    ///
+    /// - Parameter task: A number of the task that answers the request.
+    package func beginRequest(ofStreamOf channel: any Channel, in task: UInt) {
         guard self.isWanted else { return }
+        self.state.withLock { $0.answering.append((task, channel)) }
+    }
+
+    /// Names the stream whose request this task answers, or the request that the router was given last.
+    package func answer(_ answer: RouteAnswer, in task: UInt) {
         self.state.withLock { state in
+            guard state.begun == 0 else { return state.name(answer, state.begun) }
+            guard let index = state.answering.firstIndex(where: { $0.task == task }) else { return }
             if state.streams.count >= Self.most { state.streams.removeFirst(Self.most / 2) }
-            state.streams.append((channel, answer))
+            state.streams.append((state.answering[index].channel, answer))
+        }
+    }
+
+    /// The task has answered.
+    package func endRequest(in task: UInt) {
+        self.state.withLock { state in
+            guard let index = state.answering.firstIndex(where: { $0.task == task }) else { return }
+            state.answering.remove(at: index)
         }
     }
 
