@@ -67,28 +67,32 @@ final class RecordGatherer: Sendable {
         var (held, isFull) = (HeldRecords(), false)
         swap(&held, &state.held)
         held.removeExchanges { isFull = self.write($0, &state) || isFull }
-        held.removeConnections { connection in
-            isFull = self.write(&state) { $0.append(connection) } || isFull
-        }
+        held.removeConnections { isFull = self.write($0, &state) || isFull }
         // Its memory is used again.
         state.held = held
         return isFull
     }
 
+    /// - Returns: Whether the record began another datagram.
     private func write(_ exchange: borrowing Report.Exchange, _ state: inout State) -> Bool {
-        self.write(&state) { $0.append(exchange) }
+        if state.writer == nil { state.writer = self.queue.makeWriter() }
+        if state.writer!.append(exchange) { return false }
+        self.complete(&state)
+        // A single record always fits into an empty datagram.
+        _ = state.writer!.append(exchange)
+        return true
     }
 
-    /// - Parameter append: Returns `false` if there was no room.
-    /// - Returns: Whether the record began another datagram.
-    @inline(__always)
-    private func write(_ state: inout State, _ append: (inout ReportWriter) -> Bool) -> Bool {
+    private func write(_ connection: Report.Connection, _ state: inout State) -> Bool {
         if state.writer == nil { state.writer = self.queue.makeWriter() }
-        guard !append(&state.writer!) else { return false }
+        if state.writer!.append(connection) { return false }
+        self.complete(&state)
+        _ = state.writer!.append(connection)
+        return true
+    }
+
+    private func complete(_ state: inout State) {
         if let writer = state.writer.take() { self.queue.append(writer) }
         state.writer = self.queue.makeWriter()
-        // A single record always fits into an empty datagram.
-        _ = append(&state.writer!)
-        return true
     }
 }

@@ -99,7 +99,7 @@ enum RequestRoutes {
             // A file of that name, or a word of a middleware: the request's path is the name.
             default: .path
             }
-        routes.answer(answer, in: Self.task)
+        routes.answer(answer) { Self.task }
     }
 
     /// Differs from all other tasks that run now: where the task is in memory. Its hash would take longer than all the

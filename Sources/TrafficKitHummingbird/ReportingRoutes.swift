@@ -27,6 +27,7 @@ where Base.Responder.Context: RequestContext {
 public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.Context: RequestContext {
     let base: Base
 
+    @inline(__always)  // into the witness, which would be a frame more
     public func respond(to request: Request, context: Base.Context) async throws -> Response {
         let routes = RequestRoutes.current
         routes?.router.note()

@@ -91,10 +91,11 @@ public final class TrafficRoutes: Sendable {
         self.state.withLock { $0.answering.append((task, channel)) }
     }
 
-    /// Names the stream whose request this task answers, or the request that the router was given last.
-    package func answer(_ answer: RouteAnswer, in task: UInt) {
+    /// Names the request that the router was given last, or the stream whose request this task answers.
+    package func answer(_ answer: RouteAnswer, in task: () -> UInt) {
         self.state.withLock { state in
             guard state.begun == 0 else { return state.name(answer, state.begun) }
+            let task = task()
             guard let index = state.answering.firstIndex(where: { $0.task == task }) else { return }
             if state.streams.count >= Self.most { state.streams.removeFirst(Self.most / 2) }
             state.streams.append((state.answering[index].channel, answer))
