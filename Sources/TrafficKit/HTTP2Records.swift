@@ -267,14 +267,14 @@ struct HTTP2Records {
     }
 
     private mutating func tellConnection(isLast: Bool) {
-        self.hasEnded = false
+        (self.hasEnded, self.toldAt) = (false, self.time)
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role
         connection.sent = self.sent.remainder(isLast: isLast)
         connection.received = self.received.remainder(isLast: isLast)
         guard self.cookie != 0, connection.sent != self.told.sent || connection.received != self.told.received
         else { return }
-        (self.told, self.toldAt) = (connection, self.time)
+        self.told = connection
         self.found.append(.connection(connection))
     }
 }
@@ -312,7 +312,7 @@ extension HTTP2Records: HTTP2Sink {
             self.side == .sent
             ? self.head.read(block, &self.sent.fields) : self.head.read(block, &self.received.fields)
         if isRead, let slot = self.streams.slot(of: stream) { self.takeHead(slot, stream) }
-        self.head = HTTP2Head()
+        self.head.removeAll()
     }
 
     mutating func ended(stream: UInt32) {
