@@ -10,29 +10,28 @@ import TrafficReport
 /// then the next record tries again. Once there has been no daemon for ``patienceNanoseconds``, new connections and
 /// exchanges need not be counted (``hasDaemon``).
 ///
-/// All threads of a server report here. So that none waits for another, each event loop has a gatherer of its own, and
-/// sending has a lock. A thread that finds this lock taken leaves its datagrams to the thread that holds it. The
-/// datagrams of all gatherers have one numbering, by which the daemon finds losses.
+/// All threads of a server report here. So that they seldom wait for one another, the event loops have several
+/// gatherers, and sending has a lock. A thread that finds this lock taken leaves its datagrams to the thread that holds
+/// it. The datagrams of all gatherers have one numbering, by which the daemon finds losses.
 final class ReportSender: Sendable {
     static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
     /// A daemon counts as there until it has been missing for this long: an app may start before it, and it may
     /// restart.
     static let patienceNanoseconds: UInt64 = 10_000_000_000
-    /// Threads with a gatherer of their own. Further threads share the others.
-    private static let mostThreads = 64
-
-    private struct Threads {
-        var numbers: [pthread_t] = []
-        var gatherers: [RecordGatherer] = []
-    }
+    /// Gatherers of event loops; further loops share them. All gatherers send at the same time, and a daemon's queue may
+    /// hold only ten datagrams.
+    private static let mostGatherers = 8
+    /// Threads that are told apart. Beyond this a thread's gatherer is left to chance.
+    private static let mostThreads = 1_024
 
     private let path: String
     private let clock: @Sendable () -> UInt64
     private let queue: DatagramQueue
-    /// For records that any thread may report.
-    private let gatherer: RecordGatherer
-    private let threads = Mutex(Threads())
+    /// The first is for records that any thread may report.
+    private let gatherers: [RecordGatherer]
+    /// The threads of event loops. A thread's place here chooses its gatherer.
+    private let threads = Mutex<[pthread_t]>([])
     /// A task will send what is gathered.
     private let isFlushDue = Atomic<Bool>(false)
     /// Before this time the sender expects no daemon and gathers nothing. 0: there is no such time.
@@ -50,8 +49,9 @@ final class ReportSender: Sendable {
         self.path = path
         self.clock = clock
         self.missingSince = Atomic(clock())
-        self.queue = DatagramQueue()
-        self.gatherer = RecordGatherer(self.queue)
+        let queue = DatagramQueue()
+        self.queue = queue
+        self.gatherers = (0...Self.mostGatherers).map { _ in RecordGatherer(queue) }
     }
 
     /// Records that never reached a daemon, because the daemon did not keep up.
@@ -90,23 +90,20 @@ final class ReportSender: Sendable {
     /// The gatherer of the calling thread, for all records of a connection whose event loop this thread is.
     func gathererOfThread() -> RecordGatherer {
         let thread = pthread_self()
-        return self.threads.withLock { threads in
-            if let index = threads.numbers.firstIndex(of: thread) { return threads.gatherers[index] }
-            guard threads.numbers.count < Self.mostThreads else {
-                return threads.gatherers[Int(truncatingIfNeeded: thread >> 12) & (Self.mostThreads - 1)]
-            }
-            let gatherer = RecordGatherer(self.queue)
-            threads.numbers.append(thread)
-            threads.gatherers.append(gatherer)
-            return gatherer
+        let place = self.threads.withLock { threads in
+            if let place = threads.firstIndex(of: thread) { return place }
+            guard threads.count < Self.mostThreads else { return Int(truncatingIfNeeded: thread >> 12) }
+            threads.append(thread)
+            return threads.count - 1
         }
+        return self.gatherers[1 + place % Self.mostGatherers]
     }
 
     /// - Parameter gatherer: `nil`: the one for records of any thread.
     func send(_ records: [Report.Record], by gatherer: RecordGatherer? = nil) {
         let quietUntil = self.quietUntil.load(ordering: .relaxed)
         guard quietUntil == 0 || self.clock() >= quietUntil else { return }
-        let isComplete = (gatherer ?? self.gatherer).take(records)
+        let isComplete = (gatherer ?? self.gatherers[0]).take(records)
         if isComplete { _ = self.socket.withLockIfAvailable { self.transmit(&$0) } }
         // After the records are gathered: a flush that has begun may have missed them.
         if !self.isFlushDue.load(ordering: .relaxed) { self.flushLater() }
@@ -125,12 +122,15 @@ final class ReportSender: Sendable {
     /// Sends all gathered records.
     func flush() {
         self.isFlushDue.store(false, ordering: .relaxed)
-        for gatherer in self.gatherers { gatherer.flush() }
-        self.socket.withLock { self.transmit(&$0) }
+        self.socket.withLock { socket in
+            for gatherer in self.gatherers {
+                gatherer.flush()
+                // At once, so that the queue is not full for the next one.
+                self.transmit(&socket)
+            }
+        }
         if !self.queue.isEmpty { self.flushLater() }
     }
-
-    private var gatherers: [RecordGatherer] { [self.gatherer] + self.threads.withLock { $0.gatherers } }
 
     private func transmit(_ socket: inout ReportSocket?) {
         if socket == nil { socket = ReportSocket() }
