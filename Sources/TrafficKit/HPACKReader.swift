@@ -82,8 +82,8 @@ package struct HPACKReader {
 
     private var table = HPACKTable()
     private var hasFailed = false
-    /// The current string.
-    private var scratch: [UInt8] = []
+    /// The value of the current field, if its values are texts.
+    private var text = ""
     /// The last text of each name that was not in a table. Connections send the same texts again and again.
     private var last = LastTexts()
 
@@ -134,10 +134,9 @@ package struct HPACKReader {
         while index < block.count {
             let (start, first) = (index, block[index])
             var entry: HPACKTable.Entry
-            var text = ""
             if first & 0x80 != 0 {
                 entry = try self.entry(at: Self.integer(block, &index, prefix: 7))
-                if entry.name.isText { text = self.table.text(of: entry) }
+                if entry.name.isText { self.text = self.table.text(of: entry) }
             } else if first & 0xe0 == 0x20 {
                 // At most two changes of the table's size, at the beginning of a block (RFC 7541 section 4.2).
                 let limit = try Self.integer(block, &index, prefix: 5)
@@ -149,14 +148,19 @@ package struct HPACKReader {
                 let isKept = first & 0x40 != 0
                 let name = try Self.integer(block, &index, prefix: isKept ? 6 : 4)
                 entry = try name == 0 ? self.name(block, &index) : self.entry(at: name)
-                entry.valueBytes = try self.value(block, &index, &entry, &text)
-                if isKept { self.table.add(entry, text) }
+                entry.valueBytes = try self.value(block, &index, &entry)
+                if isKept { self.table.add(entry, self.text) }
             }
             hasFields = true
             listSize += entry.size
             guard listSize <= Self.longestList else { throw Unreadable() }
-            let number = entry.name.isText ? 0 : entry.number
-            take(Field(name: entry.name, bytes: UInt64(index - start), number: number, text: text))
+            let bytes = UInt64(index - start)
+            if entry.name.isText {
+                take(Field(name: entry.name, bytes: bytes, number: 0, text: self.text))
+                self.text = ""
+            } else {
+                take(Field(name: entry.name, bytes: bytes, number: entry.number, text: ""))
+            }
         }
     }
 
@@ -201,54 +205,67 @@ package struct HPACKReader {
 
     private mutating func name(_ block: Span<UInt8>, _ index: inout Int) throws(Unreadable) -> HPACKTable.Entry {
         let (place, isHuffman) = try Self.string(block, &index)
-        let count = try self.load(block.extracting(place), isHuffman, Self.longestName + 1)
+        var name = Name.other
+        let count = Self.decode(block.extracting(place), isHuffman, Self.longestName + 1) { name = Name($0) }
         // An empty name is no field name (RFC 9110 section 5.1).
-        guard count > 0 else { throw Unreadable() }
-        return HPACKTable.Entry(name: Name(self.scratch.span), nameBytes: UInt32(count))
+        guard let count, count > 0 else { throw Unreadable() }
+        return HPACKTable.Entry(name: name, nameBytes: UInt32(count))
     }
 
+    /// Reads a wanted value into the entry or into `text`.
+    ///
     /// - Returns: Bytes of the decoded value.
     private mutating func value(
         _ block: Span<UInt8>,
         _ index: inout Int,
-        _ entry: inout HPACKTable.Entry,
-        _ text: inout String
+        _ entry: inout HPACKTable.Entry
     ) throws(Unreadable) -> UInt32 {
         let (place, isHuffman) = try Self.string(block, &index)
         let bytes = block.extracting(place)
-        entry.number = 0
-        guard entry.name.isWanted else {
-            guard let count = isHuffman ? HPACKHuffman.shared.decode(bytes, { _ in }) : bytes.count else {
-                throw Unreadable()
-            }
-            return UInt32(count)
-        }
-        let count = try self.load(bytes, isHuffman, entry.name.isText ? Self.longestText : Self.longestNumber)
-        if entry.name.isText {
-            text = self.keep(entry.name)
+        let name = entry.name
+        var (count, number) = (nil as Int?, UInt64(0))
+        if !name.isWanted {
+            count = isHuffman ? HPACKHuffman.shared.decode(bytes) { _ in } : bytes.count
+        } else if name.isText {
+            count = Self.decode(bytes, isHuffman, Self.longestText) { self.text = self.keep($0, name) }
         } else {
-            entry.number = Self.number(self.scratch.span, of: entry.name)
+            count = Self.decode(bytes, isHuffman, Self.longestNumber) { number = Self.number($0, of: name) }
         }
+        guard let count else { throw Unreadable() }
+        entry.number = number
         return UInt32(count)
     }
 
-    /// Decodes a string into `scratch`, up to a limit.
+    /// Hands over a decoded string, up to a limit.
     ///
-    /// - Returns: Bytes of the whole decoded string.
-    private mutating func load(_ bytes: Span<UInt8>, _ isHuffman: Bool, _ limit: Int) throws(Unreadable) -> Int {
-        self.scratch.removeAll(keepingCapacity: true)
+    /// - Returns: Bytes of the whole decoded string. `nil`: it can't be decoded.
+    @inline(__always)
+    private static func decode(
+        _ bytes: Span<UInt8>,
+        _ isHuffman: Bool,
+        _ limit: Int,
+        _ body: (Span<UInt8>) -> Void
+    ) -> Int? {
         guard isHuffman else {
-            self.scratch.append(contentsOf: bytes, to: limit)
+            body(bytes.extracting(first: limit))
             return bytes.count
         }
-        let count = HPACKHuffman.shared.decode(bytes) { if self.scratch.count < limit { self.scratch.append($0) } }
-        guard let count else { throw Unreadable() }
-        return count
+        // The shortest code has five bits.
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: min(limit, 2 * bytes.count)) { memory in
+            var kept = 0
+            let count = HPACKHuffman.shared.decode(bytes) { byte in
+                guard kept < memory.count else { return }
+                memory.initializeElement(at: kept, to: byte)
+                kept &+= 1
+            }
+            if count != nil { body(UnsafeBufferPointer(rebasing: memory[..<kept]).span) }
+            return count
+        }
     }
 
-    /// - Returns: The text in `scratch`. A query is left out, because nobody needs it, and it may be a secret.
-    private mutating func keep(_ name: Name) -> String {
-        var bytes = self.scratch.span
+    /// - Returns: The text of a value. A query is left out, because nobody needs it, and it may be a secret.
+    private mutating func keep(_ value: Span<UInt8>, _ name: Name) -> String {
+        var bytes = value
         if name == .path { bytes = bytes.extracting(0..<bytes.index(of: UInt8(ascii: "?"), in: bytes.indices)) }
         if bytes.isEqual(self.last[name]) { return self.last[name] }
         let text = String(bytes)

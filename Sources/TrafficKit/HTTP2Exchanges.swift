@@ -63,7 +63,10 @@ package struct HTTP2Exchanges {
     }
 
     /// Messages may have ended that are not told, because their exchange goes on.
-    package var isTellable: Bool { self.records.isTellable }
+    package var isTellable: Bool {
+        // Mutating, because otherwise a caller would copy all of this.
+        mutating get { self.records.isTellable }
+    }
 
     /// Tells the messages that have ended, of exchanges that go on.
     package mutating func tellOpen(_ found: inout [Report.Record]) { self.records.settle(true, &found) }

@@ -7,6 +7,13 @@ package protocol HTTP2Sink {
     /// - Parameter stream: 0: the bytes belong to the connection.
     mutating func passed(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32)
 
+    /// A frame that has come whole.
+    ///
+    /// - Parameters:
+    ///   - framing: Bytes of its header.
+    ///   - count: Bytes of its content, of this kind.
+    mutating func passed(framing: UInt64, _ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32)
+
     /// A whole header block, of a message's head or its trailers.
     ///
     /// - Parameter stream: 0: the block is a request that the server makes up (PUSH_PROMISE).
@@ -92,8 +99,11 @@ package struct HTTP2FrameScanner {
             let rest = bytes.count - index
             switch self.state {
             case .header:
-                // Nearly all frame headers come whole.
+                // Nearly all frames come whole, and if not, their headers do.
                 if rest >= Self.headerBytes, self.head.isEmpty {
+                    let whole = self.passWhole(bytes, from: index, &sink)
+                    index += whole
+                    if whole > 0 { continue }
                     self.beginFrame(bytes.extracting(index..<index + Self.headerBytes), &sink)
                     index += Self.headerBytes
                 } else {
@@ -133,6 +143,34 @@ package struct HTTP2FrameScanner {
                 return
             }
         }
+    }
+
+    /// Passes a frame that has come whole and has no padding and no priority.
+    ///
+    /// - Parameter start: Where its header begins.
+    /// - Returns: Bytes of the frame. 0: this is another frame, and nothing has passed.
+    @inline(__always)
+    private func passWhole(_ bytes: Span<UInt8>, from start: Int, _ sink: inout some HTTP2Sink) -> Int {
+        let length = Int(bytes[start]) << 16 | Int(bytes[start + 1]) << 8 | Int(bytes[start + 2])
+        guard !self.isFirst, self.open == nil, length <= bytes.count - start - Self.headerBytes else { return 0 }
+        let flags = bytes[start + 4]
+        let content = bytes.extracting(start + Self.headerBytes..<start + Self.headerBytes + length)
+        let stream = Self.stream(of: bytes.extracting(start..<start + Self.headerBytes))
+        let kind: Kind
+        switch FrameType(rawValue: bytes[start + 3]) {
+        case .data where flags & Flag.padded == 0 && stream != 0: kind = .body
+        case .headers where flags & (Flag.padded | Flag.priority | Flag.endHeaders) == Flag.endHeaders && stream != 0:
+            guard length <= Self.longestBlock else { return 0 }
+            kind = .header
+        case nil:
+            sink.passed(framing: UInt64(Self.headerBytes), UInt64(length), .framing, stream: 0)
+            return Self.headerBytes + length
+        default: return 0
+        }
+        sink.passed(framing: UInt64(Self.headerBytes), UInt64(length), kind, stream: stream)
+        if kind == .header { sink.headers(content, stream: stream) }
+        if flags & Flag.endStream != 0 { sink.ended(stream: stream) }
+        return Self.headerBytes + length
     }
 
     /// Counts bytes that the library could not read. If they are not all of one frame's body, the scanner gives up: it
@@ -180,8 +218,7 @@ package struct HTTP2FrameScanner {
         self.left = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
         self.type = FrameType(rawValue: head[3])
         self.flags = head[4]
-        // The mask removes the reserved bit.
-        self.stream = Self.number(head.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
+        self.stream = Self.stream(of: head)
         if isPreface {
             sink.passed(UInt64(Self.headerBytes), .framing, stream: 0)
             self.state = .preface(left: Self.prefaceBytes - Self.headerBytes)
@@ -292,6 +329,11 @@ package struct HTTP2FrameScanner {
             self.block.removeAll(keepingCapacity: true)
         case nil: break
         }
+    }
+
+    /// - Parameter head: The header of a frame. Its highest bit is reserved.
+    private static func stream(of head: Span<UInt8>) -> UInt32 {
+        Self.number(head.extracting(5..<Self.headerBytes)) & 0x7fff_ffff
     }
 
     private static func number(_ bytes: Span<UInt8>) -> UInt32 {

@@ -9,14 +9,20 @@ package struct HTTP2Head {
     package private(set) var contentLength: UInt64?
     package private(set) var contentClass = Report.ContentClass.unknown
     package private(set) var isEncoded = false
+    /// There is at least one of the following texts. Only requests have texts.
+    private var hasTexts = false
     private var method = ""
     private var target = ""
     private var authority = ""
     private var host = ""
 
-    /// - Returns: `nil`: the block can't be read, and no later block of this direction can.
-    package init?(_ block: Span<UInt8>, _ reader: inout HPACKReader) {
-        let isRead = reader.read(block) { field in
+    package init() {}
+
+    /// Reads a block into an empty head.
+    ///
+    /// - Returns: `false`: the block can't be read, and no later block of this direction can.
+    package mutating func read(_ block: Span<UInt8>, _ reader: inout HPACKReader) -> Bool {
+        reader.read(block) { field in
             switch field.name {
             case .other, .pseudo: break
             case .method: self.method = field.text
@@ -30,9 +36,16 @@ package struct HTTP2Head {
             case .contentEncoding: self.isEncoded = field.number != 0
             case .cookie: self.cookieBytes += field.bytes
             }
+            if field.name.isText { self.hasTexts = true }
             if field.name.isPseudo { self.lineBytes += field.bytes }
         }
-        guard isRead else { return nil }
+    }
+
+    mutating func removeAll() {
+        (self.lineBytes, self.cookieBytes, self.status) = (0, 0, 0)
+        (self.contentLength, self.contentClass, self.isEncoded) = (nil, .unknown, false)
+        guard self.hasTexts else { return }
+        self = HTTP2Head()
     }
 
     /// - Parameter last: The request of an earlier head. Connections often send the same request again.

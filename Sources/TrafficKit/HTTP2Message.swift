@@ -13,15 +13,20 @@ struct HTTP2Message {
     private(set) var startedAt: UInt64?
     var endedAt: UInt64?
 
-    /// - Parameter place: Where these bytes are on the socket's stream. Empty: unknown.
+    /// - Parameters:
+    ///   - framing: Bytes of framing.
+    ///   - count: Bytes of this kind.
+    ///   - place: Where all these bytes are on the socket's stream. Empty: unknown.
     @inline(__always)
     mutating func take(
+        framing: UInt64,
         _ count: UInt64,
         _ kind: HTTP2FrameScanner.Kind,
         at place: (interval: Report.Interval, isExact: Bool),
         _ time: UInt64
     ) {
         if self.startedAt == nil { self.startedAt = time }
+        self.lengths.framing += framing
         switch kind {
         case .framing, .opaque: self.lengths.framing += count
         case .header: self.lengths.header += count

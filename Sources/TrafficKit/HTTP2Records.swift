@@ -51,6 +51,8 @@ struct HTTP2Records {
     var sent: Direction
     var received: Direction
     private var streams = HTTP2Streams()
+    /// The header block that is read, and empty between blocks.
+    private var head = HTTP2Head()
     private var lastRequest = MessageHead.Request.none
     /// Stream numbers rise. A frame of a lower stream that is not open comes too late.
     private var lastStream: UInt32 = 0
@@ -155,17 +157,17 @@ struct HTTP2Records {
         return self.streams.open(HTTP2Stream(stream, exchange: exchange, at: self.time, isFirst: isFirst))
     }
 
-    private mutating func readHead(_ head: borrowing HTTP2Head, _ slot: Int, _ stream: UInt32) {
+    private mutating func takeHead(_ slot: Int, _ stream: UInt32) {
         guard self.isRequest else {
-            self.streams.slots[slot].response.take(head)
+            self.streams.slots[slot].response.take(self.head)
             guard self.streams.slots[slot].response.hasHead else { return }
             self.nameRoute(slot)
             if self.routes != nil, self.streams.slots[slot].request.endedAt != nil { self.open.append(stream) }
             return
         }
         let isTrailer = self.streams.slots[slot].request.hasHead
-        self.streams.slots[slot].request.take(head)
-        guard !isTrailer, let request = head.request(&self.lastRequest) else { return }
+        self.streams.slots[slot].request.take(self.head)
+        guard !isTrailer, let request = self.head.request(&self.lastRequest) else { return }
         if self.routes == nil || self.streams.slots[slot].isAnswered {
             let route = self.routes?.takeRoute(ofRequest: Int(stream)) ?? .path
             self.streams.slots[slot].name = self.naming.name(of: request, route)
@@ -218,7 +220,7 @@ struct HTTP2Records {
             }
         }
         if name != nil { record.outcome = outcome }
-        if record.hasParts { self.found.append(.exchange(record)) }
+        if record.hasParts { self.found.append(.exchange(consume record)) }
     }
 
     private mutating func keepOut(_ slot: Int, isRequest: Bool) {
@@ -265,14 +267,14 @@ struct HTTP2Records {
     }
 
     private mutating func tellConnection(isLast: Bool) {
-        self.hasEnded = false
+        (self.hasEnded, self.toldAt) = (false, self.time)
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role
         connection.sent = self.sent.remainder(isLast: isLast)
         connection.received = self.received.remainder(isLast: isLast)
         guard self.cookie != 0, connection.sent != self.told.sent || connection.received != self.told.received
         else { return }
-        (self.told, self.toldAt) = (connection, self.time)
+        self.told = connection
         self.found.append(.connection(connection))
     }
 }
@@ -280,14 +282,20 @@ struct HTTP2Records {
 extension HTTP2Records: HTTP2Sink {
     mutating func beganWithSettings() { self.with(self.side) { $0.beganWithSettings = true } }
 
-    @inline(__always)
     mutating func passed(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32) {
-        let place = self.with(self.side) { $0.place(count) }
+        self.passed(framing: 0, count, kind, stream: stream)
+    }
+
+    @inline(__always)
+    mutating func passed(framing: UInt64, _ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32) {
+        let place = self.with(self.side) { $0.place(framing + count) }
         guard stream != 0, !self.isLate, let slot = self.slot(of: stream) else {
-            return self.passedBeside(count, kind, place.interval.bytes)
+            return self.passedBeside(framing + count, kind, place.interval.bytes)
         }
         let time = self.time
-        self.streams.slots[slot].with(request: self.isRequest) { $0.take(count, kind, at: place, time) }
+        self.streams.slots[slot].with(request: self.isRequest) {
+            $0.take(framing: framing, count, kind, at: place, time)
+        }
     }
 
     private mutating func passedBeside(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, _ bytes: UInt64) {
@@ -300,13 +308,11 @@ extension HTTP2Records: HTTP2Sink {
 
     mutating func headers(_ block: Span<UInt8>, stream: UInt32) {
         if self.isRequest, !self.hasBegun { self.begin(with: stream) }
-        let head =
+        let isRead =
             self.side == .sent
-            ? HTTP2Head(block, &self.sent.fields) : HTTP2Head(block, &self.received.fields)
-        guard let head, let slot = self.streams.slot(of: stream) else {
-            return
-        }
-        self.readHead(head, slot, stream)
+            ? self.head.read(block, &self.sent.fields) : self.head.read(block, &self.received.fields)
+        if isRead, let slot = self.streams.slot(of: stream) { self.takeHead(slot, stream) }
+        self.head.removeAll()
     }
 
     mutating func ended(stream: UInt32) {

@@ -52,7 +52,7 @@ struct HTTP2Streams {
     }
 
     /// Opens a stream with a higher number than all before.
-    mutating func open(_ stream: HTTP2Stream) -> Int {
+    mutating func open(_ stream: consuming HTTP2Stream) -> Int {
         let number = stream.number
         self.numbers.append(number)
         let slot = self.free.popLast() ?? self.slots.count

@@ -14,47 +14,38 @@ struct HeldRecords {
 
     var isFull: Bool { self.exchanges.count + self.connections.count >= Self.most }
 
-    /// Whether the record is a whole exchange, so that nothing of it is or would be held.
-    func passes(_ record: borrowing Report.Record) -> Bool {
-        switch record {
-        case .exchange(let exchange):
-            exchange.isOver && (self.exchanges.isEmpty || self.exchanges.index(forKey: exchange.number) == nil)
-        case .request, .response, .outcome, .connection: false
-        }
+    /// Whether this is a whole exchange, so that nothing of it is or would be held.
+    func passes(_ exchange: borrowing Report.Exchange) -> Bool {
+        exchange.isOver && (self.exchanges.isEmpty || self.exchanges.index(forKey: exchange.number) == nil)
     }
 
     /// - Returns: The whole exchange, if the record ends it. It is not held any more.
-    mutating func take(_ record: borrowing Report.Record) -> Report.Record? {
-        switch record {
-        case .exchange(let exchange): return self.take(exchange)
-        case .request(let message): return self.take(Report.Exchange(request: message))
-        case .response(let message): return self.take(Report.Exchange(response: message))
-        case .outcome(let outcome): return self.take(Report.Exchange(outcome: outcome))
-        case .connection(let connection):
-            self.connections[connection.cookie] = connection
-            return nil
-        }
-    }
-
-    private mutating func take(_ exchange: Report.Exchange) -> Report.Record? {
-        guard exchange.outcome != nil else {
-            if self.exchanges[exchange.number]?.merge(exchange) == nil { self.exchanges[exchange.number] = exchange }
+    mutating func take(_ exchange: borrowing Report.Exchange) -> Report.Exchange? {
+        guard exchange.isOver else {
+            if self.exchanges[exchange.number]?.merge(exchange) == nil {
+                self.exchanges[exchange.number] = copy exchange
+            }
             return nil
         }
         guard !self.exchanges.isEmpty, var whole = self.exchanges.removeValue(forKey: exchange.number) else {
-            return .exchange(exchange)
+            return copy exchange
         }
         whole.merge(exchange)
-        return .exchange(whole)
+        return whole
     }
 
-    /// Hands over the exchanges in the order of their numbers, and the connections.
-    mutating func removeAll(_ body: (Report.Record) -> Void) {
+    mutating func take(_ connection: Report.Connection) { self.connections[connection.cookie] = connection }
+
+    /// Hands over the exchanges in the order of their numbers.
+    mutating func removeExchanges(_ body: (Report.Exchange) -> Void) {
         for number in self.exchanges.keys.sorted() {
-            if let exchange = self.exchanges[number] { body(.exchange(exchange)) }
+            if let exchange = self.exchanges[number] { body(exchange) }
         }
-        for connection in self.connections.values { body(.connection(connection)) }
         self.exchanges.removeAll(keepingCapacity: true)
+    }
+
+    mutating func removeConnections(_ body: (Report.Connection) -> Void) {
+        for connection in self.connections.values { body(connection) }
         self.connections.removeAll(keepingCapacity: true)
     }
 }

@@ -10,25 +10,23 @@ struct KnownNames {
 
     private var names: [(host: String, name: Report.Name)?] = []
 
-    /// - Parameters:
-    ///   - route: The route of this request.
-    ///   - make: Called if the name is not known. `isLasting`: the name is the same the next time.
-    mutating func name(
-        of request: MessageHead.Request,
-        route: String,
-        _ make: () -> (name: Report.Name, isLasting: Bool)
-    ) -> Report.Name {
-        guard route.utf8.count <= Self.longestRoute, request.hasPlainHost else { return make().name }
+    /// Whether a name with this route may be kept.
+    static func mayStay(_ request: MessageHead.Request, route: String) -> Bool {
+        route.utf8.count <= Self.longestRoute && request.hasPlainHost
+    }
+
+    /// - Parameter route: The route of this request.
+    func name(of request: MessageHead.Request, route: String) -> Report.Name? {
+        guard !self.names.isEmpty, let known = self.names[Self.place(of: route)], known.name.route == route,
+            known.host == request.host, known.name.method == request.method
+        else { return nil }
+        return known.name
+    }
+
+    /// - Parameter name: The name that this request has the next time, too.
+    mutating func keep(_ name: Report.Name, of request: MessageHead.Request) {
         if self.names.isEmpty { self.names = Array(repeating: nil, count: Self.places) }
-        let place = Self.place(of: route)
-        if let known = self.names[place], known.name.route == route, known.host == request.host,
-            known.name.method == request.method
-        {
-            return known.name
-        }
-        let (name, isLasting) = make()
-        if isLasting { self.names[place] = (request.host, name) }
-        return name
+        self.names[Self.place(of: name.route)] = (request.host, name)
     }
 
     private static func place(of route: String) -> Int {

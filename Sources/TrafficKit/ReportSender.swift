@@ -1,97 +1,41 @@
+import Glibc
 import Synchronization
 import TrafficReport
 
 /// Gathers records into datagrams and sends them. The caller never waits.
 ///
-/// The parts of an exchange are held until the exchange ends, and then are one record. What is held when the datagrams
-/// are sent goes with them, so that a reader sees early what goes on.
-///
 /// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams
-/// (`net.unix.max_dgram_qlen`). Datagrams that find the queue full wait for the next time, up to ``backlog``. If there
-/// is no daemon, the sender gathers nothing until ``retryNanoseconds`` have passed; then the next record tries again.
-/// Once there has been no daemon for ``patienceNanoseconds``, new connections and exchanges need not be counted
-/// (``hasDaemon``).
+/// (`net.unix.max_dgram_qlen`). Datagrams that find the queue full wait for the next time, up to
+/// ``DatagramQueue/most``. If there is no daemon, the sender gathers nothing until ``retryNanoseconds`` have passed;
+/// then the next record tries again. Once there has been no daemon for ``patienceNanoseconds``, new connections and
+/// exchanges need not be counted (``hasDaemon``).
 ///
-/// All threads of a server report here. So that no thread waits while another thread sends, gathering and sending have
-/// a lock each. A thread that finds the lock for sending taken leaves its datagrams to the thread that holds it.
+/// All threads of a server report here. So that they seldom wait for one another, the event loops have several
+/// gatherers, and sending has a lock. A thread that finds this lock taken leaves its datagrams to the thread that holds
+/// it. The datagrams of all gatherers have one numbering, by which the daemon finds losses.
 final class ReportSender: Sendable {
     static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
     /// A daemon counts as there until it has been missing for this long: an app may start before it, and it may
     /// restart.
     static let patienceNanoseconds: UInt64 = 10_000_000_000
-    /// Datagrams that wait, at most.
-    static let backlog = 32
-
-    /// A datagram that is complete.
-    private struct Datagram: Sendable {
-        var writer: ReportWriter
-        let sequence: UInt32
-    }
-
-    private struct Gathered {
-        var writer = ReportWriter()
-        var held = HeldRecords()
-        /// Datagrams to send, oldest first.
-        var complete: [Datagram] = []
-        /// The memory of a sent datagram, to be used again.
-        var spare: ReportWriter?
-        var sequence: UInt32 = 0
-        var droppedRecords: UInt32 = 0
-        var isFlushDue = false
-        /// Before this time the sender expects no daemon and gathers nothing.
-        var quietUntil: UInt64 = 0
-
-        /// - Returns: Whether a datagram is full.
-        mutating func take(_ records: [Report.Record]) -> Bool {
-            let known = self.sequence
-            // A span, because an array's subscript would copy each record.
-            let found = records.span
-            for index in found.indices {
-                // Nearly all records are whole exchanges. They are written from where they are.
-                if self.held.passes(found[index]) {
-                    self.write(found[index])
-                } else if let ended = self.held.take(records[index]) {
-                    self.write(ended)
-                }
-                if self.held.isFull { self.writeHeld() }
-            }
-            return self.sequence != known
-        }
-
-        mutating func writeHeld() {
-            var held = HeldRecords()
-            swap(&held, &self.held)
-            held.removeAll { self.write($0) }
-            // Its memory is used again.
-            self.held = held
-        }
-
-        private mutating func write(_ record: borrowing Report.Record) {
-            guard !self.writer.append(record) else { return }
-            self.complete(ReportSender.backlog)
-            // A single record always fits into an empty datagram.
-            _ = self.writer.append(record)
-        }
-
-        /// Makes a datagram of the gathered records if there is room for one more. Otherwise drops the records.
-        mutating func complete(_ backlog: Int) {
-            guard !self.writer.isEmpty else { return }
-            if self.complete.count < backlog {
-                let next = self.spare.take() ?? ReportWriter()
-                self.complete.append(Datagram(writer: self.writer, sequence: self.sequence))
-                self.writer = next
-            } else {
-                self.droppedRecords &+= UInt32(self.writer.count)
-                self.writer.removeAll()
-            }
-            self.sequence &+= 1
-        }
-    }
+    /// Gatherers of event loops; further loops share them. All gatherers send at the same time, and a daemon's queue may
+    /// hold only ten datagrams.
+    private static let mostGatherers = 8
+    /// Threads that are told apart. Beyond this a thread's gatherer is left to chance.
+    private static let mostThreads = 1_024
 
     private let path: String
     private let clock: @Sendable () -> UInt64
-    private let gathered = Mutex(Gathered())
+    private let queue: DatagramQueue
+    /// The first is for records that any thread may report.
+    private let gatherers: [RecordGatherer]
+    /// The threads of event loops. A thread's place here chooses its gatherer.
+    private let threads = Mutex<[pthread_t]>([])
+    /// A task will send what is gathered.
+    private let isFlushDue = Atomic<Bool>(false)
+    /// Before this time the sender expects no daemon and gathers nothing. 0: there is no such time.
+    private let quietUntil = Atomic<UInt64>(0)
     /// The thread that sends holds this lock, so datagrams go one after the other.
     private let socket = Mutex<ReportSocket?>(nil)
     /// The time since which there has been no daemon, as far as the sender knows, at first the time of the start; 0:
@@ -105,10 +49,13 @@ final class ReportSender: Sendable {
         self.path = path
         self.clock = clock
         self.missingSince = Atomic(clock())
+        let queue = DatagramQueue()
+        self.queue = queue
+        self.gatherers = (0...Self.mostGatherers).map { _ in RecordGatherer(queue) }
     }
 
     /// Records that never reached a daemon, because the daemon did not keep up.
-    var droppedRecords: UInt32 { self.gathered.withLock { $0.droppedRecords } }
+    var droppedRecords: UInt32 { self.queue.droppedRecords }
 
     /// Whether a daemon is there, or has been missing for less than ``patienceNanoseconds``.
     ///
@@ -134,23 +81,38 @@ final class ReportSender: Sendable {
             _ = self.missingSince.compareExchange(expected: 0, desired: now, ordering: .relaxed)
         } else if self.missingSince.exchange(0, ordering: .relaxed) != 0 {
             // An earlier attempt may have found no daemon and set a quiet time: the sender tries again at once.
-            self.gathered.withLock { $0.quietUntil = 0 }
+            self.quietUntil.store(0, ordering: .relaxed)
         }
     }
 
-    func send(_ records: [Report.Record]) {
-        let now = self.clock()
-        let (isComplete, isFirst) = self.gathered.withLock { gathered in
-            guard now >= gathered.quietUntil else { return (false, false) }
-            let isComplete = gathered.take(records)
-            defer { gathered.isFlushDue = true }
-            return (isComplete, !gathered.isFlushDue)
+    // MARK: Gathering
+
+    /// The gatherer of the calling thread, for all records of a connection whose event loop this thread is.
+    func gathererOfThread() -> RecordGatherer {
+        let thread = pthread_self()
+        let place = self.threads.withLock { threads in
+            if let place = threads.firstIndex(of: thread) { return place }
+            guard threads.count < Self.mostThreads else { return Int(truncatingIfNeeded: thread >> 12) }
+            threads.append(thread)
+            return threads.count - 1
         }
-        if isComplete { _ = self.socket.withLockIfAvailable { self.transmit(&$0) } }
-        if isFirst { self.flushLater() }
+        return self.gatherers[1 + place % Self.mostGatherers]
     }
+
+    /// - Parameter gatherer: `nil`: the one for records of any thread.
+    func send(_ records: [Report.Record], by gatherer: RecordGatherer? = nil) {
+        let quietUntil = self.quietUntil.load(ordering: .relaxed)
+        guard quietUntil == 0 || self.clock() >= quietUntil else { return }
+        let isComplete = (gatherer ?? self.gatherers[0]).take(records)
+        if isComplete { _ = self.socket.withLockIfAvailable { self.transmit(&$0) } }
+        // After the records are gathered: a flush that has begun may have missed them.
+        if !self.isFlushDue.load(ordering: .relaxed) { self.flushLater() }
+    }
+
+    // MARK: Sending
 
     private func flushLater() {
+        guard !self.isFlushDue.exchange(true, ordering: .relaxed) else { return }
         Task.detached(priority: .utility) {
             try? await Task.sleep(for: Self.delay)
             self.flush()
@@ -159,22 +121,20 @@ final class ReportSender: Sendable {
 
     /// Sends all gathered records.
     func flush() {
-        self.gathered.withLock { gathered in
-            gathered.writeHeld()
-            gathered.complete(Self.backlog)
+        self.isFlushDue.store(false, ordering: .relaxed)
+        self.socket.withLock { socket in
+            for gatherer in self.gatherers {
+                gatherer.flush()
+                // At once, so that the queue is not full for the next one.
+                self.transmit(&socket)
+            }
         }
-        self.socket.withLock { self.transmit(&$0) }
-        let isWaiting = self.gathered.withLock { gathered in
-            gathered.isFlushDue =
-                !gathered.complete.isEmpty || !gathered.writer.isEmpty || !gathered.held.isEmpty
-            return gathered.isFlushDue
-        }
-        if isWaiting { self.flushLater() }
+        if !self.queue.isEmpty { self.flushLater() }
     }
 
     private func transmit(_ socket: inout ReportSocket?) {
         if socket == nil { socket = ReportSocket() }
-        while var datagram = self.gathered.withLock({ $0.complete.isEmpty ? nil : $0.complete.removeFirst() }) {
+        while var datagram = self.queue.takeFirst() {
             let now = self.clock()
             let header = Report.Header(
                 sequence: datagram.sequence,
@@ -185,17 +145,13 @@ final class ReportSender: Sendable {
             let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
             self.note(isThere: outcome != .absent, at: now)
             switch outcome {
-            case .sent:
-                datagram.writer.removeAll()
-                self.gathered.withLock { $0.spare = datagram.writer }
-            case .full: return self.gathered.withLock { $0.complete.insert(datagram, at: 0) }
+            case .sent: self.queue.reuse(datagram.writer)
+            case .full: return self.queue.putBack(datagram)
             case .absent:
                 // The waiting datagrams were for a daemon that is gone.
-                return self.gathered.withLock { gathered in
-                    gathered.complete = []
-                    gathered.held = HeldRecords()
-                    gathered.quietUntil = self.clock() + Self.retryNanoseconds
-                }
+                self.queue.removeAll()
+                for gatherer in self.gatherers { gatherer.forgetHeld() }
+                return self.quietUntil.store(self.clock() + Self.retryNanoseconds, ordering: .relaxed)
             }
         }
     }

@@ -66,10 +66,15 @@ public final class TrafficMonitor: Sendable {
     final class Running: Sendable {
         let configuration: Configuration
         private let served: ServedNames
+        private let shared = Mutex<Set<Report.Name>>([])
+        private let admitsAll: Bool
+        private let hasObservers: Bool
         let sender: ReportSender
 
         init(_ configuration: Configuration) {
             self.configuration = configuration
+            self.admitsAll = configuration.filter.isEmpty
+            self.hasObservers = !configuration.observers.isEmpty
             self.served = ServedNames(own: configuration.hosts)
             self.sender = ReportSender(path: configuration.socketPath, clock: configuration.clock)
         }
@@ -96,17 +101,30 @@ public final class TrafficMonitor: Sendable {
             return (name, named == (host, route.text))
         }
 
-        func admits(_ request: MessageHead.Request) -> Bool {
-            let filter = self.configuration.filter
-            if filter.isEmpty { return true }
-            return filter.admits(host: HostNaming.host(of: request.host), path: RouteNaming.path(of: request.target))
+        /// Names that are kept for all connections, at most.
+        private static let mostShared = 256
+
+        /// The same name for all connections that ask for an equal one: a datagram then need not compare texts to know
+        /// whether it has the name.
+        func share(_ name: Report.Name) -> Report.Name {
+            self.shared.withLock { names in
+                if names.count >= Self.mostShared, !names.contains(name) { names.removeAll() }
+                return names.insert(name).memberAfterInsert
+            }
         }
 
-        func report(_ records: [Report.Record]) {
-            if !self.configuration.observers.isEmpty {
+        func admits(_ request: MessageHead.Request) -> Bool {
+            if self.admitsAll { return true }
+            let (host, path) = (HostNaming.host(of: request.host), RouteNaming.path(of: request.target))
+            return self.configuration.filter.admits(host: host, path: path)
+        }
+
+        /// - Parameter gatherer: As in ``ReportSender/send(_:by:)``.
+        func report(_ records: [Report.Record], by gatherer: RecordGatherer? = nil) {
+            if self.hasObservers {
                 for record in records { for observer in self.configuration.observers { observer.observe(record) } }
             }
-            self.sender.send(records)
+            self.sender.send(records, by: gatherer)
         }
     }
 
@@ -182,6 +200,12 @@ public final class TrafficMonitor: Sendable {
     /// Makes a number for an exchange of this process.
     public func makeExchange() -> UInt64 {
         Self.lastExchange.add(1, ordering: .relaxed).newValue
+    }
+
+    /// Makes as many numbers for one connection, so that the threads of a server seldom share the counter.
+    static func makeExchanges(_ count: UInt64) -> Range<UInt64> {
+        let last = Self.lastExchange.add(count, ordering: .relaxed).newValue
+        return last - count + 1..<last + 1
     }
 
     /// Makes the name of an exchange: its endpoint. Called once, when its request or its route is known.

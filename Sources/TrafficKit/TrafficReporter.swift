@@ -1,17 +1,29 @@
 package import TrafficReport
 
-/// One connection's access to a monitor, for one thread at a time.
+/// One connection's access to a monitor, for the thread of its event loop.
 ///
 /// A connection asks for a name and reports with every exchange. To ask the monitor takes a lock and counts references
 /// that all threads of a server share. These threads then take turns, which costs more than the exchange's records. So
 /// the reporter keeps copies.
 package final class TrafficReporter: ExchangeNaming {
+    private struct Known {
+        var running: TrafficMonitor.Running?
+        var gatherer: RecordGatherer?
+        var changes: UInt = 0
+    }
+
     private let monitor: TrafficMonitor
     private let role: Report.Role
-    private var known: (running: TrafficMonitor.Running?, changes: UInt) = (nil, 0)
-    /// The last request and its name, because connections repeat the same request.
-    private var last: (request: MessageHead.Request, name: Report.Name?)?
+    private var known = Known()
+    /// The last request, its answer and its name, because connections repeat the same request. `nil`: no request that
+    /// may stay.
+    private var lastRequest: MessageHead.Request?
+    private var lastAnswer = RouteAnswer.path
+    private var lastName: Report.Name?
     private var names = KnownNames()
+    /// Numbers for exchanges of this connection.
+    private var numbers: Range<UInt64> = 0..<0
+    private static let numbersAtATime: UInt64 = 64
     /// Runs that have stopped. To release a run releases the app's observers, whose code may do anything. So the
     /// reporter releases runs only when its own work is done.
     private var retired: [TrafficMonitor.Running] = []
@@ -21,11 +33,16 @@ package final class TrafficReporter: ExchangeNaming {
         (self.monitor, self.role) = (monitor, role)
     }
 
+    @inline(__always)
     private func refresh() {
-        guard self.monitor.changes != self.known.changes else { return }
+        if self.monitor.changes != self.known.changes { self.renew() }
+    }
+
+    private func renew() {
         if let running = self.known.running { self.retired.append(running) }
-        self.known = self.monitor.current
-        self.last = nil
+        let (running, changes) = self.monitor.current
+        self.known = Known(running: running, gatherer: running?.sender.gathererOfThread(), changes: changes)
+        (self.lastRequest, self.lastName) = (nil, nil)
         self.names = KnownNames()
     }
 
@@ -35,7 +52,12 @@ package final class TrafficReporter: ExchangeNaming {
         return self.known.running?.hasListener ?? false
     }
 
-    package func makeExchange() -> UInt64 { self.monitor.makeExchange() }
+    package func makeExchange() -> UInt64 {
+        if self.numbers.isEmpty { self.numbers = TrafficMonitor.makeExchanges(Self.numbersAtATime) }
+        let number = self.numbers.lowerBound
+        self.numbers = number + 1..<self.numbers.upperBound
+        return number
+    }
 
     package func admits(_ request: MessageHead.Request) -> Bool {
         self.refresh()
@@ -45,26 +67,35 @@ package final class TrafficReporter: ExchangeNaming {
     /// As ``TrafficMonitor/name(method:host:target:template:role:)``.
     package func name(of request: MessageHead.Request, _ answer: RouteAnswer = .path) -> Report.Name? {
         self.refresh()
+        if self.lastRequest == request, self.lastAnswer == answer { return self.lastName }
         guard let running = self.known.running else { return nil }
-        if answer == .path, let last, last.request == request { return last.name }
-        var isLasting = true
-        var name: Report.Name?
-        if let route = running.route(of: request, answer) {
-            name = self.names.name(of: request, route: route.text) {
-                let made = running.name(of: request, route, self.role)
-                isLasting = made.isLasting
-                return made
-            }
-        }
-        if answer == .path { self.last = isLasting && request.mayStay ? (request, name) : nil }
+        let (name, isLasting) = self.makeName(of: request, answer, running)
+        self.lastRequest = isLasting && request.mayStay ? request : nil
+        (self.lastAnswer, self.lastName) = (answer, name)
         return name
+    }
+
+    /// - Returns: `isLasting`: the request has the same name the next time.
+    private func makeName(
+        of request: MessageHead.Request,
+        _ answer: RouteAnswer,
+        _ running: TrafficMonitor.Running
+    ) -> (name: Report.Name?, isLasting: Bool) {
+        guard let route = running.route(of: request, answer) else { return (nil, true) }
+        if let known = self.names.name(of: request, route: route.text) { return (known, true) }
+        var (name, isLasting) = running.name(of: request, route, self.role)
+        if isLasting, KnownNames.mayStay(request, route: route.text) {
+            name = running.share(name)
+            self.names.keep(name, of: request)
+        }
+        return (name, isLasting)
     }
 
     /// As ``TrafficMonitor/report(_:)``, in the order of `records`.
     package func report(_ records: [Report.Record]) {
         guard !records.isEmpty else { return }
         self.refresh()
-        self.known.running?.report(records)
+        self.known.running?.report(records, by: self.known.gatherer)
         guard !self.retired.isEmpty else { return }
         // Moved out of the reporter before they are released.
         var gone: [TrafficMonitor.Running] = []

@@ -18,6 +18,7 @@ extension HTTPClient {
     /// reached, this function reports the first request.
     ///
     /// - Throws: What `execute(_:deadline:)` throws.
+    @inline(__always)  // `execute(_:timeout:reportingTo:)` needs no frame of its own for this
     public func execute(
         _ request: HTTPClientRequest,
         deadline: NIODeadline,

@@ -1,6 +1,7 @@
 import HummingbirdCore
 import Logging
 import NIOCore
+import NIOHTTP2
 import NIOSSL
 import TrafficKit
 import TrafficKitNIO
@@ -25,7 +26,7 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        let routes = TrafficRoutes(of: self.router)
+        let routes = TrafficRoutes(of: self.router, streamNumber: RequestRoutes.streamNumber)
         return self.base.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
             // The TLS handler comes from `base`. If this channel is inside a channel for TLS, the handler was there
@@ -45,31 +46,52 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
 
     func handle(value: Value, logger: Logger) async {
         guard let routes = value.routes else { return await self.base.handle(value: value.base, logger: logger) }
-        await RequestRoute.$current.withValue(RequestRoute(routes: routes, router: self.router)) {
+        await RequestRoutes.$current.withValue(routes) {
             await self.base.handle(value: value.base, logger: logger)
         }
     }
 }
 
 /// Where to report the router's path of the current request.
-struct RequestRoute: Sendable {
+enum RequestRoutes {
     /// For the connection of this task. `nil`: the connection is not counted.
-    @TaskLocal static var current: RequestRoute?
+    @TaskLocal static var current: TrafficRoutes?
 
-    let routes: TrafficRoutes
-    let router: RouterPresence
-    /// The number of the HTTP/2 stream. `nil` for HTTP/1.x.
-    var stream: Int?
+    /// Names are asked for on the connection of this task.
+    static var areWanted: Bool { Self.current?.isWanted == true }
 
-    /// Names are asked for on this connection.
-    var isWanted: Bool { self.routes.isWanted }
+    /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
+    /// read.
+    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        { request, writer, channel in
+            Self.current?.beginRequest()
+            try await responder(request, writer, channel)
+        }
+    }
 
-    /// The router has the request.
-    func begin() { self.router.note() }
+    /// The same for connections that may speak either version. Each stream of HTTP/2 has a channel and a task of its
+    /// own. The server answers on other threads, and asking a channel there for its number takes longer than the
+    /// answer. So the channel goes with the answer. The router is not told of the channel, but runs in the same task: a
+    /// task-local value for each stream would cost a request five times as much, with two allocations.
+    static func tellingStreams(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
+        { request, writer, channel in
+            let (routes, task) = (Self.current, Self.task)
+            if Self.isStream(channel) {
+                routes?.beginRequest(ofStreamOf: channel, in: task)
+            } else {
+                routes?.beginRequest()
+            }
+            defer { routes?.endRequest(in: task) }
+            try await responder(request, writer, channel)
+        }
+    }
 
+    /// The router has answered a request of this task.
+    ///
     /// - Parameter endpoint: What the router says of the request: its path, or a word from the responder or middleware
     ///   that answered in place of the router.
-    func name(_ endpoint: String?) {
+    static func name(_ endpoint: String?, _ routes: TrafficRoutes) {
+        guard routes.isWanted else { return }
         let answer: RouteAnswer =
             switch endpoint {
             case let path? where path.utf8.first == UInt8(ascii: "/"): .template(path)
@@ -77,33 +99,18 @@ struct RequestRoute: Sendable {
             // A file of that name, or a word of a middleware: the request's path is the name.
             default: .path
             }
-        self.routes.answer(answer, ofStream: self.stream)
+        routes.answer(answer) { Self.task }
     }
 
-    /// A responder that tells the requests of an HTTP/1.x connection apart. Each request is answered before the next is
-    /// read.
-    static func telling(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTPChannelHandler.Responder {
-        { request, writer, channel in
-            Self.current?.routes.beginRequest()
-            try await responder(request, writer, channel)
-        }
-    }
+    /// Differs from all other tasks that run now: where the task is in memory. Its hash would take longer than all the
+    /// rest.
+    private static var task: UInt { withUnsafeCurrentTask { unsafeBitCast($0, to: UInt.self) } }
 
-    /// The same for connections that may speak either version.
-    static func telling(
-        _ responder: @escaping HTTPChannelHandler.Responder,
-        _ streams: StreamNumbers
-    ) -> HTTPChannelHandler.Responder {
-        { request, writer, channel in
-            guard var route = Self.current else { return try await responder(request, writer, channel) }
-            guard let stream = streams.number(of: channel) else {
-                // A stream that has ended has no number either.
-                if !StreamNumbers.isStream(channel) { route.routes.beginRequest() }
-                return try await responder(request, writer, channel)
-            }
-            route.stream = stream
-            var writer: ResponseWriter? = writer
-            try await Self.$current.withValue(route) { try await responder(request, writer.take()!, channel) }
-        }
+    /// The parent of a stream's channel is the connection's channel, whose parent is the server's channel.
+    private static func isStream(_ channel: any Channel) -> Bool { channel.parent?.parent != nil }
+
+    /// Called on the channel's event loop.
+    @Sendable static func streamNumber(_ channel: any Channel) -> Int? {
+        (try? channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)).map { Int($0) }
     }
 }

@@ -1,4 +1,5 @@
 public import Hummingbird
+import TrafficKitNIO
 
 extension HTTPResponderBuilder where Responder.Context: RequestContext {
     /// The same router, which also reports its path of a request's endpoint (`/users/{id}`) as the route of the
@@ -7,7 +8,8 @@ extension HTTPResponderBuilder where Responder.Context: RequestContext {
     /// Requests without an endpoint are `_unmatched`. Files that `FileMiddleware` finds keep their redacted path. This
     /// function does nothing if the server was not built with
     /// ``HummingbirdCore/HTTPServerBuilder/http1(reportingTo:configuration:)`` or a similar function of this module.
-    /// The function returns a router because a middleware would cost a request three times as much.
+    /// A responder around this router must ask it in the request's own task; with HTTP/2 the exchange is otherwise
+    /// `_unmatched`. The function returns a router because a middleware would cost a request three times as much.
     public func reportingRoutes() -> ReportingRouter<Self> { ReportingRouter(base: self) }
 }
 
@@ -25,13 +27,12 @@ where Base.Responder.Context: RequestContext {
 public struct ReportingResponder<Base: HTTPResponder>: HTTPResponder where Base.Context: RequestContext {
     let base: Base
 
+    @inline(__always)  // into the witness, which would be a frame more
     public func respond(to request: Request, context: Base.Context) async throws -> Response {
-        guard let route = RequestRoute.current, route.isWanted else {
-            return try await self.base.respond(to: request, context: context)
-        }
-        route.begin()
+        let routes = RequestRoutes.current
+        routes?.router.note()
         // The path is known once the router has looked, also if the endpoint throws.
-        defer { route.name(context.endpointPath) }
+        defer { if let routes { RequestRoutes.name(context.endpointPath, routes) } }
         return try await self.base.respond(to: request, context: context)
     }
 }

@@ -16,7 +16,7 @@ extension HTTPServerBuilder {
     ) -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
             ReportingChannel(
-                base: HTTP1Channel(responder: RequestRoute.telling(responder), configuration: configuration),
+                base: HTTP1Channel(responder: RequestRoutes.telling(responder), configuration: configuration),
                 monitor: monitor
             )
         }
@@ -32,14 +32,11 @@ extension HTTPServerBuilder {
         configuration: HTTP2UpgradeChannel.Configuration = .init()
     ) throws -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
-            let streams = StreamNumbers()
-            var configuration = configuration
-            configuration.streamConfiguration = streams.noting(configuration.streamConfiguration)
-            return ReportingChannel(
+            ReportingChannel(
                 base: try HTTP2UpgradeChannel(
                     tlsConfiguration: tlsConfiguration,
                     configuration: configuration,
-                    responder: RequestRoute.telling(responder, streams)
+                    responder: RequestRoutes.tellingStreams(responder)
                 ),
                 monitor: monitor
             )
@@ -53,11 +50,8 @@ extension HTTPServerBuilder {
         configuration: HTTP2Channel.Configuration = .init()
     ) -> HTTPServerBuilder {
         HTTPServerBuilder { responder in
-            let streams = StreamNumbers()
-            var configuration = configuration
-            configuration.streamConfiguration = streams.noting(configuration.streamConfiguration)
-            return ReportingChannel(
-                base: HTTP2Channel(responder: RequestRoute.telling(responder, streams), configuration: configuration),
+            ReportingChannel(
+                base: HTTP2Channel(responder: RequestRoutes.tellingStreams(responder), configuration: configuration),
                 monitor: monitor,
                 version: .http2
             )

@@ -1,3 +1,4 @@
+package import NIOCore
 import Synchronization
 package import TrafficKit
 
@@ -19,6 +20,10 @@ public final class TrafficRoutes: Sendable {
         var begun = 0
         /// Names of requests that are being answered now. They are few, so a linear search is faster than a dictionary.
         var named: [Named] = []
+        /// Names of streams whose numbers are not known yet.
+        var streams: [(channel: any Channel, answer: RouteAnswer)] = []
+        /// Streams whose requests are being answered, with the tasks that answer them.
+        var answering: [(task: UInt, channel: any Channel)] = []
 
         mutating func name(_ answer: RouteAnswer, _ number: Int) {
             if let index = self.named.lastIndex(where: { $0.number == number }) {
@@ -36,7 +41,9 @@ public final class TrafficRoutes: Sendable {
     private let state = Mutex(State())
     /// The connection is counted, so names are asked for.
     private let wanted = Atomic<Bool>(true)
-    private let router: RouterPresence
+    package let router: RouterPresence
+    /// Asks a stream's channel for the number of the stream, on the channel's event loop.
+    private let streamNumber: @Sendable (any Channel) -> Int?
 
     public convenience init() {
         let router = RouterPresence()
@@ -44,10 +51,15 @@ public final class TrafficRoutes: Sendable {
         self.init(of: router)
     }
 
-    /// - Parameter router: While the router has reported nothing on any connection, this object assumes that there is
-    ///   no router. Requests are then named by their paths.
-    package init(of router: RouterPresence) {
-        self.router = router
+    /// - Parameters:
+    ///   - router: While the router has reported nothing on any connection, this object assumes that there is no
+    ///     router. Requests are then named by their paths.
+    ///   - streamNumber: For ``beginRequest(ofStreamOf:in:)``. Called on the channel's event loop.
+    package init(
+        of router: RouterPresence,
+        streamNumber: @escaping @Sendable (any Channel) -> Int? = { _ in nil }
+    ) {
+        (self.router, self.streamNumber) = (router, streamNumber)
     }
 
     /// Call this when the router is given the next request.
@@ -68,6 +80,36 @@ public final class TrafficRoutes: Sendable {
         self.state.withLock { $0.name(answer, stream ?? $0.begun) }
     }
 
+    // MARK: Streams by their channels
+
+    /// Call this in place of ``beginRequest()`` when the router is given the request of an HTTP/2 stream, on another
+    /// thread than the stream's channel, which cannot be asked for its number there.
+    ///
+    /// - Parameter task: A number of the task that answers the request.
+    package func beginRequest(ofStreamOf channel: any Channel, in task: UInt) {
+        guard self.isWanted else { return }
+        self.state.withLock { $0.answering.append((task, channel)) }
+    }
+
+    /// Names the request that the router was given last, or the stream whose request this task answers.
+    package func answer(_ answer: RouteAnswer, in task: () -> UInt) {
+        self.state.withLock { state in
+            guard state.begun == 0 else { return state.name(answer, state.begun) }
+            let task = task()
+            guard let index = state.answering.firstIndex(where: { $0.task == task }) else { return }
+            if state.streams.count >= Self.most { state.streams.removeFirst(Self.most / 2) }
+            state.streams.append((state.answering[index].channel, answer))
+        }
+    }
+
+    /// The task has answered.
+    package func endRequest(in task: UInt) {
+        self.state.withLock { state in
+            guard let index = state.answering.firstIndex(where: { $0.task == task }) else { return }
+            state.answering.remove(at: index)
+        }
+    }
+
     /// Whether names are asked for. They are not while the connection is not counted.
     package var isWanted: Bool { self.wanted.load(ordering: .relaxed) }
 
@@ -81,6 +123,13 @@ public final class TrafficRoutes: Sendable {
 extension TrafficRoutes: RouteSource {
     package func takeRoute(ofRequest number: Int) -> RouteAnswer {
         let answer = self.state.withLock { state -> RouteAnswer? in
+            // Connection and streams share an event loop, and this is called there.
+            if !state.streams.isEmpty {
+                for (channel, answer) in state.streams {
+                    if let stream = self.streamNumber(channel) { state.name(answer, stream) }
+                }
+                state.streams.removeAll(keepingCapacity: true)
+            }
             guard let index = state.named.firstIndex(where: { $0.number == number }) else { return nil }
             return state.named.remove(at: index).answer
         }

@@ -25,6 +25,11 @@ struct HTTP2FrameScannerTests {
             }
         }
 
+        mutating func passed(framing: UInt64, _ count: UInt64, _ kind: HTTP2FrameScanner.Kind, stream: UInt32) {
+            self.passed(framing, .framing, stream: stream)
+            if count > 0 { self.passed(count, kind, stream: stream) }
+        }
+
         mutating func headers(_ block: Span<UInt8>, stream: UInt32) {
             self.events.append(.headers(block.withUnsafeBufferPointer { Array($0) }, stream: stream))
         }

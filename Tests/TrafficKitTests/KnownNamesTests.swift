@@ -8,10 +8,12 @@ struct KnownNamesTests {
     @Test("every request has its own name, however many there are, and a repeated request gets the same name")
     func names() {
         var known = KnownNames()
-        let name = { (request: MessageHead.Request, route: String) in
-            known.name(of: request, route: route) {
-                (.init(method: request.method, host: HostNaming.host(of: request.host), route: route), true)
-            }
+        let name = { (request: MessageHead.Request, route: String) -> Report.Name in
+            if let name = known.name(of: request, route: route) { return name }
+            let host = HostNaming.host(of: request.host)
+            let made = Report.Name(method: request.method, host: host, route: route)
+            if KnownNames.mayStay(request, route: route) { known.keep(made, of: request) }
+            return made
         }
         var random = SystemRandomNumberGenerator()
         let long = String(repeating: "l", count: 200)

@@ -78,8 +78,8 @@ struct TrafficMonitorTests {
         #expect(monitor.isRunning)
     }
 
-    @Test("reports of many threads arrive once, and those of each thread in their order")
-    func threads() async throws {
+    @Test("reports of many threads arrive once, and those of each thread in their order", arguments: [false, true])
+    func threads(haveOwnGatherers: Bool) async throws {
         let daemon = try ReportReceiver()
         let sender = ReportSender(path: daemon.path)
         let (threads, each) = (8, 1_000)  // fewer than the backlog holds: a slow machine loses none
@@ -87,8 +87,10 @@ struct TrafficMonitorTests {
             await withTaskGroup(of: Void.self) { group in
                 for thread in 0..<threads {
                     group.addTask {
+                        let gatherer = haveOwnGatherers ? sender.gathererOfThread() : nil
                         for number in 1...each {
-                            sender.send([.request(.init(exchange: UInt64(number * threads + thread)))])
+                            let message = Report.Message(exchange: UInt64(number * threads + thread))
+                            sender.send([.request(message)], by: gatherer)
                         }
                     }
                 }
@@ -256,7 +258,7 @@ struct TrafficMonitorTests {
         #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
         #expect(Int(sender.droppedRecords) == dropped)
         #expect(sequences == Array(0..<UInt32(sequences.count)))
-        #expect(sequences.count > ReportSender.backlog)
+        #expect(sequences.count > DatagramQueue.most)
     }
 
     @Test("a name is still the same the thousandth time, after any number of others", arguments: [false, true])

@@ -21,7 +21,7 @@ SERVER, HTTP_1_1, EXACT, JSON, OK = 2, 11, 1, 2, 1
 DECODED, DECLARED = 2, 4
 SO_COOKIE = 57
 PER_DATAGRAM = 100
-BACKLOG = 32  # ReportSender.backlog
+BACKLOG = 32  # DatagramQueue.most
 
 
 def record(kind: int, role: int, content: bytes) -> bytes:
