@@ -7,41 +7,41 @@ public import TrafficModel
 /// nothing. ``credit(_:of:)`` credits the growth of a counter to the process, the scope, the class and the total. Rows
 /// and packets of no socket are credited separately. Nothing is ever subtracted.
 public struct Ledger: Sendable {
-    private let retention: Retention
+    let retention: Retention
     /// By serial.
-    private var sockets: [UInt64: SocketAccount] = [:]
+    private(set) var sockets: [UInt64: SocketAccount] = [:]
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
     /// a tick nothing.
-    private var moving: Set<UInt64> = []
+    private(set) var moving: Set<UInt64> = []
     /// Sockets with bytes of calls that have not returned.
     private var pending: Set<UInt64> = []
     /// How many open sockets each process uses, also a process that is no longer listed.
-    private var openSockets: [ProcessIdentity: Int] = [:]
-    private var processes: [ProcessIdentity: ProcessAccount] = [:]
+    private(set) var openSockets: [ProcessIdentity: Int] = [:]
+    private(set) var processes: [ProcessIdentity: ProcessAccount] = [:]
     private var inquiries = Inquiries()
     /// User names from details of processes, so that the next process of a user has the user name at once.
     private var userNames: [UInt32: String] = [:]
-    private var exited: ExitedAccounts
-    private var interfaces = InterfaceAccounts()
-    private var loss = CaptureLoss()
-    private var totals = ByteCounts(retransmitted: 0)
-    private var totalMeter = RateMeter()
-    private var destinations: DestinationTotals
-    private var lastTick: (wall: Timestamp, boottime: UInt64)?
+    private(set) var exited: ExitedAccounts
+    private(set) var interfaces = InterfaceAccounts()
+    private(set) var loss = CaptureLoss()
+    private(set) var totals = ByteCounts(retransmitted: 0)
+    private(set) var totalMeter = RateMeter()
+    private(set) var destinations: DestinationTotals
+    private(set) var lastTick: (wall: Timestamp, boottime: UInt64)?
     /// The last look since that tick.
-    private var lastLook: (wall: Timestamp, boottime: UInt64)?
+    private(set) var lastLook: (wall: Timestamp, boottime: UInt64)?
     private var closedSockets: ClosedSockets
-    private var presumedClosed = PresumedClosedSockets()
-    private var countersBackwards: UInt64 = 0
+    private(set) var presumedClosed = PresumedClosedSockets()
+    private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
     private var absences = Absences()
-    private var goneSockets = GoneSockets()
+    private(set) var goneSockets = GoneSockets()
     /// Processes that ended since the ledger last folded exited processes.
     private var endsUnfolded = 0
     /// So many ended processes may be listed beyond the limits between two ticks.
     private static let mostEndsUnfolded = 512
-    private var reports = ReportAccounts()
+    private(set) var reports = ReportAccounts()
 
     /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -318,40 +318,6 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// - Parameter unlisted: Open sockets that the snapshot does not list.
-    private func evidence(unlisted: [UInt64]) -> AuditEvidence {
-        var goneSockets = self.goneSockets
-        var parts: [ProcessIdentity: AuditTallies] = [:]
-        for serial in unlisted {
-            guard let socket = self.sockets[serial] else { continue }
-            let evidence = socket.evidence
-            let whole = evidence.tallies
-            goneSockets.bury(whole)
-            if whole.isDisputed { goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
-            for (process, share) in socket.shares {
-                parts[process, default: AuditTallies()] +=
-                    evidence.part(of: whole, payload: share.payload, wire: share.wire)
-            }
-        }
-        var evidence = goneSockets.evidence
-        for account in self.presumedClosed.accounts {
-            evidence.goneSockets += account.evidence.tallies
-        }
-        for process in self.processes.values {
-            var tallies = process.goneSockets
-            if let part = parts[process.identity] { tallies += part }
-            evidence.goneSocketsOf[process.identity] = tallies
-        }
-        evidence.packets = self.interfaces.seen
-        evidence.countsInterfaces = !evidence.packets.isEmpty
-        return evidence
-    }
-
-    /// Wall clock at `CLOCK_BOOTTIME` 0.
-    private var bootedAt: Int64 {
-        self.lastTick.map { $0.wall.nanosecondsSinceEpoch -| Int64(clamping: $0.boottime) } ?? 0
-    }
-
     /// Counts the bytes that are pending at this moment.
     private mutating func surveyPending() {
         self.processes.forEachInPlace { $0.forgetPending() }
@@ -410,61 +376,5 @@ public struct Ledger: Sendable {
             self.reports.forget(process: process.identity)
             if let account = self.processes.removeValue(forKey: process.identity) { self.exited.fold(account) }
         }
-    }
-
-    /// The status of the capture with what the ledger counted as lost.
-    public func withLosses(_ capture: CaptureStatus) -> CaptureStatus {
-        var capture = capture
-        capture.loss = self.loss
-        capture.loss.countersBackwards = self.countersBackwards
-        capture.reports = self.reports.counters
-        capture.loss.reportsDropped = capture.reports.dropped
-        capture.loss.reportsRejected = capture.reports.rejected
-        return capture
-    }
-
-    /// Everything as of the last tick or look. Rates are of the last tick.
-    public func snapshot(
-        countingSince: Timestamp,
-        host: HostDescription,
-        daemon: DaemonDescription,
-        capture: CaptureStatus
-    ) -> Snapshot {
-        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
-        let bootedAt = self.bootedAt
-        let list = ListedSockets(self.sockets, moving: self.moving, limit: self.retention.openSocketLimit)
-        var snapshot = Snapshot(
-            takenAt: wall,
-            takenBoottimeNanoseconds: boottime,
-            countingSince: countingSince,
-            host: host,
-            daemon: daemon,
-            capture: self.withLosses(capture),
-            processes: self.processes.values.map { process in
-                var usage = process.usage
-                usage.socketsOpen = self.openSockets[process.identity] ?? 0
-                if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
-                return usage
-            }.sorted { $0.identity.pid < $1.identity.pid },
-            exited: self.exited.usages,
-            sockets: list.listed.compactMap {
-                var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
-                usage?.explained = self.reports.explained(ofSocket: $0).total
-                return usage
-            },
-            endpoints: self.reports.endpointUsages,
-            interfaces: self.interfaces.usages,
-            totals: Totals(
-                bytes: self.totals,
-                rates: self.totalMeter.rates,
-                byScope: self.destinations.byScope,
-                byClass: self.destinations.byClass
-            )
-        )
-        snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
-        snapshot.exchanges = self.reports.exchangeUsages
-        snapshot.socketsUnlisted = list.unlisted.isEmpty ? nil : list.unlisted.count
-        snapshot.evidence = self.evidence(unlisted: list.unlisted)
-        return snapshot
     }
 }

@@ -1,0 +1,94 @@
+public import TrafficModel
+
+/// What readers get of the ledger.
+extension Ledger {
+    /// The status of the capture with what the ledger counted as lost.
+    public func withLosses(_ capture: CaptureStatus) -> CaptureStatus {
+        var capture = capture
+        capture.loss = self.loss
+        capture.loss.countersBackwards = self.countersBackwards
+        capture.reports = self.reports.counters
+        capture.loss.reportsDropped = capture.reports.dropped
+        capture.loss.reportsRejected = capture.reports.rejected
+        return capture
+    }
+
+    /// Everything as of the last tick or look. Rates are of the last tick.
+    public func snapshot(
+        countingSince: Timestamp,
+        host: HostDescription,
+        daemon: DaemonDescription,
+        capture: CaptureStatus
+    ) -> Snapshot {
+        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
+        let bootedAt = self.bootedAt
+        let list = ListedSockets(self.sockets, moving: self.moving, limit: self.retention.openSocketLimit)
+        var snapshot = Snapshot(
+            takenAt: wall,
+            takenBoottimeNanoseconds: boottime,
+            countingSince: countingSince,
+            host: host,
+            daemon: daemon,
+            capture: self.withLosses(capture),
+            processes: self.processes.values.map { process in
+                var usage = process.usage
+                usage.socketsOpen = self.openSockets[process.identity] ?? 0
+                if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
+                return usage
+            }.sorted { $0.identity.pid < $1.identity.pid },
+            exited: self.exited.usages,
+            sockets: list.listed.compactMap {
+                var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
+                usage?.explained = self.reports.explained(ofSocket: $0).total
+                return usage
+            },
+            endpoints: self.reports.endpointUsages,
+            interfaces: self.interfaces.usages,
+            totals: Totals(
+                bytes: self.totals,
+                rates: self.totalMeter.rates,
+                byScope: self.destinations.byScope,
+                byClass: self.destinations.byClass
+            )
+        )
+        snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
+        snapshot.exchanges = self.reports.exchangeUsages
+        snapshot.socketsUnlisted = list.unlisted.isEmpty ? nil : list.unlisted.count
+        snapshot.evidence = self.evidence(unlisted: list.unlisted)
+        return snapshot
+    }
+
+    /// - Parameter unlisted: Open sockets that the snapshot does not list.
+    private func evidence(unlisted: [UInt64]) -> AuditEvidence {
+        var goneSockets = self.goneSockets
+        var parts: [ProcessIdentity: AuditTallies] = [:]
+        for serial in unlisted {
+            guard let socket = self.sockets[serial] else { continue }
+            let evidence = socket.evidence
+            let whole = evidence.tallies
+            goneSockets.bury(whole)
+            if whole.isDisputed { goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
+            for (process, share) in socket.shares {
+                parts[process, default: AuditTallies()] +=
+                    evidence.part(of: whole, payload: share.payload, wire: share.wire)
+            }
+        }
+        var evidence = goneSockets.evidence
+        for account in self.presumedClosed.accounts {
+            evidence.goneSockets += account.evidence.tallies
+        }
+        for process in self.processes.values {
+            var tallies = process.goneSockets
+            if let part = parts[process.identity] { tallies += part }
+            evidence.goneSocketsOf[process.identity] = tallies
+        }
+        evidence.packets = self.interfaces.seen
+        evidence.countsInterfaces = !evidence.packets.isEmpty
+        return evidence
+    }
+
+    /// Wall clock at `CLOCK_BOOTTIME` 0.
+    var bootedAt: Int64 {
+        self.lastTick.map { $0.wall.nanosecondsSinceEpoch -| Int64(clamping: $0.boottime) } ?? 0
+    }
+}
