@@ -14,7 +14,8 @@ extension SystemTests {
         private static let scenarios = [
             "tcp", "tcp-unread", "tcp-requests", "tcp-nonblocking", "tcp-waitall", "writev", "tcp-peek", "tcp-trunc",
             "tcp-oob", "tcp-cork", "tcp-zero-window", "mapped", "reset", "reset-both-ways", "connect-reuse", "tfo",
-            "half-close", "killed", "tcp-zerocopy", "tcp-zerocopy-receive", "sendfile", "sendfile-nonblocking",
+            "half-close", "killed", "ktls-asked", "tcp-zerocopy", "tcp-zerocopy-receive", "sendfile",
+            "sendfile-nonblocking",
             "splice-out", "splice-in", "threads", "prefork", "prefork-reuseport", "pid-reuse", "leader-exits", "exec",
             "io-uring", "io-uring-multishot", "io-uring-fixed", "short-lived", "churn", "many-connections", "idle",
         ]
@@ -74,34 +75,6 @@ extension SystemTests {
                 #expect(Set(sockets.map(\.bytes.payload.sent)) == [0, 70_000])
                 #expect(Set(sockets.map(\.bytes.payload.received)) == [0, 70_000])
                 #expect(Set(sockets.flatMap { $0.owners.map(\.identity.pid) }) == [program.pid])
-                program.closeInput()
-                _ = try await program.exit()
-            }
-        }
-
-        /// A connection with itself. Asks for kernel TLS, which any user may, and gives no keys: the bytes go as they are.
-        private static let withUpperLayer = """
-            import os, socket, sys
-            listener = socket.create_server(("127.0.0.1", 0))
-            client = socket.create_connection(listener.getsockname())
-            server, _ = listener.accept()
-            client.setsockopt(socket.IPPROTO_TCP, 31, b"tls")  # TCP_ULP
-            client.sendall(bytes(70_000))
-            left = 70_000
-            while left: left -= len(server.recv(left))
-            client.close(); server.close()
-            print("done", flush=True)
-            sys.stdin.read()
-            """
-
-        @Test("a socket that asked for kernel TLS has every byte, also if it ends before the next sweep")
-        func upperLayer() async throws {
-            let python = try #require(Machine.path(of: "python3"))
-            try await withDaemon(method: Self.method) { daemon in
-                let program = try Program(python, ["-c", Self.withUpperLayer])
-                #expect(try await program.line() == Data("done".utf8))
-                let process = try await daemon.snapshot().processes?.first { $0.identity.pid == program.pid }
-                #expect(process?.bytes.payload == PayloadBytes(sent: 70_000, received: 70_000))
                 program.closeInput()
                 _ = try await program.exit()
             }

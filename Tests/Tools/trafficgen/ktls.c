@@ -35,10 +35,15 @@ static void start_tls(int fd, int option, char direction, unsigned short version
 		skip("kernel TLS %x: %s", version, strerror(errno));
 }
 
-static void start_both(int fd, bool client, unsigned short version)
+static void ask_for_tls(int fd)
 {
 	if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")))
 		skip("no kernel TLS: setsockopt(TCP_ULP, tls): %s", strerror(errno));
+}
+
+static void start_both(int fd, bool client, unsigned short version)
+{
+	ask_for_tls(fd);
 	start_tls(fd, client ? TLS_TX : TLS_RX, 'c', version);
 	start_tls(fd, client ? TLS_RX : TLS_TX, 's', version);
 }
@@ -213,7 +218,27 @@ static void splice_client(const struct part *part)
 	receive_all(fd, 1, 1);
 }
 
+/* Any user may ask for kernel TLS. Without keys the bytes go as they are. */
+static void asked_server(const struct part *part)
+{
+	int fd = serve_one(part, IPPROTO_TCP);
+
+	receive_all(fd, FILE_BYTES, 65536);
+	ask_for_tls(fd);
+	send_all(fd, FILE_BYTES, 20011);
+}
+
+static void asked_client(const struct part *part)
+{
+	int fd = call(part, IPPROTO_TCP);
+
+	ask_for_tls(fd);
+	send_all(fd, FILE_BYTES, 20011);
+	receive_all(fd, FILE_BYTES, 65536);
+}
+
 const struct scenario ktls_scenarios[] = {
+	{ "ktls-asked", "kernel TLS that was asked for, and got no keys", asked_server, asked_client },
 	{ "ktls-1.2", "kernel TLS 1.2: send, receive, sendfile, an alert", tls12_server, tls12_client },
 	{ "ktls-1.3", "kernel TLS 1.3: send, receive, sendfile, an alert", tls13_server, tls13_client },
 	{ "ktls-splice", "splice into and out of kernel TLS", splice_server, splice_client },
