@@ -154,9 +154,9 @@ package struct HTTP1Exchanges {
         if tellsOpen { self.tellOpen(&found) }
         guard self.requests.stream.tls != nil else { return }
         if isRequest {
-            self.requests.stream.forget(before: self.requests.settled)
+            self.requests.stream.forget(before: self.requests.settled, readTo: self.requests.scanner.position)
         } else {
-            self.responses.stream.forget(before: self.responses.settled)
+            self.responses.stream.forget(before: self.responses.settled, readTo: self.responses.scanner.position)
         }
         if self.hasEnded { self.tellConnection(isLast: false, &found) }
         self.hasEnded = false

@@ -26,14 +26,6 @@ package struct HTTP2Exchanges {
         set { self.records.isFromStart = newValue }
     }
 
-    /// Counts ciphertext, before its plaintext is scanned.
-    package mutating func passed(ciphertext bytes: Span<UInt8>, _ side: Side) {
-        switch side {
-        case .sent: self.records.sent.stream.tls?.passed(ciphertext: bytes)
-        case .received: self.records.received.stream.tls?.passed(ciphertext: bytes)
-        }
-    }
-
     /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
     /// scanned.
     package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {

@@ -240,7 +240,7 @@ package struct HTTP2FrameScanner {
         case .data: self.stream != 0 && self.open == nil
         case .headers, .pushPromise: self.stream != 0 && self.open == nil
         case .continuation: self.open != nil
-        case .reset: self.left == 4 && self.open == nil
+        case .reset: self.stream != 0 && self.left == 4 && self.open == nil
         case nil: self.open == nil
         }
     }

@@ -104,7 +104,7 @@ struct HTTP2Records {
     /// - Parameter tellsOpen: Also the messages of exchanges that go on.
     mutating func settle(_ tellsOpen: Bool, _ found: inout [Report.Record]) {
         if tellsOpen || self.open.count > HTTP1Exchanges.mostPending { self.tellOpen() }
-        self.with(self.side) { $0.stream.forget(before: $0.position) }
+        self.with(self.side) { $0.stream.forget(before: $0.position, readTo: $0.position) }
         if self.hasEnded, self.time >= self.toldAt + Self.pause { self.tellConnection(isLast: false) }
         guard !self.found.isEmpty else { return }
         if found.isEmpty { swap(&found, &self.found) } else { found += self.found }
@@ -307,7 +307,7 @@ extension HTTP2Records: HTTP2Sink {
     }
 
     mutating func headers(_ block: Span<UInt8>, stream: UInt32) {
-        if self.isRequest, !self.hasBegun { self.begin(with: stream) }
+        if self.isRequest, stream != 0, !self.hasBegun { self.begin(with: stream) }
         let isRead =
             self.side == .sent
             ? self.head.read(block, &self.sent.fields) : self.head.read(block, &self.received.fields)

@@ -45,6 +45,8 @@ struct HTTP2Streams {
     /// - Returns: `nil`: the stream is not open.
     @inline(__always)
     mutating func slot(of number: UInt32) -> Int? {
+        // The connection itself is no stream, and `last` has this number where it has none.
+        guard number != 0 else { return nil }
         if self.last.number == number { return self.last.slot }
         guard let index = self.index(of: number) else { return nil }
         self.last = (number, self.places[index])

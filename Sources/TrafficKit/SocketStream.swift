@@ -48,9 +48,10 @@ package struct SocketStream {
     /// Notes that a reported message, or a part of it, took these bytes.
     mutating func claim(_ interval: Report.Interval) { self.claimed += interval.bytes }
 
-    /// Forgets the places of bytes before `start` on the stream that HTTP reads.
-    mutating func forget(before start: UInt64) {
-        if self.tls?.isSettled == true { self.tls?.header.forget(before: start) }
+    /// Forgets the places of bytes on the stream that HTTP reads, except for `start`, where the message under way begins,
+    /// and what comes from `position` on.
+    mutating func forget(before start: UInt64, readTo position: UInt64) {
+        if self.tls?.isSettled == true { self.tls?.header.forget(before: start, readTo: position) }
     }
 
     /// Bytes that TLS moved beside messages.

@@ -356,14 +356,20 @@ package struct TLSStream {
 
     /// Forgets the segments that no message needs any more.
     ///
-    /// - Parameter start: On the stream of plaintext, where the message begins that has not ended.
-    package mutating func forget(before start: UInt64) {
+    /// - Parameters:
+    ///   - start: On the stream of plaintext, where the message begins that has not ended. Its place is kept.
+    ///   - position: How far the plaintext was read. Of what lies between, a long message would keep a segment for each
+    ///     record. Only the end of what was read may be asked for: there the message may end.
+    package mutating func forget(before start: UInt64, readTo position: UInt64) {
         self.start = self.start(start).map { (start, $0) }
         // The last segment stays.
-        var gone = 0
-        while gone < self.segments.count - 1, self.segments[gone].plain + self.segments[gone].plainBytes <= start {
-            gone += 1
+        let gone = self.segments.dropLast().prefix { segment in
+            let end = segment.plain + segment.plainBytes
+            return end <= start || end < position
         }
-        if gone > 0 { self.segments.removeFirst(gone) }
+        if !gone.isEmpty { self.segments.removeFirst(gone.count) }
     }
+
+    /// Places that are remembered.
+    var placesKept: Int { self.segments.count }
 }

@@ -86,10 +86,12 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
         self.parts.append((buffer, 0))
         self.bytes += buffer.readableBytes
         if self.queue.isAsked { return context.write(data, promise: promise) }
-        let (sent, run) = (promise ?? context.eventLoop.makePromise(), self.run)
+        // A promise of our own, because the program's may be of another event loop.
+        let (sent, run) = (context.eventLoop.makePromise(of: Void.self), self.run)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
             if run == self.run { self.sent(1) }
         }
+        if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
     }
 

@@ -15,6 +15,8 @@ enum Layout {
     static let connectionLength = 80
     /// Bytes of one string, at most. A longer string is cut between two characters.
     static let longestString = 1_024
+    /// Of a name's record as this module writes it.
+    static let longestName = (nameLength + 3 * longestString + 7) & ~7
 
     static let none64 = UInt64.max
     static let none32 = UInt32.max

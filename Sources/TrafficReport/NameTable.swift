@@ -53,6 +53,8 @@ struct NameMemory: Sendable {
         let name = Report.Name(record: record).map(self.naming)
         // If the record is as this module writes it, its bytes are kept once.
         let bytes = name.flatMap { record.equals($0.record) ? $0.record : nil }
+        // A record may be longer than its name: later versions may add to it, and a hostile sender may add anything.
+        guard record.count <= Layout.longestName else { return name }
         self.slots[slot] = Known(record: bytes ?? record.withUnsafeBytes { Array($0) }, name: name)
         return name
     }

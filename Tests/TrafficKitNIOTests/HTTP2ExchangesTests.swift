@@ -104,6 +104,28 @@ final class HTTP2ExchangesTests {
         }
     }
 
+    /// Preface and settings of a client.
+    private var beginning: [UInt8] {
+        Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + self.frame(4, 0, 0)
+    }
+
+    @Test("frames of stream 0 that only streams may have end nothing and begin nothing", arguments: [true, false])
+    func streamZero(hasStream: Bool) throws {
+        self.send(self.beginning)
+        if hasStream {
+            try self.request(1)
+            try self.respond(1, 200)
+        }
+        // A promise on stream 1 for stream 2, with an empty block, and a reset of stream 0.
+        self.receive(self.frame(5, 4, 1, [0, 0, 0, 2]))
+        self.receive(self.frame(3, 0, 0, [0, 0, 0, 8]))
+        self.send(self.frame(5, 4, 1, [0, 0, 0, 2]))
+        self.send(self.frame(3, 0, 0, [0, 0, 0, 8]))
+        self.close()
+        #expect(self.endings == (hasStream ? [.ok] : []))
+        self.expectEveryByte()
+    }
+
     @Test("an exchange that is excluded at its head stays excluded, even with trailers")
     func trailersOfExcluded() throws {
         try self.request(1, "/private/x", isLast: false)

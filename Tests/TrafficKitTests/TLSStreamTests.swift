@@ -50,6 +50,20 @@ struct TLSStreamTests {
         #expect(stream.position == 1_194 && stream.beside == 1_000)
     }
 
+    @Test("a long message keeps one place, however many records it has, and has an interval at its end")
+    func longMessage() {
+        var stream = TLSStream()
+        for index in 0..<10_000 as Range<UInt64> {
+            var flight = Flight()
+            flight.add(1)
+            Self.pass(flight, &stream)
+            stream.forget(before: 0, readTo: index)
+        }
+        #expect(stream.placesKept <= 2)
+        stream.forget(before: 0, readTo: 10_000)
+        #expect(Self.interval(stream, 0, 10_000) == [0, 230_000, 230_000])
+    }
+
     @Test(
         "records without plaintext are recognized: before data, between data and after data",
         arguments: [0, 1, 2, 3]
@@ -98,7 +112,7 @@ struct TLSStreamTests {
         Self.pass(flight, &stream)
         let base = UInt64(6 + handshake)
         #expect(Self.interval(stream, 0, 60) == [base, base + 129, 129])
-        stream.forget(before: 100)
+        stream.forget(before: 100, readTo: 100)
         flight = Flight()
         flight.add(10, overhead: 63)
         flight.add(20, overhead: 69)
@@ -444,7 +458,7 @@ struct TLSStreamTests {
             stream.passed(ciphertext: bytes.span)
             if Bool.random() { stream.passed(plaintext: .random(in: 0...60)) }
             stream.settle()
-            if stream.isSettled { stream.forget(before: 0) }
+            if stream.isSettled { stream.forget(before: 0, readTo: 0) }
         }
         #expect(stream.beside <= stream.position)
     }
@@ -485,7 +499,7 @@ struct TLSStreamTests {
                     begins += messages[message]
                     message += 1
                 }
-                stream.forget(before: begins)
+                stream.forget(before: begins, readTo: plain)
             }
             #expect(message == messages.count)
             #expect(stream.beside == beside)

@@ -97,7 +97,7 @@ public struct TLSFuzz: FuzzSubject {
                 return text
             }
             claims.begun = plain
-            stream.forget(before: plain)
+            stream.forget(before: plain, readTo: plain)
         }
         guard stream.position == base + UInt64(bytes.count), claims.bytes + stream.beside <= stream.position else {
             return
@@ -142,8 +142,8 @@ public struct TLSFuzz: FuzzSubject {
                 return "\(claims.bytes) of messages and \(stream.beside) beside before \(position)"
             }
             plain = read
-            stream.forget(before: plain)
-            other.forget(before: plain)
+            stream.forget(before: plain, readTo: plain)
+            other.forget(before: plain, readTo: plain)
         }
         return stream.position == position && other.position == position ? nil : "position \(stream.position)"
     }
