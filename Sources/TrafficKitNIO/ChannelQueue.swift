@@ -6,6 +6,9 @@ struct ChannelQueue {
     /// it is not to be asked any more.
     private var options: (any NIOSynchronousChannelOptions)?
     private(set) var isAsked: Bool
+    /// The program has closed its side of the connection. The channel still sends what it has left, and refuses later
+    /// writes.
+    private(set) var isClosing = false
     /// A write is on its way that tells when the kernel has taken the bytes before it.
     fileprivate var isWaiting = false
 
@@ -13,6 +16,16 @@ struct ChannelQueue {
     init(_ context: ChannelHandlerContext? = nil, isSocket: Bool = false) {
         self.options = isSocket ? context?.channel.syncOptions : nil
         self.isAsked = self.options != nil
+    }
+
+    /// The program, or its HTTP library, closes the connection.
+    mutating func close(_ mode: CloseMode) {
+        switch mode {
+        // A closed channel never counts later writes among the bytes that it has left.
+        case .all: self.leave()
+        case .output: self.isClosing = true
+        case .input: break
+        }
     }
 
     /// Releases the channel, because an app may keep a handler. A closed channel does not know any more how many bytes

@@ -183,7 +183,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard self.isCounted || self.joins(context, sending: data) else {
+        guard !self.traffic.queue.isClosing, self.isCounted || self.joins(context, sending: data) else {
             return context.write(data, promise: promise)
         }
         let part = self.unwrapOutboundIn(data)
@@ -280,8 +280,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     /// The program, or its HTTP library, closes the connection.
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle()
-        // Later writes fail, and the channel never counts them among the bytes that it has left.
-        if mode != .input { self.traffic.queue.leave() }
+        self.traffic.queue.close(mode)
         // The client gives up only if there was no error and the other side could still send.
         if mode == .all, self.error == nil, !self.hasEnded { self.isGivenUp = true }
         context.close(mode: mode, promise: promise)

@@ -80,7 +80,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         // No current TLS handler writes files.
-        guard let plaintext = self.plaintext, plaintext.isCounted,
+        guard !self.queue.isClosing, let plaintext = self.plaintext, plaintext.isCounted,
             case .byteBuffer(let buffer) = self.unwrapOutboundIn(data), buffer.readableBytes > 0
         else { return context.write(data, promise: promise) }
         self.parts.append((buffer, 0))
@@ -108,7 +108,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         self.settle()
-        if mode != .input { self.queue.leave() }
+        self.queue.close(mode)
         context.close(mode: mode, promise: promise)
     }
 

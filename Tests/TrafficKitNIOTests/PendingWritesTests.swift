@@ -247,6 +247,40 @@ struct PendingWritesTests {
         #expect(records.outcomes.map(\.ending) == [.ok, .truncated])
     }
 
+    /// As Hummingbird answers a request with `Connection: close`.
+    @Test("what the channel has left at a half-close is sent, and counts")
+    func halfCloseWithRest() async throws {
+        let body = 64 << 20  // more than a socket's buffers hold
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(body)\r\n\r\n"
+        let (ended, hasEnded) = AsyncStream<Void>.makeStream()
+        let received = Mutex(0)
+        let records = try await Self.run(isHalfClosable: true) { channel, monitor in
+            try channel.pipeline.syncOperations.addTrafficHandlers(role: .server, monitor: monitor)
+            try channel.pipeline.syncOperations.addHandler(
+                Answer { context in
+                    context.write(NIOAny(ByteBuffer(string: head)), promise: nil)
+                    context.writeAndFlush(NIOAny(ByteBuffer(repeating: 120, count: body)), promise: nil)
+                    context.close(mode: .output, promise: nil)
+                    hasEnded.yield()
+                }
+            )
+            try channel.pipeline.syncOperations.addHandler(ClosingAtEnd())
+        } client: { channel, _ in
+            try channel.syncOptions?.setOption(.autoRead, value: false)
+            try channel.pipeline.syncOperations.addHandler(Counter { count in received.withLock { $0 += count } })
+            try channel.pipeline.syncOperations.addHandler(ClosingAtEnd())
+        } _: { client in
+            try await client.writeAndFlush(ByteBuffer(string: Self.request("/large")))
+            // Only now does the client read.
+            for await _ in ended { break }
+            try await client.setOption(.autoRead, value: true).get()
+        }
+        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(received.withLock { $0 } == head.utf8.count + body)
+        #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(head.utf8.count + body))])
+        #expect(records.outcomes.map(\.ending) == [.ok])
+    }
+
     /// Without a length the body ends with the stream. With this length the body is cut off.
     @Test("a client that closes because the other side has ended did not cancel", arguments: [nil, 6])
     func halfClosed(length: Int?) async throws {
