@@ -201,6 +201,17 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.loss.reportsDropped == 16)
     }
 
+    @Test("what a sender dropped before the daemon began is not counted, however much it is")
+    func droppedBefore() {
+        var fixture = LedgerFixture.reporting()
+        for (sequence, dropped, sum) in [(900, 3_000_000, 0), (901, 3_000_007, 7)] as [(UInt32, UInt32, UInt64)] {
+            fixture.absorb(
+                .reports([received([], .init(sequence: sequence, droppedRecords: dropped))], dropped: 0)
+            )
+            #expect(fixture.snapshot.capture.reports.droppedBySenders == sum)
+        }
+    }
+
     @Test("another version, a later library's record and a datagram that is no report are counted separately")
     func others() {
         var fixture = LedgerFixture.reporting()

@@ -128,8 +128,12 @@ struct ReportAccounts {
     private mutating func note(_ header: Report.Header, of sender: ProcessIdentity) {
         self.counters.missingDatagrams &+= self.numbers[sender, default: SenderNumbers()].note(header.sequence)
         // Cumulative and wrapping. A smaller number is of a late datagram, or of a second monitor of the process. A
-        // number that is far larger is not valid.
-        let growth = header.droppedRecords &- self.droppedBySender[sender, default: 0]
+        // number that is far larger is not valid. What a sender dropped before the daemon began is not for this daemon:
+        // the sender's first datagram here is then not among its first.
+        let isNew = header.sequence < UInt32(SenderNumbers.reach)
+        let known = self.droppedBySender[sender] ?? (isNew ? 0 : header.droppedRecords)
+        if self.droppedBySender[sender] == nil { self.droppedBySender[sender] = known }
+        let growth = header.droppedRecords &- known
         if growth > 0 && growth <= Self.mostDropped {
             self.counters.droppedBySenders &+= UInt64(growth)
             self.droppedBySender[sender] = header.droppedRecords
