@@ -285,6 +285,21 @@ let package = Package(
             path: "Tests/Tools/ledgerbench",
             swiftSettings: strict
         ),
+        // The least that reporting takes of a server and a client, for the benchmark: nothing of TrafficKit is in it.
+        .executableTarget(
+            name: "reportfloor",
+            dependencies: [
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "HummingbirdHTTP2", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            path: "Tests/Tools/reportfloor",
+            swiftSettings: strict
+        ),
         .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzCases", "TrafficKit"], swiftSettings: strict),
         .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),

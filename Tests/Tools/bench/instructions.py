@@ -4,6 +4,10 @@ The same program runs with a number of requests and with twice as many. The diff
 request takes, without the program's start and end. The figure is this slope with reporting less the slope without.
 Unlike a time, it hardly depends on the machine and on the other work of the machine. The system's own work is not in it.
 callgrind makes a program some fifty times slower, so what a program does ten times a second weighs more than it should.
+
+The floor is another program, reportfloor: it does only what no library can do without. The runtime's caches depend on
+where the system puts the program in memory, and move the figures by some hundreds of instructions. So each figure is the
+median of several turns.
 """
 
 import contextlib
@@ -11,6 +15,7 @@ import os
 import pathlib
 import re
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +24,7 @@ import threading
 from ports import free_port, wait_for_port
 
 REQUESTS = 1500
+TURNS = 3
 # Each exchange at its cheapest: the same request again, the smallest answers.
 PATH = "orders/1"
 
@@ -62,16 +68,18 @@ def program(errors: pathlib.Path, command: list[str]):
 
 
 class Measurement:
-    def __init__(self, example: str, directory: str, requests: int = REQUESTS):
+    """What reporting adds to a program that serves and buys, as trafficexample and reportfloor do."""
+
+    def __init__(self, path: str, directory: str, requests: int = REQUESTS):
         # valgrind can't read the debug information of newer compilers. It needs only the names of functions.
-        self.example, self.requests = f"{directory}/trafficexample", requests
+        self.program, self.requests = f"{directory}/{pathlib.Path(path).name}", requests
         self.output = f"{directory}/callgrind.out"
-        subprocess.run(["strip", "--strip-debug", "-o", self.example, example], check=True)
+        subprocess.run(["strip", "--strip-debug", "-o", self.program, path], check=True)
 
     def server(self, directory: str, options: list[str], load: list[str], tls: bool, requests: int) -> int:
         """Instructions of a server that answers so many requests."""
         port, errors = free_port(), pathlib.Path(directory, "errors")
-        with program(errors, callgrind(self.output, self.example, "serve", "--port", str(port), *options)):
+        with program(errors, callgrind(self.output, self.program, "serve", "--port", str(port), *options)):
             wait_for_port(port, 60)
             url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/{PATH}"
             command = ["h2load", "--requests", str(requests), *load, url]
@@ -83,9 +91,9 @@ class Measurement:
     def client(self, directory: str, options: list[str], requests: int) -> int:
         """Instructions of a client that makes so many requests, one after the other."""
         port, errors = free_port(), pathlib.Path(directory, "errors")
-        with program(pathlib.Path(directory, "server"), [self.example, "serve", "--port", str(port), "--silent"]):
+        with program(pathlib.Path(directory, "server"), [self.program, "serve", "--port", str(port), "--silent"]):
             wait_for_port(port)
-            command = [self.example, "buy", "--port", str(port), "--orders", str(requests), *options]
+            command = [self.program, "buy", "--port", str(port), "--orders", str(requests), *options]
             with program(errors, callgrind(self.output, *command)) as process:
                 process.wait(600)
         return collected(errors)
@@ -103,38 +111,71 @@ class Measurement:
                     sys.exit(f"{listener.datagrams} datagrams came from a program with {options}")
         return slopes[False], slopes[True] - slopes[False]
 
-    def all(self):
-        """Yields each figure's name, what a request takes without reporting, what reporting adds, and the bound."""
-        one_by_one = ["--clients", "8", "--max-concurrent-streams", "1", "--h1"]
-        streams = ["--clients", "8", "--max-concurrent-streams", "8"]
-        plain = self.difference(lambda d, options, n: self.server(d, options, one_by_one, False, n))
-        yield ("server, HTTP/1.1", *plain, 6_500)
+    def added(self, run) -> "Figure":
+        turns = [self.difference(run) for _ in range(TURNS)]
+        return Figure(statistics.median(without for without, _ in turns), [added for _, added in turns])
+
+    def http1(self, *options: str) -> "Figure":
+        load = ["--clients", "8", "--max-concurrent-streams", "1", "--h1"]
+        return self.added(lambda d, more, n: self.server(d, [*more, *options], load, bool(options), n))
+
+    def http2(self) -> "Figure":
+        load = ["--clients", "8", "--max-concurrent-streams", "8"]
+        return self.added(lambda d, more, n: self.server(d, [*more, "--http2"], load, False, n))
+
+    def buying(self) -> "Figure":
+        return self.added(self.client)
+
+
+class Figure:
+    def __init__(self, without: float, added: list[float]):
+        self.without = without
+        low, self.added, high = statistics.quantiles(added, n=4)
+        self.half_range = (high - low) / 2
+
+    def __str__(self) -> str:
+        return f"{self.added:,.0f} ±{self.half_range:,.0f}"
+
+
+def rows(example: Measurement, floor: Measurement):
+    """Yields each figure's name, the figure, and what is beside it."""
+    plain = None
+    for name, of, bound in (
+        ("server, HTTP/1.1", Measurement.http1, 6_500),
+        ("server, HTTP/2", Measurement.http2, 15_000),
+        ("AsyncHTTPClient", Measurement.buying, 8_000),
+    ):
+        ours, least = of(example), of(floor)
+        plain = plain or ours
         yield (
-            "server, HTTP/2",
-            *self.difference(lambda d, options, n: self.server(d, [*options, "--http2"], streams, False, n)),
-            15_000,
+            name, str(ours),
+            f"(bound {bound:,}) floor {least}: x{ours.added / least.added:.2f} of it; without reports {ours.without:,.0f}",
         )
-        yield ("AsyncHTTPClient", *self.difference(self.client), 8_000)
-        with tempfile.TemporaryDirectory() as directory:
-            certificate, key = f"{directory}/certificate.pem", f"{directory}/key.pem"
-            subprocess.run(
-                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1"]
-                + ["-keyout", key, "-out", certificate],
-                check=True, capture_output=True,
-            )
-            secret = ["--certificate", certificate, "--key", key]
-            tls = self.difference(lambda d, options, n: self.server(d, [*options, *secret], one_by_one, True, n))
-        yield ("server, HTTP/1.1 with TLS", *tls, round(plain[1] * 1.5))
+    with tempfile.TemporaryDirectory() as directory:
+        certificate, key = f"{directory}/certificate.pem", f"{directory}/key.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1"]
+            + ["-keyout", key, "-out", certificate],
+            check=True, capture_output=True,
+        )
+        secret = example.http1("--certificate", certificate, "--key", key)
+    yield (
+        "server, HTTP/1.1 with TLS", str(secret),
+        f"x{secret.added / plain.added:.2f} of plain (bound x1.50); without reports {secret.without:,.0f}",
+    )
 
 
 def measure(bench) -> None:
-    for name, without, added, bound in Measurement(bench.program("trafficexample"), str(bench.work)).all():
-        bench.row(f"instructions of an exchange, {name}", f"{added:,.0f}", f"beside {without:,.0f} (bound {bound:,})")
+    programs = [Measurement(bench.program(name), str(bench.work)) for name in ("trafficexample", "reportfloor")]
+    for name, figure, beside in rows(*programs):
+        bench.row(f"instructions of an exchange, {name}", figure, beside)
 
 
 if __name__ == "__main__":
-    # usage: instructions.py TRAFFICEXAMPLE [FOLDER]: without the rest of the benchmark. The last run's profile stays in
-    # the folder, for callgrind_annotate.
+    # usage: instructions.py FOLDER-OF-PROGRAMS [FOLDER]: without the rest of the benchmark. The last run's profile stays
+    # in the folder, for callgrind_annotate.
     with tempfile.TemporaryDirectory() as own:
-        for name, without, added, bound in Measurement(sys.argv[1], (sys.argv[2:] or [own])[0]).all():
-            print(f"{name}: {added:,.0f} beside {without:,.0f} (bound {bound:,})", flush=True)
+        folder = (sys.argv[2:] or [own])[0]
+        programs = [Measurement(f"{sys.argv[1]}/{name}", folder) for name in ("trafficexample", "reportfloor")]
+        for name, figure, beside in rows(*programs):
+            print(f"{name}: {figure} {beside}", flush=True)

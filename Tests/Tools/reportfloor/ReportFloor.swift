@@ -1,0 +1,122 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Hummingbird
+import HummingbirdCore
+import HummingbirdHTTP2
+import Logging
+import NIOCore
+
+/// The least that a library takes of a program if it reports each exchange with its exact bytes and its route: what
+/// `scripts/bench` puts beside TrafficKit.
+///
+/// It does what no such library can do without, and nothing else: a handler in the pipeline, a clock, a look at each
+/// line of the heads (HTTP/2: at each frame's first bytes, and at no field), the question what the kernel has taken, a
+/// slot for the router's path, and a record of fixed size in a datagram. It finds no name, no length and no end of a
+/// message, and its records have no meaning.
+@main
+struct ReportFloor: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reportfloor",
+        abstract: "The least that reporting takes of a server and of a client.",
+        subcommands: [Serve.self, Buy.self]
+    )
+}
+
+struct FloorOptions: ParsableArguments {
+    @Option(help: "TCP port on the loopback interface.")
+    var port: Int
+
+    @Option(help: "Where the datagrams go.")
+    var reportSocket: String?
+
+    @Flag(help: "Report nothing.")
+    var silent = false
+
+    @Flag(help: "Speak HTTP/2.")
+    var http2 = false
+
+    /// `nil`: nothing is reported.
+    func sink() throws -> FloorSink? {
+        guard !self.silent else { return nil }
+        guard let reportSocket else { throw ValidationError("--report-socket or --silent") }
+        return FloorSink(path: reportSocket)
+    }
+}
+
+struct Serve: AsyncParsableCommand {
+    @OptionGroup var options: FloorOptions
+
+    func run() async throws {
+        let sink = try self.options.sink()
+        let router = Router()
+        // As trafficexample answers.
+        router.get("orders/{id}") { _, context in
+            let id = try context.parameters.require("id", as: Int.self)
+            return Self.json("{\"id\":\(id),\"note\":\"\(String(repeating: "x", count: 900))\"}")
+        }
+        router.get("search") { _, _ in
+            Self.json("[" + String(repeating: "{\"name\":\"thing\"},", count: 1_700) + "{}]")
+        }
+        if let sink {
+            try await self.serve(FloorRouter(base: router), sink)
+        } else {
+            try await self.serve(router, nil)
+        }
+    }
+
+    private static func json(_ text: String) -> Response {
+        Response(
+            status: .ok,
+            headers: [.contentType: "application/json"],
+            body: .init(byteBuffer: ByteBuffer(string: text))
+        )
+    }
+
+    private func serve<Builder: HTTPResponderBuilder>(_ router: Builder, _ sink: FloorSink?) async throws
+    where Builder.Responder.Context == BasicRequestContext {
+        let isHTTP2 = self.options.http2
+        let server = HTTPServerBuilder { responder in
+            func channel(_ base: some ServerChildChannel) -> any ServerChildChannel {
+                guard let sink else { return base }
+                return FloorChannel(base: base, sink: sink, isHTTP2: isHTTP2)
+            }
+            return isHTTP2 ? channel(HTTP2Channel(responder: responder)) : channel(HTTP1Channel(responder: responder))
+        }
+        var logger = Logger(label: "reportfloor")
+        logger.logLevel = .warning
+        let app = Application(
+            router: router,
+            server: server,
+            configuration: .init(address: .hostname("127.0.0.1", port: self.options.port)),
+            logger: logger
+        )
+        try await app.runService()
+    }
+}
+
+struct Buy: AsyncParsableCommand {
+    @OptionGroup var options: FloorOptions
+
+    @Option(help: "Get so many orders, one after the other.")
+    var orders: Int
+
+    func run() async throws {
+        let sink = try self.options.sink()
+        var configuration = HTTPClient.Configuration()
+        if let sink {
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                channel.eventLoop.submit {
+                    let handler = FloorHandler(role: .client, sink: sink, options: channel.syncOptions)
+                    try channel.pipeline.syncOperations.addHandler(handler, position: .first)
+                }
+            }
+        }
+        let client = HTTPClient(configuration: configuration)
+        let url = "http://127.0.0.1:\(self.options.port)/orders/1"
+        for _ in 0..<self.orders {
+            let response = try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(10))
+            _ = try await response.body.collect(upTo: 1 << 24)
+        }
+        try await client.shutdown()
+    }
+}
