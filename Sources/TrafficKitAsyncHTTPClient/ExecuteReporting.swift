@@ -31,12 +31,13 @@ extension HTTPClient {
             guard let ending = Report.Ending(beforeConnection: error) else { throw error }
             let (host, target) = Self.parts(of: request.url)
             if let name = monitor.name(method: request.method.rawValue, host: host, target: target) {
-                var outcome = Report.Outcome(exchange: monitor.makeExchange(), name: name)
-                outcome.startedAt = start
+                var exchange = Report.Exchange(number: monitor.makeExchange(), name: name)
+                (exchange.startedAt, exchange.role) = (start, .client)
+                var outcome = Report.Exchange.Outcome()
                 outcome.duration = TrafficClock.nanoseconds() - start
-                outcome.role = .client
                 outcome.ending = ending
-                monitor.report(.outcome(outcome))
+                exchange.outcome = outcome
+                monitor.report(.exchange(exchange))
             }
             throw error
         }

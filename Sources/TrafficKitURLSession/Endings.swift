@@ -3,15 +3,6 @@ import FoundationNetworking
 import TrafficReport
 
 extension Report.Ending {
-    init(status: Int) {
-        self =
-            switch status {
-            case 400..<500: .http4xx
-            case 500...: .http5xx
-            default: .ok
-            }
-    }
-
     /// - Parameter hasResponse: The head of a response has come.
     init(_ error: any Error, hasResponse: Bool) {
         guard let error = error as? URLError else {

@@ -6,7 +6,7 @@ import TrafficReport
 
 /// One exchange of a task; redirects make further exchanges. The library watches the sockets from `init` on.
 struct Hop {
-    let exchange: UInt64
+    let number: UInt64
     let index: UInt16
     let request: URLRequest
     /// Bytes of the body. `nil`: the body is a stream.
@@ -24,7 +24,7 @@ struct Hop {
     ///   - body: The body's length, `nil` if it is unknown.
     init(_ request: URLRequest, body: UInt64?, index: UInt16, _ monitor: TrafficMonitor) {
         (self.request, self.body, self.index) = (request, body, index)
-        self.exchange = monitor.makeExchange()
+        self.number = monitor.makeExchange()
         self.name = monitor.name(method: request.method, host: request.url?.host ?? "", target: request.target)
         let port = request.url?.remotePort ?? 0
         self.port = port
@@ -43,6 +43,14 @@ struct Hop {
         }
         let isAlone = SerialPorts.process.withLock { $0.end(self.ticket, port: self.port) }
         return isAlone ? growth : nil
+    }
+
+    /// The record of the exchange, so far without its parts. `nil`: the exchange is not reported.
+    var record: Report.Exchange? {
+        guard let name = self.name else { return nil }
+        var exchange = Report.Exchange(number: self.number, name: name)
+        (exchange.hop, exchange.role, exchange.startedAt) = (self.index, .client, self.startedAt)
+        return exchange
     }
 }
 

@@ -14,7 +14,7 @@ struct HopResponse {
 }
 
 extension Hop {
-    /// Makes the records of the request and its response, with the bytes of the socket if these are known.
+    /// Makes the record of the exchange without its outcome, with the bytes of the socket if these are known.
     ///
     /// URLSession shows neither lines nor fields as they are on the wire. For plain HTTP the library counts all bytes
     /// and knows the body. The rest of a request is its line, which libcurl makes from the URL, and its fields. If the
@@ -26,28 +26,21 @@ extension Hop {
     ///   - growth: The bytes that the exchange moved; `nil` if they are unknown.
     ///   - isRepeated: The session sent the request again by itself, with credentials. The bytes are those of several
     ///     exchanges.
-    func messages(
-        _ end: HopResponse,
-        _ growth: SocketGrowth?,
-        isRepeated: Bool
-    ) -> (request: Report.Message, response: Report.Message)? {
-        guard let name = self.name else { return nil }
+    func answered(_ end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Exchange? {
+        guard var exchange = self.record else { return nil }
         let growth = growth.flatMap { self.isPossible($0, end) ? $0 : nil }
-        var request = self.request(growth, isRepeated: isRepeated)
-        var response = self.response(end, growth, isRepeated: isRepeated)
-        (request.name, response.name) = (name, name)
-        (response.exchange, response.hop) = (request.exchange, request.hop)
-        request.finishedAt = end.startedAt
-        return (request, response)
+        exchange.cookie = growth?.cookie ?? 0
+        exchange.request = self.request(until: end.startedAt, growth, isRepeated: isRepeated)
+        exchange.response = self.response(end, growth, isRepeated: isRepeated)
+        return exchange
     }
 
-    /// Makes the record of a request without a response. It is unknown whether the request was sent, and on which
+    /// Makes the record of an exchange without a response. It is unknown whether the request was sent, and on which
     /// socket.
-    func lonelyRequest(at time: UInt64) -> Report.Message? {
-        guard let name = self.name else { return nil }
-        var request = self.request(nil, isRepeated: false)
-        (request.name, request.finishedAt) = (name, time)
-        return request
+    func unanswered(at time: UInt64) -> Report.Exchange? {
+        var exchange = self.record
+        exchange?.request = self.request(until: time, nil, isRepeated: false)
+        return exchange
     }
 
     /// Bytes of a line such as `POST /path HTTP/1.1`. `nil` if libcurl writes the path in its own way (RFC 3986 section
@@ -71,11 +64,10 @@ extension Hop {
             && growth.received.bytes >= 16 + (end.bodyBytes(of: self.request) ?? 0)
     }
 
-    private func request(_ growth: SocketGrowth?, isRepeated: Bool) -> Report.Message {
-        var message = Report.Message(exchange: self.exchange)
-        message.hop = self.index
-        message.role = .client
+    private func request(until time: UInt64, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Exchange.Message {
+        var message = Report.Exchange.Message()
         message.startedAt = self.startedAt
+        message.finishedAt = time
         message.bodyBytes = self.body ?? 0
         message.decodedBodyBytes = self.body
         message.declaredBodyBytes = self.body == 0 ? nil : self.body
@@ -96,7 +88,6 @@ extension Hop {
             message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
             return message
         }
-        message.cookie = growth.cookie
         message.interval = growth.sent
         guard self.request.isPlain else {
             message.cookieBytes = 0
@@ -109,13 +100,12 @@ extension Hop {
         return message
     }
 
-    private func response(_ end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Message {
+    private func response(_ end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Exchange.Message {
         let http = end.response
-        var message = Report.Message(exchange: self.exchange)
-        message.role = .client
+        var message = Report.Exchange.Message()
         message.startedAt = end.startedAt
         message.finishedAt = end.finishedAt
-        message.status = UInt16(clamping: http.statusCode)
+        message.status = end.status
         message.isIncomplete = !end.isComplete
         message.declaredBodyBytes = end.declaredBytes
         message.decodedBodyBytes = end.deliveredBytes
@@ -131,7 +121,6 @@ extension Hop {
         message.bodyBytes = body ?? end.deliveredBytes ?? 0
         message.headerBytes = UInt32(clamping: Self.bytes(of: fields))
         if let growth {
-            message.cookie = growth.cookie
             message.interval = growth.received
             let total = growth.received.bytes
             if !self.request.isPlain {
@@ -164,6 +153,8 @@ extension Hop {
 }
 
 extension HopResponse {
+    var status: UInt16 { UInt16(clamping: self.response.statusCode) }
+
     var declaredBytes: UInt64? {
         self.response.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }
     }

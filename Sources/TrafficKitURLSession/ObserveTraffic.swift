@@ -65,15 +65,16 @@ private final class PassiveObserver<Number: Place>: URLProtocol {
             let monitor = Observers.shared.withLock({ $0.monitor(of: self) }), monitor.hasListener,
             let name = monitor.name(method: request.method, host: url.host ?? "", target: request.target)
         else { return false }
-        var message = Report.Message(exchange: monitor.makeExchange(), name: name)
-        message.startedAt = TrafficClock.nanoseconds()
-        message.finishedAt = message.startedAt
-        message.role = .client
+        var exchange = Report.Exchange(number: monitor.makeExchange(), name: name)
+        (exchange.startedAt, exchange.role) = (TrafficClock.nanoseconds(), .client)
+        var message = Report.Exchange.Message()
+        (message.startedAt, message.finishedAt) = (exchange.startedAt, exchange.startedAt)
         message.quality = .estimated
         // The body of an upload belongs to the task and is not in the request.
         message.bodyBytes = UInt64(request.httpBody?.count ?? 0)
         message.declaredBodyBytes = request.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }
-        monitor.report(.request(message))
+        exchange.request = message
+        monitor.report(.exchange(exchange))
         return false
     }
 }

@@ -30,7 +30,7 @@ struct TaskTraffic {
     /// The exchange has ended with a redirect, and the next exchange begins. It has no body: the session drops the
     /// body, also for 307 and 308.
     mutating func redirected(_ response: HTTPURLResponse, to request: URLRequest) {
-        if self.chain == 0 { self.chain = self.hop.exchange }
+        if self.chain == 0 { self.chain = self.hop.number }
         self.report(response, delivered: nil, nil)
         self.isRepeated = false
         self.responseStartedAt = nil
@@ -43,11 +43,7 @@ struct TaskTraffic {
         _ = self.hop.end()
         let time = TrafficClock.nanoseconds()
         let ending = error.map { Report.Ending($0, hasResponse: false) } ?? .unknown
-        if !ending.isBeforeRequest, var request = self.hop.lonelyRequest(at: time) {
-            request.chain = self.chain
-            self.monitor.report(.request(request))
-        }
-        self.report(ending, status: 0, at: time)
+        self.report(ending.isBeforeRequest ? self.hop.record : self.hop.unanswered(at: time), ending, at: time)
     }
 
     private func report(_ response: HTTPURLResponse, delivered: UInt64?, _ error: (any Error)?) {
@@ -60,24 +56,20 @@ struct TaskTraffic {
             startedAt: self.responseStartedAt ?? time,
             finishedAt: time
         )
-        if var messages = self.hop.messages(end, error == nil ? growth : nil, isRepeated: self.isRepeated) {
-            (messages.request.chain, messages.response.chain) = (self.chain, self.chain)
-            self.monitor.report(.request(messages.request))
-            self.monitor.report(.response(messages.response))
-        }
-        let ending = error.map { Report.Ending($0, hasResponse: true) } ?? .init(status: response.statusCode)
-        self.report(ending, status: UInt16(clamping: response.statusCode), at: time)
+        let ending = error.map { Report.Ending($0, hasResponse: true) } ?? .init(status: end.status)
+        let exchange = self.hop.answered(end, error == nil ? growth : nil, isRepeated: self.isRepeated)
+        self.report(exchange, ending, at: time)
     }
 
-    private func report(_ ending: Report.Ending, status: UInt16, at time: UInt64) {
-        guard let name = self.hop.name else { return }
-        var outcome = Report.Outcome(exchange: self.hop.exchange, name: name)
-        outcome.chain = self.chain
-        outcome.startedAt = self.hop.startedAt
+    /// Completes the record of the exchange and reports it.
+    private func report(_ exchange: Report.Exchange?, _ ending: Report.Ending, at time: UInt64) {
+        guard var exchange else { return }
+        exchange.chain = self.chain
+        var outcome = Report.Exchange.Outcome()
         outcome.duration = time - self.hop.startedAt
-        outcome.role = .client
         outcome.ending = ending
-        outcome.status = status
-        self.monitor.report(.outcome(outcome))
+        outcome.status = exchange.response?.status ?? 0
+        exchange.outcome = outcome
+        self.monitor.report(.exchange(exchange))
     }
 }

@@ -323,10 +323,11 @@ extension SystemTests {
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
                 _ = try await Curl.run([], ["\(server.url)/length/100"])
                 let request = try await #require(self.firstRequest(of: server))
-                var forged = request
-                (forged.exchange, forged.host) = (4_711, "evil.example")
+                var forged = request.exchange
+                (forged.number, forged.host) = (4_711, "evil.example")
+                (forged.response, forged.outcome) = (nil, nil)
                 var writer = ReportWriter()
-                _ = writer.append(.request(forged))
+                _ = writer.append(forged)
                 let hex = writer.finish(.init()) { bytes in
                     bytes.indices.map { String(format: "%02x", bytes[$0]) }.joined()
                 }
@@ -352,7 +353,7 @@ extension SystemTests {
             }
         }
 
-        private func firstRequest(of server: InstrumentedServer) async throws -> Report.Message? {
+        private func firstRequest(of server: InstrumentedServer) async throws -> MessagePart? {
             for _ in 0..<500 where server.records.requests.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
             return server.records.requests.first
         }

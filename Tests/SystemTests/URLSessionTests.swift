@@ -105,13 +105,7 @@ extension SystemTests {
                 let event = try JSONDecoder().decode(Event.self, from: Data(line.utf8))
                 for report in event.reports?._0 ?? [] where report.pid == pid {
                     var reader = ReportReader()
-                    _ = try reader.read(report.datagram.span) { record in
-                        if case .exchange(let exchange) = record {
-                            for part in exchange.parts { records.observe(part) }
-                        } else {
-                            records.observe(copy record)
-                        }
-                    }
+                    _ = try reader.read(report.datagram.span) { records.observe(copy $0) }
                 }
             }
             return records

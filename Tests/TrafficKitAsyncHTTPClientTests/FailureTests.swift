@@ -30,7 +30,7 @@ struct FailureTests {
         let records = try await self.ending(of: "http://127.0.0.1:\(port)/users/1?secret=1") { _ in }
         #expect(records.outcomes.map(\.ending) == [.refused])
         #expect(records.outcomes.map(\.route) == ["/users/{id}"] && records.outcomes.map(\.host) == ["127.0.0.1"])
-        #expect(records.requests.isEmpty && records.outcomes.allSatisfy { $0.exchange > 0 && $0.duration > 0 })
+        #expect(records.requests.isEmpty && records.outcomes.allSatisfy { $0.number > 0 && $0.duration > 0 })
     }
 
     @Test("DNS: there is no such name (RFC 6761 section 6.4)")

@@ -60,7 +60,7 @@ struct HTTP2ClientTests {
         let (requests, responses) = (records.requests, records.responses)
         #expect(requests.count == 51 && responses.count == 51)
         for (messages, theirs) in [(requests, frames.received), (responses, frames.sent)] {
-            let ours = messages.sorted { $0.exchange < $1.exchange }.map { message in
+            let ours = messages.sorted { $0.number < $1.number }.map { message in
                 Nghttp.Message(
                     header: UInt64(message.lineBytes) + UInt64(message.headerBytes),
                     body: message.bodyBytes,

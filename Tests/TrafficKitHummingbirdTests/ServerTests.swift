@@ -243,14 +243,14 @@ struct ServerTests {
             if isTLS { _ = try await self.curl(proxy, isTLS: true, [], ["/users/1"]) }
         }
         self.expectEveryByte(run)
-        let requests = run.records.requests.filter { $0.version == .http2 }.sorted { $0.exchange < $1.exchange }
+        let requests = run.records.requests.filter { $0.version == .http2 }.sorted { $0.number < $1.number }
         let responses = run.records.responses.filter { $0.version == .http2 }
         let routes = (0..<60).filter { $0 % 4 != 2 }.map { ["/users/{id}", "/size/{count}", "", "/broken"][$0 % 4] }
         #expect(requests.map(\.route) == routes)
-        #expect(responses.sorted { $0.exchange < $1.exchange }.map(\.route) == routes)
+        #expect(responses.sorted { $0.number < $1.number }.map(\.route) == routes)
         let named = zip(0..<60, frames.received.keys.sorted()).filter { $0.0 % 4 != 2 }.map(\.1)
         let bodies = named.map { frames.received[$0]?.body }
-        #expect(responses.sorted { $0.exchange < $1.exchange }.map(\.bodyBytes) == bodies)
+        #expect(responses.sorted { $0.number < $1.number }.map(\.bodyBytes) == bodies)
         #expect(run.records.responses.filter { $0.version == .http1_1 }.map(\.route) == (isTLS ? ["/users/{id}"] : []))
         #expect(Set(run.records.outcomes.map(\.ending)) == [.ok, .http5xx])
         let excluded = run.records.connections.values.map { ($0.received.excluded, $0.sent.excluded) }
@@ -282,13 +282,7 @@ struct ServerTests {
             #expect(try await Curl.run([], [url]).map(\.bodyBytes) == [6])
         }
         daemon.monitor.stop()
-        let records = try await receiver.everything().records
-        let messages = records.compactMap { record in
-            switch record {
-            case .request(let message), .response(let message): message
-            default: nil as Report.Message?
-            }
-        }
+        let messages = try await receiver.everything().records.messages
         let late = messages.filter { $0.quality == .inferred }
         #expect(late.map(\.route) == ["/size/{count}", "/size/{count}", "/users/{id}", "/users/{id}"])
         let requests = late.filter { $0.status == 0 }.map(\.interval)
@@ -325,16 +319,6 @@ struct ServerTests {
         }
         daemon.monitor.stop()
         let records = try await receiver.everything().records
-        #expect(Self.routes(records).sorted() == ["/asked", "/asked", "/users/{id}", "/users/{id}"])
-    }
-
-    /// The routes of the messages, in their order.
-    private static func routes(_ records: [Report.Record]) -> [String] {
-        records.compactMap { record in
-            switch record {
-            case .request(let message), .response(let message): message.route
-            default: nil
-            }
-        }
+        #expect(records.messages.map(\.route).sorted() == ["/asked", "/asked", "/users/{id}", "/users/{id}"])
     }
 }

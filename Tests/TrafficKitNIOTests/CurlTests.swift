@@ -136,7 +136,7 @@ struct CurlTests {
             for (one, next) in zip(messages, messages.dropFirst()) { #expect(one.interval.to == next.interval.from) }
             #expect(messages.allSatisfy { $0.messageBytes == $0.interval.bytes && $0.quality == .exact })
         }
-        #expect(server.records.requests.map(\.exchange) == server.records.responses.map(\.exchange))
+        #expect(server.records.requests.map(\.number) == server.records.responses.map(\.number))
         #expect(server.records.outcomes.map(\.ending) == Array(repeating: .ok, count: 100))
     }
 }

@@ -45,7 +45,7 @@ final class HTTP2ExchangesTests {
     private func pass(_ body: (inout HTTP2Exchanges, inout [Report.Record]) -> Void) {
         var found: [Report.Record] = []
         body(&self.exchanges, &found)
-        self.records += found.flatMap(\.parts)
+        self.records += found
     }
 
     private func send(_ bytes: [UInt8], at time: UInt64 = 10) {
@@ -71,18 +71,9 @@ final class HTTP2ExchangesTests {
         self.receive(self.frame(1, isLast ? 0x5 : 0x4, stream, try self.head(fields, isRequest: false)))
     }
 
-    private var messages: [Report.Message] {
-        self.records.compactMap {
-            switch $0 {
-            case .request(let message), .response(let message): message
-            case .outcome, .connection, .exchange: nil
-            }
-        }
-    }
+    private var messages: [MessagePart] { self.records.messages }
 
-    private var endings: [Report.Ending] {
-        self.records.compactMap { if case .outcome(let outcome) = $0 { outcome.ending } else { nil } }
-    }
+    private var endings: [Report.Ending] { self.records.outcomes.map(\.ending) }
 
     private func close(_ ending: Report.Ending = .truncated) {
         self.pass { $0.close(ending, at: 30, &$1) }
@@ -90,14 +81,10 @@ final class HTTP2ExchangesTests {
 
     /// After the end: the messages and the connection's own record have all bytes.
     private func expectEveryByte() {
-        var connection = Report.Connection(cookie: 5)
-        for case .connection(let last) in self.records { connection = last }
+        let connection = self.records.connections.last ?? Report.Connection(cookie: 5)
         let sum = { (rest: Report.Connection.Remainder) in rest.framing + rest.opaque + rest.excluded + rest.tls }
-        var (sent, received) = (sum(connection.sent), sum(connection.received))
-        for record in self.records {
-            if case .request(let message) = record { sent += message.interval.bytes }
-            if case .response(let message) = record { received += message.interval.bytes }
-        }
+        let sent = self.records.requests.reduce(sum(connection.sent)) { $0 + $1.interval.bytes }
+        let received = self.records.responses.reduce(sum(connection.received)) { $0 + $1.interval.bytes }
         #expect(sent == self.bytes.sent && received == self.bytes.received)
         for message in self.messages {
             #expect(message.interval.isPossible && message.interval.bytes == message.messageBytes)
@@ -193,7 +180,7 @@ final class HTTP2ExchangesTests {
             _ = traffic.sent(.fileRegion(part), at: 3)
         }
         send(self.frame(1, 0x5, 3, again))
-        self.records = traffic.takeRecords().flatMap(\.parts)
+        self.records = traffic.takeRecords()
         let responses = self.messages.filter { $0.status == 200 }
         #expect(responses.map(\.bodyBytes) == [1_000, 0] && responses.allSatisfy { !$0.isIncomplete })
     }
@@ -245,7 +232,7 @@ final class HTTP2ExchangesTests {
         self.receive(self.frame(0, 0x1, 3, [1, 2, 3]))  // was on its way when the stream was reset
         self.close(.timeout)
         #expect(self.endings == [.reset, .cancelled, .http4xx, .timeout])
-        #expect(self.messages.map(\.exchange) == [1, 2, 3, 3, 4])
+        #expect(self.messages.map(\.number) == [1, 2, 3, 3, 4])
         #expect(self.messages.filter { $0.status == 413 }.map(\.isIncomplete) == [false])
         self.expectEveryByte()
     }
@@ -261,8 +248,8 @@ final class HTTP2ExchangesTests {
         for stream: UInt32 in [1, 3, 5] { try self.request(stream) }
         for stream: UInt32 in [3, 1, 5] { try self.respond(stream, 200) }
         self.close()
-        let outcomes = self.records.compactMap { if case .outcome(let outcome) = $0 { outcome } else { nil } }
-        #expect(outcomes.map(\.exchange) == [2, 1, 3] && outcomes.map(\.tlsEndedAt) == [0, tlsEndedAt, 0])
+        let outcomes = self.records.outcomes
+        #expect(outcomes.map(\.number) == [2, 1, 3] && outcomes.map(\.tlsEndedAt) == [0, tlsEndedAt, 0])
         #expect(outcomes.map(\.isFirst) == [false, tlsEndedAt != 0 || isFromStart, false])
     }
 
@@ -294,7 +281,7 @@ final class HTTP2ExchangesTests {
         self.receive(self.frame(3, 0, 3, [0, 0, 0, 8]))
         self.close()
         #expect(self.messages.map(\.route) == ["/1/{id}", "/1/{id}", "/3/{id}", "/5/{id}"])
-        let outcomes = self.records.compactMap { if case .outcome(let outcome) = $0 { outcome.route } else { nil } }
+        let outcomes = self.records.outcomes.map(\.route)
         #expect(outcomes == ["/1/{id}", "/3/{id}", "/5/{id}"])
         #expect(self.endings == [.ok, .reset, .truncated])
         for stream in [1, 3, 5] { #expect(routes.takeRoute(ofRequest: stream) == .unmatched) }

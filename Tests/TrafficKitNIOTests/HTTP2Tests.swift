@@ -66,10 +66,10 @@ struct HTTP2Tests {
         #expect(requests.count == 60 && responses.count == 60)
         // By stream, in the order in which the requests came. nghttp numbers its streams in the order of its arguments.
         let streams = frames.sent.keys.sorted()
-        let byExchange = Dictionary(uniqueKeysWithValues: responses.map { ($0.exchange, $0) })
-        for (stream, request) in zip(streams, requests.sorted { $0.exchange < $1.exchange }) {
+        let byExchange = Dictionary(uniqueKeysWithValues: responses.map { ($0.number, $0) })
+        for (stream, request) in zip(streams, requests.sorted { $0.number < $1.number }) {
             #expect(Self.lengths(of: request) == frames.sent[stream])
-            let response = try #require(byExchange[request.exchange])
+            let response = try #require(byExchange[request.number])
             #expect(Self.lengths(of: response) == frames.received[stream])
         }
         #expect(Set(requests.map(\.route)) == ["/status/{id}", "/length/{id}"])
@@ -83,7 +83,7 @@ struct HTTP2Tests {
         #expect((connection.received.tls > 0) == (security != .none))
     }
 
-    private static func lengths(of message: Report.Message) -> Nghttp.Message {
+    private static func lengths(of message: MessagePart) -> Nghttp.Message {
         Nghttp.Message(
             header: UInt64(message.lineBytes) + UInt64(message.headerBytes),
             body: message.bodyBytes,

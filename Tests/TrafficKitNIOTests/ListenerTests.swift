@@ -143,8 +143,7 @@ struct ListenerTests {
         try exchange(counted)
         try counted.close()
         daemon.monitor.stop()
-        let records = try await receiver.everything().records
-        #expect(records.count { if case .outcome = $0 { true } else { false } } == 1)
+        #expect(try await receiver.everything().records.outcomes.count == 1)
     }
 
     @Test("a connection that was counted when it began stays counted when listeners come and go")
@@ -160,13 +159,7 @@ struct ListenerTests {
         try connection.close()
         daemon.monitor.stop()
         let records = try await receiver.everything().records
-        let places = records.compactMap { record -> Report.Interval? in
-            switch record {
-            case .request(let it) where it.route == "/back/{id}": it.interval
-            case .response(let it) where it.route == "/back/{id}": it.interval
-            default: nil
-            }
-        }
+        let places = records.messages.filter { $0.route == "/back/{id}" }.map(\.interval)
         let (before, request) = (2 * Self.request("/gone").readableBytes, Self.request("/back/1").readableBytes)
         let response = Self.response.readableBytes
         #expect(
@@ -193,12 +186,8 @@ struct ListenerTests {
         for _ in 0..<3 { try connection.exchange("/after") }
         try connection.close()
         daemon.monitor.stop()
-        let routes = try await receiver.everything().records.compactMap { record in
-            switch record {
-            case .request(let message), .response(let message): message.route + (message.status == 0 ? "" : " answered")
-            default: nil as String?
-            }
-        }
+        let messages = try await receiver.everything().records.messages
+        let routes = messages.map { $0.route + ($0.status == 0 ? "" : " answered") }
         #expect(routes == ["/after", "/after answered", "/after", "/after answered", "/after", "/after answered"])
     }
 

@@ -44,7 +44,7 @@ struct HTTP1ExchangesTests {
             self.now += 1_000
             var found: [Report.Record] = []
             self.exchanges.sent(bytes.span, at: self.now, &found)
-            self.records += found.flatMap(\.parts)
+            self.records += found
         }
 
         mutating func receive(_ text: String) {
@@ -53,23 +53,19 @@ struct HTTP1ExchangesTests {
             self.now += 1_000
             var found: [Report.Record] = []
             self.exchanges.received(bytes.span, at: self.now, &found)
-            self.records += found.flatMap(\.parts)
+            self.records += found
         }
 
         mutating func close(_ ending: Report.Ending = .truncated) {
             var found: [Report.Record] = []
             self.exchanges.close(ending, at: self.now, &found)
-            self.records += found.flatMap(\.parts)
+            self.records += found
         }
 
-        var requests: [Report.Message] { self.records.compactMap { if case .request(let it) = $0 { it } else { nil } } }
-        var responses: [Report.Message] {
-            self.records.compactMap { if case .response(let it) = $0 { it } else { nil } }
-        }
-        var outcomes: [Report.Outcome] { self.records.compactMap { if case .outcome(let it) = $0 { it } else { nil } } }
-        var connections: [Report.Connection] {
-            self.records.compactMap { if case .connection(let it) = $0 { it } else { nil } }
-        }
+        var requests: [MessagePart] { self.records.requests }
+        var responses: [MessagePart] { self.records.responses }
+        var outcomes: [OutcomePart] { self.records.outcomes }
+        var connections: [Report.Connection] { self.records.connections }
 
         /// At the end every byte is in a message or in the connection's own record.
         func expectEveryByte() {
@@ -99,7 +95,7 @@ struct HTTP1ExchangesTests {
             end.receive(Self.ok)
         }
         end.close()
-        #expect(end.requests.map(\.exchange) == [1, 2, 3])
+        #expect(end.requests.map(\.number) == [1, 2, 3])
         #expect(end.requests.map(\.interval.from) == [517, 565, 613])
         #expect(end.requests.map(\.interval.to) == [565, 613, 661])
         #expect(end.responses.map(\.interval.from) == [3_000, 3_072, 3_144])
@@ -166,7 +162,7 @@ struct HTTP1ExchangesTests {
         for piece in Self.pieces(of: answers, 11) { end.send(piece) }
         end.close()
         #expect(end.requests.count == 100 && end.responses.count == 100 && end.outcomes.count == 100)
-        #expect(end.responses.map(\.exchange) == Array(1...100))
+        #expect(end.responses.map(\.number) == Array(1...100))
         #expect(end.outcomes.map(\.ending) == (0..<100).map { $0 % 3 == 0 ? .ok : .http5xx })
         end.expectEveryByte()
     }
@@ -260,7 +256,7 @@ struct HTTP1ExchangesTests {
         end.send(Self.get)
         end.receive(Self.ok)
         end.close()
-        #expect(end.requests.map(\.exchange) == [2] && end.outcomes.map(\.exchange) == [2])
+        #expect(end.requests.map(\.number) == [2] && end.outcomes.map(\.number) == [2])
         #expect(end.connections.map(\.sent.excluded) == [25] && end.connections.map(\.received.excluded) == [72])
         end.expectEveryByte()
     }
@@ -296,8 +292,8 @@ struct HTTP1ExchangesTests {
         end.send("HTTP/1.1 100 Continue\r\n\r\n")
         end.close(.reset)
         #expect(end.requests.map(\.route) == ["/users/{user}", "_unmatched", "_unmatched"])
-        #expect(end.requests.map(\.exchange) == [1, 3, 4])
-        #expect(end.outcomes.map(\.exchange) == [1, 3, 4])
+        #expect(end.requests.map(\.number) == [1, 3, 4])
+        #expect(end.outcomes.map(\.number) == [1, 3, 4])
         #expect(end.connections.map(\.received.excluded) == [27])
         end.expectEveryByte()
     }
@@ -468,7 +464,7 @@ struct HTTP1ExchangesTests {
             }
             end.close()
             end.expectEveryByte()
-            #expect(Set(end.outcomes.map(\.exchange)).count == end.outcomes.count)
+            #expect(Set(end.outcomes.map(\.number)).count == end.outcomes.count)
         }
     }
 

@@ -6,13 +6,29 @@ import TrafficReport
 
 @Suite("Held records")
 struct HeldRecordsTests {
+    private static func exchange(_ number: UInt64) -> Report.Exchange {
+        var exchange = Report.Exchange.request(number)
+        (exchange.cookie, exchange.startedAt) = (7, 10)
+        exchange.request?.startedAt = 10
+        exchange.request?.lineBytes = 1
+        var response = Report.Exchange.Message()
+        (response.startedAt, response.status) = (20, 200)
+        exchange.response = response
+        var outcome = Report.Exchange.Outcome()
+        outcome.ending = .ok
+        exchange.outcome = outcome
+        return exchange
+    }
+
+    /// The parts of an exchange, each in a record of its own.
     private static func parts(_ number: UInt64) -> [Report.Record] {
-        var (request, response) = (Report.Message(exchange: number), Report.Message(exchange: number))
-        (request.cookie, request.startedAt, request.lineBytes) = (7, 10, 1)
-        (response.cookie, response.startedAt, response.status) = (7, 20, 200)
-        var outcome = Report.Outcome(exchange: number)
-        (outcome.startedAt, outcome.ending) = (10, .ok)
-        return [.request(request), .response(response), .outcome(outcome)]
+        let whole = self.exchange(number)
+        var (request, response, outcome) = (whole, whole, whole)
+        (request.response, request.outcome) = (nil, nil)
+        (response.request, response.outcome) = (nil, nil)
+        // The socket is known from the messages.
+        (outcome.request, outcome.response, outcome.cookie) = (nil, nil, 0)
+        return [request, response, outcome].map { .exchange($0) }
     }
 
     @Test("an exchange that ends before the next datagram is one record, in whatever calls its parts come")
@@ -22,13 +38,7 @@ struct HeldRecordsTests {
         sender.send(Self.parts(1))
         for part in Self.parts(2) { sender.send([part]) }
         sender.flush()
-        let records = try await daemon.datagrams().records
-        #expect(records.count == 2)
-        for (record, number) in zip(records, [1, 2] as [UInt64]) {
-            guard case .exchange(let exchange) = record else { continue }
-            #expect(exchange.number == number && exchange.cookie == 7 && exchange.startedAt == 10)
-            #expect(exchange.parts.count == 3 && exchange.outcome?.ending == .ok)
-        }
+        #expect(try await daemon.everything().records == [.exchange(Self.exchange(1)), .exchange(Self.exchange(2))])
     }
 
     @Test("the request of an exchange that stays open goes ahead, and the rest follows without it")
@@ -38,16 +48,13 @@ struct HeldRecordsTests {
         let parts = Self.parts(1)
         sender.send([parts[0]])
         sender.flush()
-        let ahead = try await daemon.datagrams().records
+        #expect(try await daemon.everything().records == [parts[0]])
         sender.send([parts[1]])
         sender.send([parts[2]])
         sender.flush()
-        let rest = try await daemon.datagrams().records
-        let all = (ahead + rest).compactMap { if case .exchange(let exchange) = $0 { exchange } else { nil } }
-        #expect(all.count == 2)
-        #expect(all.map { $0.request != nil } == [true, false])
-        #expect(all.map { $0.response != nil && $0.outcome != nil } == [false, true])
-        #expect(all.flatMap(\.parts) == parts)
+        var rest = Self.exchange(1)
+        rest.request = nil
+        #expect(try await daemon.everything().records == [.exchange(rest)])
     }
 
     @Test("of a connection's records between two datagrams only the last is sent, because they are cumulative")
@@ -62,9 +69,10 @@ struct HeldRecordsTests {
             }
         }
         sender.flush()
-        let records = try await daemon.datagrams().records
-        let last = records.compactMap { if case .connection(let it) = $0 { it } else { nil } }
-        #expect(Set(last.map { [$0.cookie, $0.sent.framing] }) == [[7, 35], [8, 40]] && records.count == 2)
+        let records = try await daemon.everything().records
+        #expect(
+            Set(records.connections.map { [$0.cookie, $0.sent.framing] }) == [[7, 35], [8, 40]] && records.count == 2
+        )
     }
 
     @Test("beyond the limit what is held goes ahead: the memory is limited and nothing is lost")
@@ -73,18 +81,16 @@ struct HeldRecordsTests {
         var written = 0
         for number in 1...UInt64(HeldRecords.most) {
             #expect(!held.isFull)
-            let whole = held.take(Self.request(number))
+            let whole = held.take(.request(number))
             #expect(whole == nil)
         }
         #expect(held.isFull)
         held.removeExchanges { _ in written += 1 }
         #expect(held.isEmpty && written == HeldRecords.most)
         // The exchange was written, so its end is a record of its own.
-        var outcome = Report.Outcome(exchange: 5)
-        outcome.ending = .ok
-        let end = held.take(Report.Exchange(outcome: outcome))
+        var outcome = Self.exchange(5)
+        (outcome.request, outcome.response) = (nil, nil)
+        let end = held.take(outcome)
         #expect(end?.request == nil && end?.outcome?.ending == .ok)
     }
-
-    private static func request(_ number: UInt64) -> Report.Exchange { .init(request: .init(exchange: number)) }
 }

@@ -61,17 +61,10 @@ struct LateJoinTests {
             var found: [Report.Record] = []
             body(&self.exchanges, &found)
             self.trial.take(&found, of: self.exchanges, isLast: isLast)
-            self.told += found.flatMap(\.parts)
+            self.told += found
         }
 
-        var messages: [Report.Message] {
-            self.told.compactMap { record in
-                switch record {
-                case .request(let message), .response(let message): message
-                default: nil
-                }
-            }
-        }
+        var messages: [MessagePart] { self.told.messages }
     }
 
     private static let get = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"

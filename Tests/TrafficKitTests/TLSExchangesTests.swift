@@ -48,17 +48,9 @@ struct TLSExchangesTests {
         Self.pass(response.count, .sent, &exchanges)
         exchanges.sent(response.span, at: 2, &records)
         exchanges.close(at: 3, &records)
-        var connection = Report.Connection(cookie: 0)
-        var messages: [Report.Message] = []
-        for record in records.flatMap(\.parts) {
-            switch record {
-            case .request(let message), .response(let message): messages.append(message)
-            case .outcome, .exchange: break
-            case .connection(let last): connection = last
-            }
-        }
+        let connection = records.connections.last ?? Report.Connection(cookie: 0)
         #expect(
-            messages.map(\.interval.bytes)
+            records.messages.map(\.interval.bytes)
                 == (isRefused ? [] : [request.count + 22, response.count + 22].map(UInt64.init))
         )
         #expect(connection.received.excluded == (isRefused ? UInt64(request.count) : 0))

@@ -14,11 +14,8 @@ struct TrafficMonitorTests {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
         try monitor.start(.init(socketPath: daemon.path))
-        let records = (1...500).map { number in
-            var message = Report.Message(exchange: UInt64(number))
-            message.route = "/users/{id}"
-            return Report.Record.request(message)
-        }
+        let name = Report.Name(method: "", host: "", route: "/users/{id}")
+        let records = (1...500 as ClosedRange<UInt64>).map { Report.Record.exchange(.request($0, name: name)) }
         for record in records { monitor.report(record) }
         let (received, sequences) = try await daemon.records(500)
         #expect(received == records)
@@ -30,21 +27,21 @@ struct TrafficMonitorTests {
     func startAndStop() async throws {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
-        monitor.report(.request(.init(exchange: 1)))  // no daemon gets this
+        monitor.report(.exchange(.request(1)))  // no daemon gets this
         monitor.stop()
         #expect(try monitor.start(.init(socketPath: daemon.path)))
         #expect(!monitor.start())
         #expect(monitor.isRunning)
-        monitor.report(.request(.init(exchange: 2)))
+        monitor.report(.exchange(.request(2)))
         monitor.stop()
         monitor.stop()
         #expect(!monitor.isRunning)
-        monitor.report(.request(.init(exchange: 3)))
+        monitor.report(.exchange(.request(3)))
         #expect(monitor.name(method: "GET", host: "a", target: "/") == nil)
         #expect(try monitor.start(.init(socketPath: daemon.path)))
-        monitor.report(.request(.init(exchange: 4)))
+        monitor.report(.exchange(.request(4)))
         monitor.stop()
-        #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+        #expect(try await daemon.records(2).records == [.exchange(.request(2)), .exchange(.request(4))])
     }
 
     @Test("a second start with other settings is an error, and with the same settings does nothing")
@@ -89,8 +86,7 @@ struct TrafficMonitorTests {
                     group.addTask {
                         let gatherer = haveOwnGatherers ? sender.gathererOfThread() : nil
                         for number in 1...each {
-                            let message = Report.Message(exchange: UInt64(number * threads + thread))
-                            sender.send([.request(message)], by: gatherer)
+                            sender.send([.exchange(.request(UInt64(number * threads + thread)))], by: gatherer)
                         }
                     }
                 }
@@ -99,7 +95,7 @@ struct TrafficMonitorTests {
         }
         let (records, sequences) = try await daemon.records(threads * each)
         await sending.value
-        let numbers = records.compactMap { if case .request(let message) = $0 { Int(message.exchange) } else { nil } }
+        let numbers = records.requests.map { Int($0.number) }
         #expect(sender.droppedRecords == 0 && Set(numbers).count == threads * each)
         for thread in 0..<threads {
             #expect(numbers.filter { $0 % threads == thread } == (1...each).map { $0 * threads + thread })
@@ -112,23 +108,23 @@ struct TrafficMonitorTests {
         let daemon = try ReportReceiver()
         let monitor = TrafficMonitor()
         let reporter = TrafficReporter(monitor, role: .client)
-        reporter.report([.request(.init(exchange: 1))])  // no daemon gets this
+        reporter.report([.exchange(.request(1))])  // no daemon gets this
         let request = { MessageHead.Request(method: "GET", target: $0, host: "a:80") }
         #expect(reporter.name(of: request("/b/1")) == nil)
         try monitor.start(.init(socketPath: daemon.path))
         for _ in 0..<2 {
             #expect(reporter.name(of: request("/b/1")) == .init(method: "GET", host: "a", route: "/b/{id}"))
         }
-        reporter.report([.request(.init(exchange: 2))])
+        reporter.report([.exchange(.request(2))])
         monitor.stop()
         #expect(reporter.name(of: request("/b/1")) == nil)
-        reporter.report([.request(.init(exchange: 3))])
+        reporter.report([.exchange(.request(3))])
         try monitor.start(.init(socketPath: daemon.path, filter: TrafficFilter(exclude: [.init(path: "/b")])))
         #expect(reporter.name(of: request("/b/1")) == nil)
         #expect(reporter.name(of: request("/c?d")) == .init(method: "GET", host: "a", route: "/c"))
-        reporter.report([.request(.init(exchange: 4))])
+        reporter.report([.exchange(.request(4))])
         monitor.stop()
-        #expect(try await daemon.records(2).records == [.request(.init(exchange: 2)), .request(.init(exchange: 4))])
+        #expect(try await daemon.records(2).records == [.exchange(.request(2)), .exchange(.request(4))])
     }
 
     @Test("a route's name is made once, with the request's own method and host")
@@ -182,7 +178,7 @@ struct TrafficMonitorTests {
         #expect(reporter.name(of: request) != nil)
         monitor.stop()
         #expect(reporter.name(of: request) == nil && ended.names.withLock { $0.isEmpty })
-        reporter.report([.request(.init(exchange: 1))])
+        reporter.report([.exchange(.request(1))])
         #expect(ended.names.withLock { $0 } == ["ended"])
     }
 
@@ -193,8 +189,8 @@ struct TrafficMonitorTests {
         try monitor.start(
             .init(socketPath: "/nowhere/report.sock", observers: [Named("a", seen), Named("b", seen)])
         )
-        monitor.report(.outcome(.init(exchange: 1)))
-        monitor.report(.outcome(.init(exchange: 2)))
+        monitor.report(.exchange(.request(1)))
+        monitor.report(.exchange(.request(2)))
         #expect(seen.names.withLock { $0 } == ["a1", "b1", "a2", "b2"])
     }
 
@@ -238,23 +234,23 @@ struct TrafficMonitorTests {
     func hangingDaemon(atATime: Int) async throws {
         let daemon = try ReportReceiver()
         let sender = ReportSender(path: daemon.path)
-        var message = Report.Message(exchange: 0)
-        message.route = "/" + String(repeating: "a", count: 1_000)
+        let name = Report.Name(method: "", host: "", route: "/" + String(repeating: "a", count: 1_000))
+        var exchange = Report.Exchange.request(0, name: name)
         // A Unix socket's queue holds net.unix.max_dgram_qlen datagrams, of up to 49,152 bytes. The test sends far
         // more.
         for _ in 0..<80_000 / atATime {
-            let messages = (0..<atATime).map { _ in
-                message.exchange += 1
-                return Report.Record.request(message)
+            let records = (0..<atATime).map { _ in
+                exchange.number += 1
+                return Report.Record.exchange(exchange)
             }
-            sender.send(messages)
+            sender.send(records)
         }
         sender.flush()
         let dropped = Int(sender.droppedRecords)
         // Once the daemon runs again, it gets the backlog without another report.
         let (records, sequences) = try await daemon.records(80_000 - dropped)
         #expect(dropped > 0 && records.count + dropped == 80_000)
-        let numbers = records.map { if case .request(let message) = $0 { message.exchange } else { UInt64(0) } }
+        let numbers = records.map { $0.exchange?.number ?? 0 }
         #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
         #expect(Int(sender.droppedRecords) == dropped)
         #expect(sequences == Array(0..<UInt32(sequences.count)))
@@ -293,7 +289,7 @@ struct TrafficMonitorTests {
 
     /// At once.
     private static func send(_ exchange: UInt64, _ sender: ReportSender) {
-        sender.send([.request(.init(exchange: exchange))])
+        sender.send([.exchange(.request(exchange))])
         sender.flush()
     }
 
@@ -307,14 +303,14 @@ struct TrafficMonitorTests {
         send(2)
         clock.advance(by: ReportSender.retryNanoseconds)
         send(3)
-        #expect(try await daemon?.records(1).records == [.request(.init(exchange: 3))])
+        #expect(try await daemon?.records(1).records == [.exchange(.request(3))])
         daemon = nil
         send(4)
         clock.advance(by: ReportSender.retryNanoseconds)
         daemon = try ReportReceiver(path: path)
         send(5)
         let last = try #require(daemon)
-        #expect(try await last.records(1).records == [.request(.init(exchange: 5))])
+        #expect(try await last.records(1).records == [.exchange(.request(5))])
         #expect(sender.droppedRecords == 0)
     }
 
@@ -337,7 +333,7 @@ struct TrafficMonitorTests {
         clock.advance(by: 1)
         #expect(sender.hasDaemon)
         send(2)
-        #expect(try await daemon.everything().records == [.request(.init(exchange: 2))])
+        #expect(try await daemon.everything().records == [.exchange(.request(2))])
     }
 
     @Test("a daemon that takes reports, or has no room for them, is there; a daemon that is gone was there")
@@ -430,7 +426,7 @@ private struct Named: TrafficObserver {
     }
 
     func observe(_ record: Report.Record) {
-        guard case .outcome(let outcome) = record else { return }
-        self.seen.names.withLock { $0.append("\(self.name)\(outcome.exchange)") }
+        guard case .exchange(let exchange) = record else { return }
+        self.seen.names.withLock { $0.append("\(self.name)\(exchange.number)") }
     }
 }

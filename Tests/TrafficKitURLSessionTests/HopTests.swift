@@ -16,7 +16,7 @@ struct HopTests {
         sent: UInt64 = 5_000,
         received: UInt64 = 8_000,
         isRepeated: Bool = false
-    ) throws -> (request: Report.Message, response: Report.Message) {
+    ) throws -> (request: MessagePart, response: MessagePart) {
         let monitor = TrafficMonitor()
         try monitor.start(.init(socketPath: "/nowhere/report.sock"))
         let url = try #require(request.url)
@@ -35,12 +35,12 @@ struct HopTests {
             sent: .init(from: 100, to: 100 + sent),
             received: .init(from: 200, to: 200 + received)
         )
-        let messages = try #require(hop.messages(end, growth, isRepeated: isRepeated))
-        for message in [messages.request, messages.response] {
+        let records = [Report.Record.exchange(try #require(hop.answered(end, growth, isRepeated: isRepeated)))]
+        for message in records.messages {
             let isSum = message.interval.bytes == message.messageBytes + message.tlsBytes
             #expect(isSum || message.cookie == 0 && message.interval.isEmpty)
         }
-        return messages
+        return (try #require(records.requests.first), try #require(records.responses.first))
     }
 
     @Test(

@@ -117,7 +117,7 @@ struct ObserverTests {
         daemon.monitor.stop()
         server.stop()
         let records = try await receiver.everything().records
-        let requests = records.filter { if case .request = $0 { true } else { false } }
-        #expect(requests.count == 1 && records.count == (isWrapped ? 3 : 1))
+        #expect(records.count == 1 && records.requests.count == 1)
+        #expect(records.responses.count == (isWrapped ? 1 : 0) && records.outcomes.count == (isWrapped ? 1 : 0))
     }
 }

@@ -197,9 +197,12 @@ struct SerialTests {
         #expect(responses.map(\.status) == [UInt16(status), 200])
         #expect(requests.map(\.route) == ["/to/{id}", "/echo"] && requests.map(\.hop) == [0, 1])
         for chain in [requests.map(\.chain), responses.map(\.chain), run.records.outcomes.map(\.chain)] {
-            #expect(chain == [requests[0].exchange, requests[0].exchange])
+            #expect(chain == [requests[0].number, requests[0].number])
         }
-        #expect(requests[0].exchange != requests[1].exchange)
+        #expect(requests[0].number != requests[1].number)
+        // One record for each hop.
+        #expect(run.records.exchanges.map(\.number) == requests.map(\.number))
+        #expect(run.records.exchanges.map(\.startedAt) == requests.map(\.startedAt))
         #expect(requests.map { Int($0.lineBytes + $0.headerBytes) } == server.requests.map { $0.head.utf8.count + 4 })
         #expect(requests.allSatisfy { $0.quality == .exact } && responses.allSatisfy { $0.quality == .exact })
     }

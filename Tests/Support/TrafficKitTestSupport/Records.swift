@@ -8,22 +8,15 @@ public final class Records: TrafficObserver {
 
     public init() {}
 
-    public func observe(_ record: Report.Record) { self.all.withLock { $0 += record.parts } }
+    public func observe(_ record: Report.Record) { self.all.withLock { $0.append(record) } }
 
-    public var requests: [Report.Message] {
-        self.all.withLock { $0.compactMap { if case .request(let it) = $0 { it } else { nil } } }
-    }
-    public var responses: [Report.Message] {
-        self.all.withLock { $0.compactMap { if case .response(let it) = $0 { it } else { nil } } }
-    }
-    public var outcomes: [Report.Outcome] {
-        self.all.withLock { $0.compactMap { if case .outcome(let it) = $0 { it } else { nil } } }
-    }
+    public var exchanges: [Report.Exchange] { self.all.withLock { $0.exchanges } }
+    public var requests: [MessagePart] { self.all.withLock { $0.requests } }
+    public var responses: [MessagePart] { self.all.withLock { $0.responses } }
+    public var outcomes: [OutcomePart] { self.all.withLock { $0.outcomes } }
     /// The last record of each connection.
     public var connections: [UInt64: Report.Connection] {
-        self.all.withLock { records in
-            records.reduce(into: [:]) { if case .connection(let it) = $1 { $0[it.cookie] = it } }
-        }
+        self.all.withLock { $0.connections.reduce(into: [:]) { $0[$1.cookie] = $1 } }
     }
 
     /// Bytes of all sockets that the records explain.
@@ -36,18 +29,11 @@ public final class Records: TrafficObserver {
             : .init(toServer: requests + received, toClient: responses + sent)
     }
 
-    private static func sum(_ messages: [Report.Message]) -> UInt64 {
+    private static func sum(_ messages: [MessagePart]) -> UInt64 {
         messages.reduce(0) { $0 + $1.interval.bytes }
     }
 
     private static func sum(_ remainder: Report.Connection.Remainder) -> UInt64 {
         remainder.tls + remainder.framing + remainder.opaque + remainder.excluded
-    }
-}
-
-extension Report.Record {
-    /// The parts of an exchange as records of their own; other records as they are.
-    public var parts: [Report.Record] {
-        if case .exchange(let exchange) = self { exchange.parts } else { [self] }
     }
 }

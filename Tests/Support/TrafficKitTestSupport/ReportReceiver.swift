@@ -39,15 +39,8 @@ public final class ReportReceiver: Sendable {
         return all
     }
 
-    /// All records that have arrived, the parts of each exchange one by one.
+    /// All records that have arrived.
     public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
-        let (records, sequences) = try await self.datagrams()
-        let parts = records.flatMap { if case .exchange(let exchange) = $0 { exchange.parts } else { [$0] } }
-        return (parts, sequences)
-    }
-
-    /// All records that have arrived, as they were written.
-    public func datagrams() async throws -> (records: [Report.Record], sequences: [UInt32]) {
         var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
         var buffer = [UInt8](repeating: 0, count: Report.largestDatagram)
         while true {
