@@ -62,7 +62,6 @@ package struct LateTrial {
             connection.sent.tls -= min(connection.sent.tls, self.before.sent)
             connection.received.tls -= min(connection.received.tls, self.before.received)
             record = .connection(connection)
-        case .request, .response, .outcome: break
         }
     }
 }

@@ -35,20 +35,14 @@ final class RecordGatherer: Sendable {
     private func take(_ record: consuming Report.Record, _ state: inout State) -> Bool {
         switch consume record {
         // Nearly all records are whole exchanges.
-        case .exchange(let exchange): return self.take(exchange, &state)
-        case .request(let message): return self.take(Report.Exchange(request: message), &state)
-        case .response(let message): return self.take(Report.Exchange(response: message), &state)
-        case .outcome(let outcome): return self.take(Report.Exchange(outcome: outcome), &state)
+        case .exchange(let exchange):
+            if state.held.passes(exchange) { return self.write(exchange, &state) }
+            guard let whole = state.held.take(exchange) else { return false }
+            return self.write(whole, &state)
         case .connection(let connection):
             state.held.take(connection)
             return false
         }
-    }
-
-    private func take(_ exchange: borrowing Report.Exchange, _ state: inout State) -> Bool {
-        if state.held.passes(exchange) { return self.write(exchange, &state) }
-        guard let whole = state.held.take(exchange) else { return false }
-        return self.write(whole, &state)
     }
 
     /// Completes a datagram of all records.

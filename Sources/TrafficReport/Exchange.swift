@@ -3,7 +3,7 @@ extension Report {
     ///
     /// An exchange that ended in time is one record. A request whose exchange stays open goes ahead in a record of its
     /// own, so that a reader sees it early. Each part is told once: the later record has only the other parts.
-    public struct Exchange: NamedRecord, Hashable, Sendable {
+    public struct Exchange: Hashable, Sendable {
         /// Unique in the process and never 0. All records of an exchange have the same number.
         public var number: UInt64
         /// The number of the first exchange in the chain of redirects; 0: there is no chain.

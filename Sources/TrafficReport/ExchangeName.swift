@@ -58,12 +58,7 @@ extension Report {
     }
 }
 
-/// A record that has a name.
-public protocol NamedRecord {
-    var name: Report.Name { get set }
-}
-
-extension NamedRecord {
+extension Report.Exchange {
     public var method: String {
         get { self.name.method }
         set { self.name = .init(method: newValue, host: self.host, route: self.route) }

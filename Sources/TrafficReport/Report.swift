@@ -30,12 +30,6 @@ public enum Report {
     public enum Record: Hashable, Sendable {
         /// An exchange, or the parts of it that no earlier record told.
         case exchange(Exchange)
-        /// A request that a client sent or a server received. A response may never come.
-        case request(Message)
-        /// A response, in the opposite direction.
-        case response(Message)
-        /// How an exchange ended, once. A failure before there was a connection has no other record.
-        case outcome(Outcome)
         /// The bytes of a connection that belong to no message, cumulative.
         case connection(Connection)
     }

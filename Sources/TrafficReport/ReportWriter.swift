@@ -20,9 +20,6 @@ public struct ReportWriter: Sendable {
     public mutating func append(_ record: borrowing Report.Record) -> Bool {
         switch record {
         case .exchange(let exchange): self.append(exchange)
-        case .request(let message): self.append(Report.Exchange(request: message))
-        case .response(let message): self.append(Report.Exchange(response: message))
-        case .outcome(let outcome): self.append(Report.Exchange(outcome: outcome))
         case .connection(let connection): self.append(connection)
         }
     }

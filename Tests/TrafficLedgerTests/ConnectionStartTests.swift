@@ -26,40 +26,43 @@ struct ConnectionStartTests {
         return fixture
     }
 
-    private static func message(_ exchange: UInt64, from: UInt64, isRequest: Bool) -> Report.Message {
-        var message = Report.Message.sample(exchange, from: from, to: from + 100, isRequest: isRequest)
-        message.role = .client
-        return message
+    private static func request(_ number: UInt64, from: UInt64) -> Report.Exchange {
+        var exchange = Report.Exchange.request(number, from: from, to: from + 100)
+        exchange.role = .client
+        return exchange
+    }
+
+    private static func response(_ number: UInt64, from: UInt64) -> Report.Record {
+        var exchange = Report.Exchange.response(number, from: from, to: from + 100)
+        exchange.role = .client
+        return .exchange(exchange)
     }
 
     private static func outcome(
-        _ exchange: UInt64,
-        _ change: (inout Report.Outcome) -> Void = { _ in }
-    ) -> Report.Outcome {
-        var outcome = Report.Outcome.sample(exchange, status: 200)
-        outcome.role = .client
-        outcome.startedAt = Self.time(1_000)
-        outcome.duration = 5_000_000
-        (outcome.phases.send, outcome.phases.wait, outcome.phases.receive) = (100, 4_500, 400)
-        change(&outcome)
-        return outcome
+        _ number: UInt64,
+        _ change: (inout Report.Exchange) -> Void = { _ in }
+    ) -> Report.Record {
+        var exchange = Report.Exchange.outcome(number, status: 200)
+        (exchange.role, exchange.startedAt) = (.client, Self.time(1_000))
+        exchange.outcome?.phases.send = 100
+        exchange.outcome?.phases.wait = 4_500
+        exchange.outcome?.phases.receive = 400
+        change(&exchange)
+        return .exchange(exchange)
     }
 
-    private static func messages(_ exchange: UInt64, from: UInt64 = 0) -> [Report.Record] {
-        [
-            .request(self.message(exchange, from: from, isRequest: true)),
-            .response(self.message(exchange, from: from, isRequest: false)),
-        ]
+    private static func messages(_ number: UInt64, from: UInt64 = 0) -> [Report.Record] {
+        [.exchange(self.request(number, from: from)), self.response(number, from: from)]
     }
 
     /// Reports one whole exchange at once. Returns its connect phase, its TLS phase and its duration.
     private static func told(
         _ connect: ConnectTimes?,
         from: UInt64 = 0,
-        _ change: (inout Report.Outcome) -> Void = { _ in }
+        _ change: (inout Report.Exchange) -> Void = { _ in }
     ) throws -> [UInt64?] {
         var fixture = Self.fixture(connect)
-        fixture.report(self.messages(1, from: from) + [.outcome(self.outcome(1, change))])
+        fixture.report(self.messages(1, from: from) + [self.outcome(1, change)])
         let exchange = try #require(fixture.snapshot.exchanges?.first)
         #expect(exchange.outcome == .ok)
         return [exchange.phases[.connect], exchange.phases[.tls], exchange.duration]
@@ -68,8 +71,8 @@ struct ConnectionStartTests {
     @Test("the first exchange has the connection's phases, and is longer by them; the next ones have none")
     func first() throws {
         var fixture = Self.fixture(Self.connect())
-        fixture.report(Self.messages(1) + [.outcome(Self.outcome(1) { $0.tlsEndedAt = Self.time(900) })])
-        fixture.report(Self.messages(2, from: 100) + [.outcome(Self.outcome(2))])
+        fixture.report(Self.messages(1) + [Self.outcome(1) { $0.outcome?.tlsEndedAt = Self.time(900) }])
+        fixture.report(Self.messages(2, from: 100) + [Self.outcome(2)])
         let exchanges = try #require(fixture.snapshot.exchanges)
         #expect(exchanges.map { $0.phases[.connect] } == [300, nil])
         #expect(exchanges.map { $0.phases[.tls] } == [500, nil])
@@ -94,19 +97,24 @@ struct ConnectionStartTests {
         #expect(try Self.told(Self.connect()) == [300, nil, 5_300])
         // The messages come after a handshake of 500 bytes.
         #expect(try Self.told(Self.connect(), from: 500) == [nil, nil, 5_000])
-        #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = Self.time(900) } == [300, 500, 5_800])
+        #expect(
+            try Self.told(Self.connect(), from: 500) { $0.outcome?.tlsEndedAt = Self.time(900) } == [300, 500, 5_800]
+        )
         // The messages come after HTTP/2's preface: a library that saw the connection begin sets `isFirst`.
-        #expect(try Self.told(Self.connect(), from: 24) { $0.isFirst = true } == [300, nil, 5_300])
-        #expect(try Self.told(nil, from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
-        #expect(try Self.told(Self.connect(1_001, 1_002), from: 24) { $0.isFirst = true } == [nil, nil, 5_000])
+        #expect(try Self.told(Self.connect(), from: 24) { $0.outcome?.isFirst = true } == [300, nil, 5_300])
+        #expect(try Self.told(nil, from: 24) { $0.outcome?.isFirst = true } == [nil, nil, 5_000])
+        #expect(
+            try Self.told(Self.connect(1_001, 1_002), from: 24) { $0.outcome?.isFirst = true } == [nil, nil, 5_000]
+        )
         // The request's report was lost.
         var fixture = Self.fixture(Self.connect())
-        fixture.report([.response(Self.message(1, from: 0, isRequest: false)), .outcome(Self.outcome(1))])
+        fixture.report([Self.response(1, from: 0), Self.outcome(1)])
         #expect(fixture.snapshot.exchanges?.first?.phases[.connect] == 300)
         // The library did not know the socket.
-        var nowhere = Self.message(2, from: 0, isRequest: true)
-        (nowhere.cookie, nowhere.quality) = (0, .inferred)
-        fixture.report([.request(nowhere), .outcome(Self.outcome(2) { $0.tlsEndedAt = Self.time(900) })])
+        var nowhere = Self.request(2, from: 0)
+        nowhere.cookie = 0
+        nowhere.request?.quality = .inferred
+        fixture.report([.exchange(nowhere), Self.outcome(2) { $0.outcome?.tlsEndedAt = Self.time(900) }])
         #expect(fixture.snapshot.exchanges?.last?.phases[.connect] == nil)
         #expect(fixture.snapshot.exchanges?.last?.duration == 5_000)
     }
@@ -119,7 +127,7 @@ struct ConnectionStartTests {
             LedgerFixture.socket(8, [other]),
             .details(LedgerFixture.process(1), .init(name: "web", uid: 33))
         )
-        early.report(Self.messages(1) + [.outcome(Self.outcome(1) { $0.tlsEndedAt = Self.time(900) })])
+        early.report(Self.messages(1) + [Self.outcome(1) { $0.outcome?.tlsEndedAt = Self.time(900) }])
         #expect(early.snapshot.exchanges?.isEmpty == true && early.snapshot.capture.reports.early == 3)
         early.absorb(Self.event(Self.connect()))
         early.report([])
@@ -127,14 +135,14 @@ struct ConnectionStartTests {
         #expect(early.snapshot.exchanges?.map { $0.phases[.tls] } == [500])
 
         var late = Self.fixture(Self.connect())
-        late.report([.request(Self.message(1, from: 0, isRequest: true))])
+        late.report([.exchange(Self.request(1, from: 0))])
         // The socket connects again, closes and is forgotten.
         late.absorb(Self.event(Self.connect(7_000, 8_000)), Self.event(Self.connect(7_000, 8_000), closed: late.now))
-        late.report([.response(Self.message(1, from: 0, isRequest: false))])
+        late.report([Self.response(1, from: 0)])
         late.tick()
         late.tick(after: 60)
         #expect(late.socket(7) == nil)
-        late.report([.outcome(Self.outcome(1))])
+        late.report([Self.outcome(1)])
         let exchange = try #require(late.snapshot.exchanges?.first)
         #expect(exchange.outcome == .ok && exchange.phases[.connect] == 300 && exchange.duration == 5_300)
     }
@@ -143,22 +151,22 @@ struct ConnectionStartTests {
     func impossible() throws {
         let untouched = [nil, nil, 5_000] as [UInt64?]
         // The socket was accepted, or is older than the daemon.
-        #expect(try Self.told(nil) { $0.tlsEndedAt = Self.time(900) } == untouched)
+        #expect(try Self.told(nil) { $0.outcome?.tlsEndedAt = Self.time(900) } == untouched)
         // The connection is established after the request's first byte, or after the response's last byte,
         // or begins after both.
         #expect(try Self.told(Self.connect(100, 1_001)) == untouched)
         #expect(try Self.told(Self.connect(5_900, 6_001)) == untouched)
-        #expect(try Self.told(Self.connect(8_000, 9_000)) { $0.tlsEndedAt = Self.time(900) } == untouched)
+        #expect(try Self.told(Self.connect(8_000, 9_000)) { $0.outcome?.tlsEndedAt = Self.time(900) } == untouched)
         // The handshake ends before it can begin, or after the request's first byte.
         for time in [1, Self.time(399), Self.time(1_001), Self.time(1 << 40), .max] {
-            #expect(try Self.told(Self.connect()) { $0.tlsEndedAt = time } == [300, nil, 5_300])
-            #expect(try Self.told(Self.connect(), from: 500) { $0.tlsEndedAt = time } == untouched)
+            #expect(try Self.told(Self.connect()) { $0.outcome?.tlsEndedAt = time } == [300, nil, 5_300])
+            #expect(try Self.told(Self.connect(), from: 500) { $0.outcome?.tlsEndedAt = time } == untouched)
         }
         // A phase of an hour has room; a phase of 5,000 seconds has none.
         #expect(
             try Self.told(Self.connect()) {
                 $0.startedAt = .max
-                $0.tlsEndedAt = .max
+                $0.outcome?.tlsEndedAt = .max
             } == [300, nil, 5_300]
         )
         #expect(
@@ -170,7 +178,7 @@ struct ConnectionStartTests {
             } == untouched
         )
         // The longest duration does not overflow.
-        #expect(try Self.told(Self.connect()) { $0.duration = .max } == [300, nil, UInt64.max / 1_000])
+        #expect(try Self.told(Self.connect()) { $0.outcome?.duration = .max } == [300, nil, UInt64.max / 1_000])
         // A server's exchange gets no connection phase, even where its socket has connect times.
         #expect(try Self.told(Self.connect()) { $0.role = .server } == untouched)
     }
@@ -194,17 +202,22 @@ struct ConnectionStartTests {
     @Test("phases that the library reports itself stay as they are")
     func told() throws {
         let all = try Self.told(Self.connect()) {
-            ($0.phases.connect, $0.phases.tls, $0.tlsEndedAt) = (120, 130, Self.time(900))
+            $0.outcome?.phases.connect = 120
+            $0.outcome?.phases.tls = 130
+            $0.outcome?.tlsEndedAt = Self.time(900)
         }
         #expect(all == [120, 130, 5_000])
-        let half = try Self.told(Self.connect()) { ($0.phases.tls, $0.tlsEndedAt) = (130, Self.time(900)) }
+        let half = try Self.told(Self.connect()) {
+            $0.outcome?.phases.tls = 130
+            $0.outcome?.tlsEndedAt = Self.time(900)
+        }
         #expect(half == [300, 130, 5_300])
     }
 
     @Test("a duration that began before the connection already includes the connection's time")
     func within() throws {
         let untouched = [nil, nil, 5_000] as [UInt64?]
-        let unseen = { (outcome: inout Report.Outcome) in outcome.phases = .init() }
+        let unseen = { (exchange: inout Report.Exchange) -> Void in exchange.outcome?.phases = .init() }
         #expect(try Self.told(Self.connect(1_200, 2_000), unseen) == [800, nil, 5_000])
         #expect(try Self.told(Self.connect(1_000, 6_000), unseen) == [5_000, nil, 5_000])
         #expect(try Self.told(Self.connect(1_200, 6_001), unseen) == untouched)

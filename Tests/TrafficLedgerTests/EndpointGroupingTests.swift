@@ -15,24 +15,23 @@ struct EndpointGroupingTests {
     func types() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
-            .request(.sample(1, from: 0, to: 100, isRequest: true)),
-            .request(.sample(2, from: 100, to: 180, isRequest: true)),
+            .request(1, from: 0, to: 100), .request(2, from: 100, to: 180),
         ])
         var types = self.rows(fixture, by: .type)
         #expect(types.map(\.contentClass) == [.unknown])
         #expect(types.first?.requests == 2 && types.first?.received.total == 180)
         #expect(types.first?.content == [.json: 80])
 
-        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        fixture.report([.response(1, from: 0, to: 700)])
         types = self.rows(fixture, by: .type)
         #expect(types.map(\.contentClass) == [.json, .unknown])
         #expect(types[0].requests == 1 && types[0].responses == 1)
         #expect(types[0].received.total == 100 && types[0].sent.total == 700)
         #expect(types[1].requests == 1 && types[1].received.total == 80 && types[1].content == [.json: 30])
 
-        var reset = Report.Outcome.sample(2, status: 0)
-        reset.ending = .reset
-        fixture.report([.outcome(.sample(1, status: 200)), .outcome(reset)])
+        var reset = Report.Exchange.outcome(2, status: 0)
+        reset.outcome?.ending = .reset
+        fixture.report([.outcome(1, status: 200), .exchange(reset)])
         types = self.rows(fixture, by: .type)
         #expect(types.map(\.contentClass) == [.json, ContentClass.none])
         #expect(types.map(\.outcomes) == [[.ok: 1], [.reset: 1]])
@@ -45,10 +44,9 @@ struct EndpointGroupingTests {
     func order() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
-            .response(.sample(1, from: 0, to: 700)), .request(.sample(1, from: 0, to: 100, isRequest: true)),
-            .outcome(.sample(1, status: 200)),
+            .response(1, from: 0, to: 700), .request(1, from: 0, to: 100), .outcome(1, status: 200),
             // The server answered, but the response was not reported.
-            .outcome(.sample(2, status: 404)),
+            .outcome(2, status: 404),
         ])
         let types = self.rows(fixture, by: .type)
         #expect(types.map(\.contentClass) == [.json, .unknown])
@@ -63,9 +61,9 @@ struct EndpointGroupingTests {
         fixture.report(
             roles.enumerated().map { index, role in
                 let start = UInt64(index) * 100
-                var message = Report.Message.sample(UInt64(index) + 1, from: start, to: start + 100)
-                message.role = role
-                return .response(message)
+                var exchange = Report.Exchange.response(UInt64(index) + 1, from: start, to: start + 100)
+                exchange.role = role
+                return .exchange(exchange)
             }
         )
         for grouping in [EndpointGrouping.route, .host, .type] {
@@ -78,10 +76,10 @@ struct EndpointGroupingTests {
     func hosts() throws {
         var fixture = LedgerFixture.reporting()
         for index in 0..<4 as Range<UInt64> {
-            var message = Report.Message.sample(index + 1, from: index * 100, to: index * 100 + 100)
-            message.host = index == 3 ? "b.example" : "a.example"
-            message.route = "/\(index)"
-            fixture.report([.response(message)])
+            var exchange = Report.Exchange.response(index + 1, from: index * 100, to: index * 100 + 100)
+            exchange.host = index == 3 ? "b.example" : "a.example"
+            exchange.route = "/\(index)"
+            fixture.report([.exchange(exchange)])
         }
         let hosts = self.rows(fixture, by: .host)
         #expect(hosts.map(\.host) == ["a.example", "b.example"] && hosts.allSatisfy { $0.route == nil })
@@ -97,34 +95,27 @@ struct EndpointGroupingTests {
         var fixture = LedgerFixture.reporting(sent: 1 << 40, received: 1 << 40)
         var position: UInt64 = 0
         var records: [Report.Record] = []
-        for exchange in 1...300 as ClosedRange<UInt64> {
-            func message(isRequest: Bool) -> Report.Message {
-                let length = UInt64.random(in: 50...500, using: &random)
-                var message = Report.Message.sample(
-                    exchange,
-                    from: position,
-                    to: position + length,
-                    isRequest: isRequest
-                )
-                position += length
-                message.host = "h\(exchange % 5)"
-                message.route = "/\(exchange % 50)"
-                message.role = exchange.isMultiple(of: 3) ? .client : .server
-                message.contentClass = Report.ContentClass.allCases.randomElement(using: &random) ?? .none
-                if Bool.random(using: &random) { message.decodedBodyBytes = nil }
-                return message
+        for number in 1...300 as ClosedRange<UInt64> {
+            let start = position
+            func change(_ message: inout Report.Exchange.Message?) {
+                message?.contentClass = Report.ContentClass.allCases.randomElement(using: &random) ?? .none
+                if Bool.random(using: &random) { message?.decodedBodyBytes = nil }
             }
-            var outcome = Report.Outcome.sample(
-                exchange,
-                status: [0, 200, 302, 404, 503].randomElement(using: &random) ?? 0
-            )
-            outcome.role = exchange.isMultiple(of: 3) ? .client : .server
-            (outcome.host, outcome.route) = ("h\(exchange % 5)", "/\(exchange % 50)")
-            let all = [
-                Report.Record.request(message(isRequest: true)), .response(message(isRequest: false)),
-                .outcome(outcome),
-            ]
-            records += all.filter { _ in Int.random(in: 0..<5, using: &random) > 0 }
+            let ends = (0..<2).map { _ in
+                position += UInt64.random(in: 50...500, using: &random)
+                return position
+            }
+            var request = Report.Exchange.request(number, from: start, to: ends[0])
+            change(&request.request)
+            var response = Report.Exchange.response(number, from: ends[0], to: ends[1])
+            change(&response.response)
+            let status: UInt16 = [0, 200, 302, 404, 503].randomElement(using: &random) ?? 0
+            for var exchange in [request, response, .outcome(number, status: status)]
+            where Int.random(in: 0..<5, using: &random) > 0 {
+                exchange.role = number.isMultiple(of: 3) ? .client : .server
+                (exchange.host, exchange.route) = ("h\(number % 5)", "/\(number % 50)")
+                records.append(.exchange(exchange))
+            }
         }
         // Records move only a few places: a record after its exchange's end counts in no grouping.
         for _ in 0..<200 {
@@ -151,9 +142,9 @@ struct EndpointGroupingTests {
 
     @Test("routes that have no row of their own still count for their hosts")
     func hostsOfTheRest() throws {
-        let fixture = Self.responses { index, message in
-            message.host = index.isMultiple(of: 3) ? "a" : "b"
-            message.route = "/\(index)"
+        let fixture = Self.responses { index, exchange in
+            exchange.host = index.isMultiple(of: 3) ? "a" : "b"
+            exchange.route = "/\(index)"
         }
         #expect(self.rows(fixture, by: .route).first { $0.route == EndpointUsage.other }?.responses == 1_000)
         let hosts = self.rows(fixture, by: .host)
@@ -161,14 +152,14 @@ struct EndpointGroupingTests {
     }
 
     /// Reports 3,000 responses, more than a service has rows.
-    private static func responses(_ change: (Int, inout Report.Message) -> Void) -> LedgerFixture {
+    private static func responses(_ change: (Int, inout Report.Exchange) -> Void) -> LedgerFixture {
         var fixture = LedgerFixture.reporting(sent: 1 << 30)
         fixture.report(
             (0..<3_000).map { index in
                 let start = UInt64(index) * 100
-                var message = Report.Message.sample(UInt64(index) + 1, from: start, to: start + 100)
-                change(index, &message)
-                return .response(message)
+                var exchange = Report.Exchange.response(UInt64(index) + 1, from: start, to: start + 100)
+                change(index, &exchange)
+                return .exchange(exchange)
             }
         )
         return fixture

@@ -9,10 +9,20 @@ import TrafficReport
 struct ExchangeRecordTests {
     private static func exchange(_ number: UInt64, status: UInt16 = 200) -> Report.Exchange {
         let from = (number - 1) * 100
-        var exchange = Report.Exchange(request: .sample(number, from: from, to: from + 100, isRequest: true))
-        exchange.merge(.init(response: .sample(number, from: from, to: from + 100)))
-        exchange.merge(.init(outcome: .sample(number, status: status)))
+        var exchange = Report.Exchange.request(number, from: from, to: from + 100)
+        exchange.merge(.response(number, from: from, to: from + 100))
+        exchange.merge(.outcome(number, status: status))
         return exchange
+    }
+
+    /// The parts of an exchange, each in a record of its own.
+    private static func parts(_ exchange: Report.Exchange) -> [Report.Record] {
+        var (request, response, outcome) = (exchange, exchange, exchange)
+        (request.response, request.outcome) = (nil, nil)
+        (response.request, response.outcome) = (nil, nil)
+        // Only the messages tell the socket.
+        (outcome.request, outcome.response, outcome.cookie) = (nil, nil, 0)
+        return [request, response, outcome].filter(\.hasParts).map { .exchange($0) }
     }
 
     @Test("one record of an exchange counts as its three parts do, in either order of the messages")
@@ -31,7 +41,7 @@ struct ExchangeRecordTests {
                 if number % 6 == 0 { exchange.response = nil }
                 whole.report([.exchange(exchange)])
                 // An outcome ends its exchange: a message after it is a duplicate.
-                let (messages, outcome) = (exchange.parts.dropLast(), exchange.parts.suffix(1))
+                let (messages, outcome) = (Self.parts(exchange).dropLast(), Self.parts(exchange).suffix(1))
                 for part in (isReversed ? messages.reversed() : Array(messages)) + outcome { split.report([part]) }
             }
             #expect(whole.snapshot.endpoints == split.snapshot.endpoints)
@@ -125,7 +135,7 @@ struct ExchangeRecordTests {
         for _ in 0..<2 {
             var records: [Report.Record] = []
             for number in 1...2_000 as ClosedRange<UInt64> {
-                var exchange = Report.Exchange(outcome: .sample(number + (fixture.now << 20), status: 200))
+                var exchange = Report.Exchange.outcome(number + (fixture.now << 20), status: 200)
                 exchange.route = "/\(number % 1_500)"
                 records.append(.exchange(exchange))
             }

@@ -13,15 +13,15 @@ struct ExchangeVersionTests {
     }
 
     private static func request(_ version: Report.HTTPVersion) -> Report.Record {
-        var message = Report.Message.sample(1, from: 0, to: 100, isRequest: true)
-        message.version = version
-        return .request(message)
+        var exchange = Report.Exchange.request(1, from: 0, to: 100)
+        exchange.request?.version = version
+        return .exchange(exchange)
     }
 
     private static func response(_ version: Report.HTTPVersion) -> Report.Record {
-        var message = Report.Message.sample(1, from: 0, to: 100)
-        message.version = version
-        return .response(message)
+        var exchange = Report.Exchange.response(1, from: 0, to: 100)
+        exchange.response?.version = version
+        return .exchange(exchange)
     }
 
     @Test(
@@ -40,6 +40,6 @@ struct ExchangeVersionTests {
         #expect(try Self.version(records.reversed()) == .http1_0)
         #expect(try Self.version([Self.request(.http1_1), Self.response(.unknown)]) == .http1_1)
         #expect(try Self.version([Self.response(.unknown), Self.request(.http1_1)]) == .http1_1)
-        #expect(try Self.version([.outcome(.sample(1, status: 200))]) == nil)
+        #expect(try Self.version([.outcome(1, status: 200)]) == nil)
     }
 }

@@ -18,10 +18,9 @@ struct HostileReportTests {
         Self.extremes.randomElement(using: &random) ?? 0
     }
 
-    private func message(_ random: inout Seeded) -> Report.Message {
-        var message = Report.Message(exchange: .random(in: 1...50, using: &random))
+    private func message(_ random: inout Seeded) -> Report.Exchange.Message {
+        var message = Report.Exchange.Message()
         let (from, to) = (self.number(&random), self.number(&random))
-        message.cookie = [0, 7, 7, 7, 8, 9].randomElement(using: &random) ?? 7
         message.interval = .init(from: min(from, to), to: max(from, to))
         if Bool.random(using: &random) { message.interval.bytes = min(message.interval.bytes, self.number(&random)) }
         (message.startedAt, message.finishedAt) = (self.number(&random), self.number(&random))
@@ -36,11 +35,8 @@ struct HostileReportTests {
         }
         message.decodedBodyBytes = Bool.random(using: &random) ? nil : self.number(&random)
         message.status = .random(in: 0...UInt16.max, using: &random)
-        message.hop = .random(in: 0...UInt16.max, using: &random)
-        message.role = Report.Role.allCases.randomElement(using: &random) ?? .server
         message.quality = Report.Quality.allCases.randomElement(using: &random) ?? .exact
         message.contentClass = Report.ContentClass.allCases.randomElement(using: &random) ?? .json
-        message.name = self.name(&random)
         return message
     }
 
@@ -50,17 +46,15 @@ struct HostileReportTests {
         return Report.Name(method: host, host: host, route: "/\(Int.random(in: 0...5, using: &random))")
     }
 
-    private func outcome(_ random: inout Seeded) -> Report.Outcome {
-        var outcome = Report.Outcome(exchange: .random(in: 1...50, using: &random))
-        (outcome.startedAt, outcome.duration) = (self.number(&random), self.number(&random))
+    private func outcome(_ random: inout Seeded) -> Report.Exchange.Outcome {
+        var outcome = Report.Exchange.Outcome()
+        outcome.duration = self.number(&random)
         outcome.tlsEndedAt = self.number(&random)
         outcome.phases.dns = .random(in: 0...UInt32.max, using: &random)
         outcome.phases.wait = Bool.random(using: &random) ? .max - 1 : nil
         outcome.isFirst = Bool.random(using: &random)
-        outcome.role = Report.Role.allCases.randomElement(using: &random) ?? .client
         outcome.ending = Report.Ending.allCases.randomElement(using: &random) ?? .ok
         outcome.status = .random(in: 0...UInt16.max, using: &random)
-        outcome.name = self.name(&random)
         return outcome
     }
 
@@ -72,12 +66,21 @@ struct HostileReportTests {
     }
 
     private func record(_ random: inout Seeded) -> Report.Record {
-        switch Int.random(in: 0..<6, using: &random) {
-        case 0, 1: .request(self.message(&random))
-        case 2, 3: .response(self.message(&random))
-        case 4: .outcome(self.outcome(&random))
-        default: .connection(self.connection(&random))
+        var exchange = Report.Exchange(number: .random(in: 1...50, using: &random), name: self.name(&random))
+        exchange.cookie = [0, 7, 7, 7, 8, 9].randomElement(using: &random) ?? 7
+        exchange.startedAt = self.number(&random)
+        exchange.hop = .random(in: 0...UInt16.max, using: &random)
+        exchange.role = Report.Role.allCases.randomElement(using: &random) ?? .server
+        switch Int.random(in: 0..<7, using: &random) {
+        case 0, 1: exchange.request = self.message(&random)
+        case 2, 3: exchange.response = self.message(&random)
+        case 4: exchange.outcome = self.outcome(&random)
+        case 5:
+            exchange.request = self.message(&random)
+            (exchange.response, exchange.outcome) = (self.message(&random), self.outcome(&random))
+        default: return .connection(self.connection(&random))
         }
+        return .exchange(exchange)
     }
 
     /// Process 1 owns both sockets. Socket 7 was seen from its creation and has 1,300 bytes.
@@ -144,8 +147,8 @@ struct HostileReportTests {
             var reports: [ReceivedReport] = []
             for _ in 0..<5 {
                 var bytes = datagram([
-                    .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
-                    .outcome(.sample(1, status: 200)), .connection(.init(cookie: 7)), self.record(&random),
+                    .request(1, from: 0, to: 100), .response(1, from: 0, to: 700), .outcome(1, status: 200),
+                    .connection(.init(cookie: 7)), self.record(&random),
                 ])
                 for _ in 0..<Int.random(in: 0...6, using: &random) {
                     bytes[.random(in: 0..<bytes.count, using: &random)] = .random(in: 0...255, using: &random)

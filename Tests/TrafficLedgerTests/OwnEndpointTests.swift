@@ -28,26 +28,34 @@ struct OwnEndpointTests {
         fixture.absorb(.exited(F.process(pid), at: fixture.snapshot.takenAt))
     }
 
-    /// A message of 100 bytes on the process's socket.
-    private func message(
-        _ exchange: UInt64,
+    /// A request of 100 bytes on the process's socket.
+    private func request(
+        _ number: UInt64,
+        of pid: Int32,
+        _ route: String,
+        _ role: Report.Role = .server
+    ) -> Report.Record {
+        var exchange = Report.Exchange.request(number, from: number * 100, to: number * 100 + 100)
+        (exchange.cookie, exchange.role, exchange.route) = (UInt64(pid) * 10, role, route)
+        return .exchange(exchange)
+    }
+
+    /// A response of 100 bytes on the process's socket.
+    private func response(
+        _ number: UInt64,
         of pid: Int32,
         _ route: String,
         _ role: Report.Role = .server,
-        isRequest: Bool = false
-    ) -> Report.Message {
-        var message = Report.Message.sample(
-            exchange,
-            from: exchange * 100,
-            to: exchange * 100 + 100,
-            isRequest: isRequest
-        )
-        (message.cookie, message.role, message.route) = (UInt64(pid) * 10, role, route)
-        return message
+        _ change: (inout Report.Exchange) -> Void = { _ in }
+    ) -> Report.Record {
+        var exchange = Report.Exchange.response(number, from: number * 100, to: number * 100 + 100)
+        (exchange.cookie, exchange.role, exchange.route) = (UInt64(pid) * 10, role, route)
+        change(&exchange)
+        return .exchange(exchange)
     }
 
     private func responses(_ routes: Range<Int>, of pid: Int32, _ role: Report.Role = .server) -> [Report.Record] {
-        routes.map { .response(self.message(UInt64($0) + 1, of: pid, "/\($0)", role)) }
+        routes.map { self.response(UInt64($0) + 1, of: pid, "/\($0)", role) }
     }
 
     private func own(_ fixture: LedgerFixture, _ pid: Int32) -> [ProcessEndpoint]? { fixture.process(pid)?.endpoints }
@@ -63,23 +71,23 @@ struct OwnEndpointTests {
     func separate() throws {
         var fixture = self.service([1, 2, 3])
         func outcome(_ role: Report.Role, status: UInt16) -> Report.Record {
-            var outcome = Report.Outcome.sample(1, status: status)
-            (outcome.role, outcome.route) = (role, "/orders")
-            return .outcome(outcome)
+            var exchange = Report.Exchange.outcome(1, status: status)
+            (exchange.role, exchange.route) = (role, "/orders")
+            return .exchange(exchange)
         }
         fixture.report(
             [
-                .request(self.message(1, of: 1, "/orders", isRequest: true)),
-                .response(self.message(1, of: 1, "/orders")), outcome(.server, status: 503),
-                .request(self.message(2, of: 1, "/login", isRequest: true)),
+                self.request(1, of: 1, "/orders"),
+                self.response(1, of: 1, "/orders"), outcome(.server, status: 503),
+                self.request(2, of: 1, "/login"),
             ],
             pid: 1
         )
         fixture.report(
             [
-                .request(self.message(1, of: 2, "/orders", .client, isRequest: true)),
-                .response(self.message(1, of: 2, "/orders", .client)), outcome(.client, status: 200),
-                .request(self.message(2, of: 2, "/orders", isRequest: true)),
+                self.request(1, of: 2, "/orders", .client),
+                self.response(1, of: 2, "/orders", .client), outcome(.client, status: 200),
+                self.request(2, of: 2, "/orders"),
             ],
             pid: 2
         )
@@ -121,10 +129,8 @@ struct OwnEndpointTests {
     @Test("an inferred record of one process leaves another process's row exact")
     func quality() {
         var fixture = self.service([1, 2])
-        fixture.report([.response(self.message(1, of: 1, "/a"))], pid: 1)
-        var unknown = self.message(1, of: 2, "/a")
-        unknown.cookie = 0
-        fixture.report([.response(unknown)], pid: 2)
+        fixture.report([self.response(1, of: 1, "/a")], pid: 1)
+        fixture.report([self.response(1, of: 2, "/a") { $0.cookie = 0 }], pid: 2)
         #expect(self.own(fixture, 1)?.map(\.quality) == [.exact])
         #expect(self.own(fixture, 2)?.map(\.quality) == [.inferred])
         #expect(fixture.snapshot.endpoints?.map(\.quality) == [.inferred])
@@ -140,7 +146,7 @@ struct OwnEndpointTests {
         #expect(fixture.process(2)?.state == .exited && self.own(fixture, 2) == nil)
         #expect(self.counts(fixture, 1) == ["/0": 1, "/1": 1, "/2": 1])
         #expect(fixture.snapshot.endpoints?.map(\.responses) == [2, 2, 2])
-        fixture.report([.response(self.message(50, of: 2, "/0"))], pid: 2)
+        fixture.report([self.response(50, of: 2, "/0")], pid: 2)
         #expect(self.own(fixture, 2) == nil && fixture.snapshot.endpoints?.map(\.responses) == [3, 2, 2])
     }
 
@@ -164,7 +170,7 @@ struct OwnEndpointTests {
         var fixture = self.service([1])
         fixture.report(self.responses(0..<2, of: 1), pid: 1)
         fixture.absorb(.details(F.process(1), .init(name: "web2", executable: "/bin/web2", uid: 33)))
-        fixture.report([.response(self.message(10, of: 1, "/1")), .response(self.message(11, of: 1, "/2"))], pid: 1)
+        fixture.report([self.response(10, of: 1, "/1"), self.response(11, of: 1, "/2")], pid: 1)
         #expect(self.counts(fixture, 1) == ["/0": 1, "/1": 2, "/2": 1])
         #expect(fixture.snapshot.endpoints?.count == 4)
     }
@@ -178,12 +184,12 @@ struct OwnEndpointTests {
         #expect(self.counts(fixture, 1)?[EndpointUsage.other] == nil)
 
         fixture.report(self.responses(limit..<limit + 3, of: 1), pid: 1)
-        fixture.report([.response(self.message(9_000, of: 1, "/0"))], pid: 1)
+        fixture.report([self.response(9_000, of: 1, "/0")], pid: 1)
         #expect(self.own(fixture, 1)?.count == limit + 1)
         #expect(self.counts(fixture, 1)?[EndpointUsage.other] == 3 && self.counts(fixture, 1)?["/0"] == 2)
         let rest = self.own(fixture, 1)?.first { $0.route == EndpointUsage.other }
         #expect(rest?.host == EndpointUsage.other && rest?.role == .server && rest?.sent == 300)
-        fixture.report([.response(self.message(9_001, of: 1, "/0", .client))], pid: 1)
+        fixture.report([self.response(9_001, of: 1, "/0", .client)], pid: 1)
         #expect(self.own(fixture, 1)?.filter { $0.route == EndpointUsage.other }.map(\.role) == [.client, .server])
         // The executable's rows are not affected, and nothing is missing.
         #expect(fixture.snapshot.endpoints?.count == limit + 4 && fixture.snapshot.capture.reports.inOther == 0)
@@ -213,11 +219,11 @@ struct OwnEndpointTests {
         fixture.report(self.responses(0..<2, of: last), pid: last)
         #expect(self.counts(fixture, last) == ["/0": 1, "/1": 1])
         // A row of its own would lack the responses that the row for the rest already has.
-        fixture.report([.response(self.message(10, of: late, "/0"))], pid: late)
+        fixture.report([self.response(10, of: late, "/0")], pid: late)
         #expect(self.counts(fixture, late) == [EndpointUsage.other: 3])
         fixture.report(self.responses(2..<process, of: last), pid: last)
         #expect(self.own(fixture, last)?.count == process)
-        fixture.report([.response(self.message(9_000, of: last, "/more"))], pid: last)
+        fixture.report([self.response(9_000, of: last, "/more")], pid: last)
         #expect(self.counts(fixture, last)?[EndpointUsage.other] == 1)
     }
 
@@ -236,13 +242,13 @@ struct OwnEndpointTests {
                 let role: Report.Role = exchange.isMultiple(of: 3) ? .client : .server
                 let route = "/\(UInt8.random(in: 0..<6, using: &random))"
                 switch Int.random(in: 0..<3, using: &random) {
-                case 0: return Report.Record.request(self.message(exchange, of: pid, route, role, isRequest: true))
-                case 1: return Report.Record.response(self.message(exchange, of: pid, route, role))
+                case 0: return self.request(exchange, of: pid, route, role)
+                case 1: return self.response(exchange, of: pid, route, role)
                 default:
                     let status: UInt16 = Bool.random(using: &random) ? 200 : 404
-                    var outcome = Report.Outcome.sample(exchange, status: status)
+                    var outcome = Report.Exchange.outcome(exchange, status: status)
                     (outcome.role, outcome.route) = (role, route)
-                    return Report.Record.outcome(outcome)
+                    return Report.Record.exchange(outcome)
                 }
             }
             fixture.report(records, pid: pid)
@@ -265,9 +271,13 @@ struct OwnEndpointTests {
     func hostile() {
         var fixture = self.service([1])
         for exchange in 1...3 as ClosedRange<UInt64> {
-            var message = self.message(exchange, of: 1, "/a")
-            (message.cookie, message.lineBytes, message.headerBytes, message.bodyBytes) = (0, .max, .max, .max)
-            fixture.report([.response(message)], pid: 1)
+            let response = self.response(exchange, of: 1, "/a") {
+                $0.cookie = 0
+                $0.response?.lineBytes = .max
+                $0.response?.headerBytes = .max
+                $0.response?.bodyBytes = .max
+            }
+            fixture.report([response], pid: 1)
         }
         #expect(self.own(fixture, 1)?.map(\.responses) == [3])
         #expect(self.own(fixture, 1)?.map(\.sent) == fixture.snapshot.endpoints?.map(\.sent.message))

@@ -48,38 +48,67 @@ func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedRe
 
 func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }
 
-extension Report.Message {
-    /// A server's message: 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
-    static func sample(_ exchange: UInt64, from: UInt64, to: UInt64, isRequest: Bool = false) -> Self {
-        var message = Report.Message(exchange: exchange)
-        message.cookie = 7
+extension Report.Exchange {
+    /// A server's request on socket 7.
+    static func request(_ number: UInt64, from: UInt64, to: UInt64) -> Self {
+        var exchange = Self.sample(number)
+        (exchange.cookie, exchange.request) = (7, .sample(from: from, to: to, status: 0))
+        return exchange
+    }
+
+    /// A server's response on socket 7.
+    static func response(_ number: UInt64, from: UInt64, to: UInt64) -> Self {
+        var exchange = Self.sample(number)
+        (exchange.cookie, exchange.response) = (7, .sample(from: from, to: to, status: 200))
+        return exchange
+    }
+
+    static func outcome(_ number: UInt64, status: UInt16) -> Self {
+        var exchange = Self.sample(number)
+        var outcome = Outcome()
+        outcome.duration = 5_000_000
+        outcome.status = status
+        outcome.ending = status >= 500 ? .http5xx : status >= 400 ? .http4xx : .ok
+        exchange.outcome = outcome
+        return exchange
+    }
+
+    private static func sample(_ number: UInt64) -> Self {
+        let name = Report.Name(method: "GET", host: "api.example", route: "/users/{id}")
+        var exchange = Report.Exchange(number: number, name: name)
+        (exchange.startedAt, exchange.role) = (1_000_000_000, .server)
+        return exchange
+    }
+}
+
+extension Report.Exchange.Message {
+    /// 20 bytes of line, 30 of header, 5 of them cookies, the rest body.
+    fileprivate static func sample(from: UInt64, to: UInt64, status: UInt16) -> Self {
+        var message = Self()
         message.interval = .init(from: from, to: to)
         message.startedAt = 1_000_000_000
         message.finishedAt = 1_000_000_100
         (message.lineBytes, message.headerBytes, message.cookieBytes) = (20, 30, 5)
         message.bodyBytes = to - from - 50
         message.decodedBodyBytes = message.bodyBytes
-        message.status = isRequest ? 0 : 200
-        message.role = .server
+        message.status = status
         message.version = .http1_1
         message.quality = .exact
         message.contentClass = .json
-        (message.method, message.host, message.route) = ("GET", "api.example", "/users/{id}")
         return message
     }
 }
 
-extension Report.Outcome {
-    static func sample(_ exchange: UInt64, status: UInt16) -> Self {
-        var outcome = Report.Outcome(exchange: exchange)
-        outcome.startedAt = 1_000_000_000
-        outcome.duration = 5_000_000
-        outcome.role = .server
-        outcome.status = status
-        outcome.ending = status >= 500 ? .http5xx : status >= 400 ? .http4xx : .ok
-        (outcome.method, outcome.host, outcome.route) = ("GET", "api.example", "/users/{id}")
-        return outcome
+extension Report.Record {
+    static func request(_ number: UInt64, from: UInt64, to: UInt64) -> Self {
+        .exchange(.request(number, from: from, to: to))
     }
+
+    static func response(_ number: UInt64, from: UInt64, to: UInt64) -> Self {
+        .exchange(.response(number, from: from, to: to))
+    }
+
+    static func outcome(_ number: UInt64, status: UInt16) -> Self { .exchange(.outcome(number, status: status)) }
 }
 
 extension Report.Exchange {

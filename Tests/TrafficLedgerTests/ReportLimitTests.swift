@@ -24,9 +24,9 @@ struct ReportLimitTests {
     /// Claims for bytes that the kernel will never count.
     private func impossible(_ count: Int, cookie: UInt64) -> [Report.Record] {
         (0..<count).map { index in
-            var message = Report.Message.sample(UInt64(index + 1), from: 1 << 40, to: 1 << 40 + 100)
-            message.cookie = cookie
-            return .response(message)
+            var exchange = Report.Exchange.response(UInt64(index + 1), from: 1 << 40, to: 1 << 40 + 100)
+            exchange.cookie = cookie
+            return .exchange(exchange)
         }
     }
 
@@ -51,7 +51,7 @@ struct ReportLimitTests {
         self.send(self.impossible(1, cookie: 40), of: 4, to: &fixture)
         #expect(counters.early == UInt64(user) && counters.unwaited == 2 && counters.impossible == 2)
 
-        fixture.report([.response(.sample(1, from: 0, to: 1_500)), .outcome(.sample(1, status: 200))])
+        fixture.report([.response(1, from: 0, to: 1_500), .outcome(1, status: 200)])
         #expect(counters.early == UInt64(user) + 2 && counters.unwaited == 2)
         fixture.move(sent: 1_500, received: 300)
         fixture.report([])
@@ -66,7 +66,7 @@ struct ReportLimitTests {
     @Test("a claim waits for three ticks, however many rounds a flood adds between the ticks")
     func patience() {
         var fixture = LedgerFixture.reporting()
-        self.send([.response(.sample(1, from: 0, to: 1_500))], of: 1, to: &fixture)
+        self.send([.response(1, from: 0, to: 1_500)], of: 1, to: &fixture)
         for _ in 0..<50 { self.send([], of: 1, to: &fixture) }
         for _ in 0..<2 {
             fixture.tick()
@@ -77,7 +77,7 @@ struct ReportLimitTests {
         self.send([], of: 1, to: &fixture)
         #expect(fixture.process(1)?.explained == 1_500)
         // A claim that never fits ends with the third tick.
-        self.send([.response(.sample(2, from: 1_500, to: 9_000))], of: 1, to: &fixture)
+        self.send([.response(2, from: 1_500, to: 9_000)], of: 1, to: &fixture)
         for ticks in 1...3 {
             fixture.tick()
             self.send([], of: 1, to: &fixture)
@@ -97,7 +97,7 @@ struct ReportLimitTests {
         let group = accounts.group(ProcessGroup(name: service, uid: user))
         for route in routes {
             let row = accounts.row(of: .init(.server, .route(host: "h", route: "/\(route)")), in: group)
-            accounts.add(Report.Exchange(response: .sample(1, from: 0, to: 100)).share, to: row)
+            accounts.add(Report.Exchange.response(1, from: 0, to: 100).share, to: row)
         }
     }
 
@@ -147,13 +147,10 @@ struct ReportLimitTests {
         var fixture = LedgerFixture.reporting(sent: 1 << 30)
         let count = ReportLimits.Rows().ofService
         let records = (0..<count + 2).map { index in
-            var message = Report.Message.sample(
-                UInt64(index) + 1,
-                from: UInt64(index) * 50,
-                to: UInt64(index) * 50 + 50
-            )
-            message.route = "/\(index)"
-            return Report.Record.response(message)
+            let from = UInt64(index) * 50
+            var exchange = Report.Exchange.response(UInt64(index) + 1, from: from, to: from + 50)
+            exchange.route = "/\(index)"
+            return Report.Record.exchange(exchange)
         }
         fixture.report(Array(records.prefix(count)))
         #expect(fixture.snapshot.capture.reports.inOther == 0)
@@ -170,9 +167,10 @@ struct ReportLimitTests {
             let group = accounts.group(ProcessGroup(name: "a", uid: user))
             let row = accounts.row(of: .init(.server, .route(host: "h", route: "/\(route)")), in: group)
             for value in values {
-                var outcome = Report.Outcome.sample(1, status: 200)
-                outcome.duration = value.multipliedReportingOverflow(by: 1_000).overflow ? .max : value * 1_000
-                accounts.add(Report.Exchange(outcome: outcome).share, to: row)
+                var exchange = Report.Exchange.outcome(1, status: 200)
+                let (duration, isTooMuch) = value.multipliedReportingOverflow(by: 1_000)
+                exchange.outcome?.duration = isTooMuch ? .max : duration
+                accounts.add(exchange.share, to: row)
             }
             var copy = accounts
             copy.summarize()
@@ -207,13 +205,13 @@ struct ReportLimitTests {
         func begin(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
             let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
             for exchange in exchanges {
-                _ = table.add(.init(response: .sample(exchange, from: 0, to: 100)), of: sender, group)
+                _ = table.add(.response(exchange, from: 0, to: 100), of: sender, group)
             }
         }
         func end(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
             let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
             for exchange in exchanges {
-                _ = table.add(.init(outcome: .sample(exchange, status: 200)), of: sender, group)
+                _ = table.add(.outcome(exchange, status: 200), of: sender, group)
             }
         }
         begin(1...2, 1, 33)
@@ -250,7 +248,7 @@ struct ReportLimitTests {
     func closedSocketsOfReporters() {
         var fixture = LedgerFixture(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50)))
         fixture.move(sent: 1_000, received: 300)
-        fixture.report([.outcome(.sample(1, status: 200))])
+        fixture.report([.outcome(1, status: 200)])
         for serial in 50..<60 as Range<UInt64> {
             for (pid, uid) in [(1, 33), (9, 9)] as [(Int32, UInt32)] {
                 var owner = F.owner(F.process(pid), sent: 1)
@@ -273,7 +271,7 @@ struct ReportLimitTests {
         let group = totals.group(ProcessGroup(name: "web"))
         for (pid, exchange) in [(2, 1), (2, 2), (2, 3), (2, 1), (3, 7), (3, 8)] as [(Int32, UInt64)] {
             let sender = ReportSender(identity: F.process(pid), user: 9, name: "web")
-            _ = table.add(.init(response: .sample(exchange, from: 0, to: 100)), of: sender, group)
+            _ = table.add(.response(exchange, from: 0, to: 100), of: sender, group)
         }
         #expect(table.snapshot.map(\.exchange) == [1, 7, 8])
     }
@@ -296,13 +294,13 @@ struct ReportLimitTests {
     @Test("method, host and route are cut to their longest lengths, in rows and exchanges")
     func names() throws {
         var fixture = LedgerFixture.reporting()
-        var message = Report.Message.sample(1, from: 0, to: 100)
-        message.name = .init(
+        var response = Report.Exchange.response(1, from: 0, to: 100)
+        response.name = .init(
             method: String(repeating: "M", count: 1_000),
             host: String(repeating: "h", count: 1_000),
             route: String(repeating: "é", count: 500)
         )
-        fixture.report([.response(message)])
+        fixture.report([.exchange(response)])
         let exchange = try #require(fixture.snapshot.exchanges?.first)
         let lengths = [exchange.method, exchange.host, exchange.route].map(\.utf8.count)
         #expect(lengths == [ReportLimits.longestMethod, ReportLimits.longestHost, ReportLimits.longestRoute])

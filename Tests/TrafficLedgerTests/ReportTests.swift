@@ -11,8 +11,7 @@ struct ReportTests {
     func joined() throws {
         var fixture = LedgerFixture.reporting()
         fixture.report([
-            .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 700)),
-            .outcome(.sample(1, status: 200)),
+            .request(1, from: 0, to: 100), .response(1, from: 0, to: 700), .outcome(1, status: 200),
         ])
         let process = try #require(fixture.process(1))
         #expect(process.explained == 800 && process.unattributed == 500)
@@ -31,8 +30,7 @@ struct ReportTests {
     func early() {
         var fixture = LedgerFixture.reporting()
         fixture.report([
-            .request(.sample(1, from: 0, to: 100, isRequest: true)), .response(.sample(1, from: 0, to: 1_500)),
-            .outcome(.sample(1, status: 200)),
+            .request(1, from: 0, to: 100), .response(1, from: 0, to: 1_500), .outcome(1, status: 200),
         ])
         #expect(fixture.process(1)?.explained == 100)
         // The outcome does not overtake the response that waits.
@@ -43,7 +41,7 @@ struct ReportTests {
         #expect(fixture.snapshot.endpoints?.first?.outcomes == [.ok: 1])
         #expect(fixture.snapshot.capture.reports.early == 2)
 
-        fixture.report([.request(.sample(2, from: 200, to: 301, isRequest: true))])
+        fixture.report([.request(2, from: 200, to: 301)])
         for _ in 0..<4 { fixture.report([]) }
         #expect(fixture.process(1)?.explained == 1_600)
         #expect(fixture.snapshot.capture.reports.impossible == 1)
@@ -59,25 +57,25 @@ struct ReportTests {
             .details(other, .init(name: "evil", uid: 9))
         )
         for _ in 0..<4 {
-            fixture.report([.response(.sample(1, from: 0, to: 700)), .connection(.init(cookie: 7))], pid: 2)
+            fixture.report([.response(1, from: 0, to: 700), .connection(.init(cookie: 7))], pid: 2)
         }
-        fixture.report([.response(.sample(1, from: 0, to: 700))], pid: 99)
+        fixture.report([.response(1, from: 0, to: 700)], pid: 99)
         for _ in 0..<3 { fixture.report([]) }
         let reports = fixture.snapshot.capture.reports
         #expect(reports.foreign == 8 && reports.unknownProcess == 1 && reports.joined == 0)
         #expect(fixture.snapshot.endpoints?.isEmpty == true)
         #expect(fixture.process(1)?.explained == 0 && fixture.process(2)?.explained == 0)
         // A later process with the pid of the owner is not the owner.
-        fixture.report([.response(.sample(1, from: 0, to: 700))], startTicks: 77)
+        fixture.report([.response(1, from: 0, to: 700)], startTicks: 77)
         #expect(fixture.snapshot.capture.reports.unknownProcess == 2)
     }
 
     @Test("bytes claimed twice count once: the same record, a copy under another number, an overlap")
     func duplicates() {
         var fixture = LedgerFixture.reporting()
-        fixture.report([.response(.sample(1, from: 0, to: 400)), .response(.sample(1, from: 0, to: 400))])
-        fixture.report([.response(.sample(2, from: 0, to: 400)), .response(.sample(3, from: 399, to: 500))])
-        fixture.report([.outcome(.sample(1, status: 200)), .outcome(.sample(1, status: 200))])
+        fixture.report([.response(1, from: 0, to: 400), .response(1, from: 0, to: 400)])
+        fixture.report([.response(2, from: 0, to: 400), .response(3, from: 399, to: 500)])
+        fixture.report([.outcome(1, status: 200), .outcome(1, status: 200)])
         let reports = fixture.snapshot.capture.reports
         #expect(reports.duplicate == 3 && reports.overlapping == 1 && reports.joined == 1)
         #expect(fixture.process(1)?.explained == 400)
@@ -88,9 +86,9 @@ struct ReportTests {
     @Test("a message whose lengths do not add up to its interval is rejected")
     func contradiction() {
         var fixture = LedgerFixture.reporting()
-        var message = Report.Message.sample(1, from: 0, to: 400)
-        message.bodyBytes += 1
-        fixture.report([.response(message)])
+        var exchange = Report.Exchange.response(1, from: 0, to: 400)
+        exchange.response?.bodyBytes += 1
+        fixture.report([.exchange(exchange)])
         #expect(fixture.snapshot.capture.reports.malformedRecords == 1)
         #expect(fixture.process(1)?.explained == 0)
     }
@@ -98,7 +96,7 @@ struct ReportTests {
     @Test("a request without a response stays a request")
     func noResponse() throws {
         var fixture = LedgerFixture.reporting()
-        fixture.report([.request(.sample(1, from: 0, to: 100, isRequest: true))])
+        fixture.report([.request(1, from: 0, to: 100)])
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.sent == MessageBytes())
         let exchange = try #require(fixture.snapshot.exchanges?.first)
@@ -112,8 +110,7 @@ struct ReportTests {
     func preexisting() {
         var fixture = LedgerFixture.reporting(preexisting: true)
         fixture.report([
-            .response(.sample(1, from: 5_000_000, to: 5_000_700)),
-            .response(.sample(2, from: 6_000_000, to: 6_000_700)),
+            .response(1, from: 5_000_000, to: 5_000_700), .response(2, from: 6_000_000, to: 6_000_700),
         ])
         #expect(fixture.process(1)?.explained == 1_000)
         #expect(fixture.snapshot.endpoints?.first?.quality == .inferred)
@@ -141,7 +138,7 @@ struct ReportTests {
         fixture.move(sent: 1_000, received: 300, closed: fixture.now)
         fixture.tick()
         fixture.tick(after: 60)
-        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        fixture.report([.response(1, from: 0, to: 700)])
         for _ in 0..<3 { fixture.report([]) }
         #expect(fixture.snapshot.capture.reports.late == 1)
         #expect(fixture.process(1)?.explained == 0)
@@ -153,13 +150,13 @@ struct ReportTests {
         for (index, status) in [200, 302, 304, 404, 429, 503, 500].enumerated() {
             let from = UInt64(index) * 100
             fixture.report([
-                .response(.sample(UInt64(index + 1), from: from, to: from + 100)),
-                .outcome(.sample(UInt64(index + 1), status: UInt16(status))),
+                .response(UInt64(index + 1), from: from, to: from + 100),
+                .outcome(UInt64(index + 1), status: UInt16(status)),
             ])
         }
-        var cancelled = Report.Outcome.sample(99, status: 0)
-        cancelled.ending = .cancelled
-        fixture.report([.outcome(cancelled)])
+        var cancelled = Report.Exchange.outcome(99, status: 0)
+        cancelled.outcome?.ending = .cancelled
+        fixture.report([.exchange(cancelled)])
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         #expect(endpoint.waste == .init(failed: 200, throttled: 200, redirected: 100))
         #expect(endpoint.outcomes == [.ok: 3, .http4xx: 2, .http5xx: 2, .cancelled: 1])
@@ -171,10 +168,10 @@ struct ReportTests {
     func durations() throws {
         var fixture = LedgerFixture.reporting()
         for index in 1...1_000 {
-            var outcome = Report.Outcome.sample(UInt64(index), status: 200)
-            outcome.duration = UInt64(index) * 1_000_000
-            outcome.phases.wait = UInt32(index)
-            fixture.report([.outcome(outcome)])
+            var exchange = Report.Exchange.outcome(UInt64(index), status: 200)
+            exchange.outcome?.duration = UInt64(index) * 1_000_000
+            exchange.outcome?.phases.wait = UInt32(index)
+            fixture.report([.exchange(exchange)])
         }
         fixture.tick()
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
@@ -215,7 +212,7 @@ struct ReportTests {
     @Test("another version, a later library's record and a datagram that is no report are counted separately")
     func others() {
         var fixture = LedgerFixture.reporting()
-        let whole = received([.response(.sample(1, from: 0, to: 400))], .init())
+        let whole = received([.response(1, from: 0, to: 400)], .init())
         var (version, type, noReport) = (whole, whole, whole)
         version.datagram[4] = 1
         // The record after the name.
@@ -236,7 +233,7 @@ struct ReportTests {
         guard case .socket(var twin) = LedgerFixture.socket(7, [owner]) else { return }
         twin.serial = 4_711
         fixture.absorb(.socket(twin))
-        fixture.report([.response(.sample(1, from: 0, to: 700))])
+        fixture.report([.response(1, from: 0, to: 700)])
         for _ in 0..<3 { fixture.report([]) }
         #expect(fixture.snapshot.capture.reports.late == 1)
         #expect(fixture.process(1)?.explained == 0)
@@ -254,7 +251,7 @@ struct ReportTests {
         fixture.absorb(LedgerFixture.socket(7, [owner], wire: wire))
         fixture.absorb(.details(LedgerFixture.process(1), .init(name: "web", uid: 33)))
         fixture.report([
-            .response(.sample(1, from: 0, to: 500)), .request(.sample(1, from: 0, to: 1_000, isRequest: true)),
+            .response(1, from: 0, to: 500), .request(1, from: 0, to: 1_000),
         ])
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         // 2,400 bytes on the wire for 2,000 of payload.
@@ -272,7 +269,7 @@ struct ReportTests {
                 )
             )
         )
-        later.report([.response(.sample(2, from: 500, to: 1_300))])
+        later.report([.response(2, from: 500, to: 1_300)])
         #expect(later.snapshot.endpoints?.first?.wireEstimated == 2_700)
     }
 
@@ -285,7 +282,7 @@ struct ReportTests {
             let group = accounts.group(ProcessGroup(name: "s\(service)", uid: 1))
             for route in 0..<5 {
                 let row = accounts.row(of: .init(.server, .route(host: "h", route: "/\(route)")), in: group)
-                accounts.add(Report.Exchange(response: .sample(1, from: 0, to: 100)).share, to: row)
+                accounts.add(Report.Exchange.response(1, from: 0, to: 100).share, to: row)
             }
         }
         accounts.summarize()
@@ -307,10 +304,10 @@ struct ReportTests {
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
         for exchange in 1...20 as ClosedRange<UInt64> {
-            let response = Report.Exchange(response: .sample(exchange, from: 0, to: 100))
+            let response = Report.Exchange.response(exchange, from: 0, to: 100)
             #expect(table.add(response, of: sender, group).content.contentClass == .json)
             if exchange.isMultiple(of: 2) {
-                let outcome = Report.Exchange(outcome: .sample(exchange, status: 200))
+                let outcome = Report.Exchange.outcome(exchange, status: 200)
                 let (share, content) = table.add(outcome, of: sender, group)
                 #expect(share.bytes == 100 && content.contentClass == .json)
             }
@@ -325,13 +322,10 @@ struct ReportTests {
         var fixture = LedgerFixture.reporting(sent: 1_000_000)
         var records: [Report.Record] = []
         for index in 0..<5_000 {
-            var message = Report.Message.sample(
-                UInt64(index + 1),
-                from: UInt64(index) * 100,
-                to: UInt64(index) * 100 + 100
-            )
-            message.route = "/\(index)" + String(repeating: "é", count: 400)
-            records.append(.response(message))
+            let from = UInt64(index) * 100
+            var exchange = Report.Exchange.response(UInt64(index + 1), from: from, to: from + 100)
+            exchange.route = "/\(index)" + String(repeating: "é", count: 400)
+            records.append(.exchange(exchange))
         }
         fixture.report(records)
         let endpoints = try #require(fixture.snapshot.endpoints)

@@ -112,7 +112,7 @@ struct SenderNumbersTests {
     @Test("a damaged datagram is not a missing one")
     func damaged() {
         var fixture = LedgerFixture.reporting()
-        var cut = received([.response(.sample(1, from: 0, to: 400))], .init(sequence: 1))
+        var cut = received([.response(1, from: 0, to: 400)], .init(sequence: 1))
         cut.datagram.removeLast()
         fixture.absorb(
             .reports([received([], .init(sequence: 0)), cut, received([], .init(sequence: 2))], dropped: 0)

@@ -172,8 +172,6 @@ struct ReportAccounts {
             switch record {
             case .exchange(let exchange): self.settle(exchange, from: sender, isLast: isLast, round)
             case .connection(let connection): self.settle(connection, from: sender, isLast: isLast, round)
-            // No datagram has these: a library's writer makes exchanges of them.
-            case .request, .response, .outcome: Verdict.settled
             }
         switch verdict {
         case .settled: break
