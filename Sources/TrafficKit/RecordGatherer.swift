@@ -32,8 +32,8 @@ final class RecordGatherer: Sendable {
         }
     }
 
-    private func take(_ record: consuming Report.Record, _ state: inout State) -> Bool {
-        switch consume record {
+    private func take(_ record: borrowing Report.Record, _ state: inout State) -> Bool {
+        switch record {
         // Nearly all records are whole exchanges.
         case .exchange(let exchange):
             if state.held.passes(exchange) { return self.write(exchange, &state) }

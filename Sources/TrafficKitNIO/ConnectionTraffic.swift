@@ -129,11 +129,21 @@ struct ConnectionTraffic {
 
     // MARK: Sent
 
-    /// - Returns: `false`: the channel can't tell when the kernel has taken the bytes, so the caller must tell it.
-    mutating func written(_ part: IOData) -> Bool {
-        guard self.queue.isAsked || self.hasTLS else { return false }
+    /// How a write is counted.
+    enum Counting {
+        /// When the kernel has taken the bytes, as the channel or the TLS handler tells.
+        case later
+        /// The channel can't tell, so the caller must tell it (``sent(_:at:)``).
+        case byCaller
+        /// Not at all: the program has closed its side, and the write fails.
+        case never
+    }
+
+    mutating func written(_ part: IOData) -> Counting {
+        if self.queue.isClosing { return .never }
+        guard self.queue.isAsked || self.hasTLS else { return .byCaller }
         self.writes.append(part)
-        return true
+        return .later
     }
 
     mutating func flush() { self.writes.flush() }
@@ -239,7 +249,6 @@ struct ConnectionTraffic {
             self.trial!.take(&self.records, of: self.http1, isLast: isLast)
             if self.trial!.hasFailed { return .leave }
         }
-        // Not with `??`, for which the compiler copies the exchanges.
         let isTellable = self.http2 == nil ? self.http1.isTellable : self.http2!.exchanges.isTellable
         let actions: Actions = self.records.isEmpty ? [] : .report
         return isTellable ? actions.union(.tellLater) : actions

@@ -183,13 +183,14 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard !self.traffic.queue.isClosing, self.isCounted || self.joins(context, sending: data) else {
+        guard self.isCounted || !self.traffic.queue.isClosing && self.joins(context, sending: data) else {
             return context.write(data, promise: promise)
         }
         let part = self.unwrapOutboundIn(data)
         // The end of a message is often an empty write.
-        guard part.readableBytes > 0 else { return context.write(data, promise: promise) }
-        if self.traffic.written(part) { return context.write(data, promise: promise) }
+        guard part.readableBytes > 0, self.traffic.written(part) == .byCaller else {
+            return context.write(data, promise: promise)
+        }
         let sent = context.eventLoop.makePromise(of: Void.self)
         let failedJoins = self.failedJoins
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
