@@ -73,7 +73,7 @@ package struct HPACKReader {
     private static let longestList = 1 << 20
     /// The largest size in bytes to which a receiver may let the sender's table grow. The reader must follow any size
     /// that the two sides agree on.
-    private static let largestTable = 1 << 20
+    package static let largestTable = 1 << 20
     /// Bytes of a kept text, at most, and of a value that is read as a number.
     private static let (longestText, longestNumber, longestName) = (8_192, 256, 16)
 
@@ -114,6 +114,9 @@ package struct HPACKReader {
     }
 
     package init() {}
+
+    /// The size of the sender's table (RFC 7541 section 4.1).
+    var tableBytes: Int { self.table.size }
 
     /// - Parameter take: Gets the fields in their order, also of a block that turns out to be wrong.
     /// - Returns: `false`: this is no header block. Then no later block can be read.

@@ -49,7 +49,7 @@ struct HPACKTable {
     /// The number of all entries so far: the newest is right before this place of the ring.
     private var next = 0
     private var count = 0
-    private var size = 0
+    private(set) var size = 0
     private var limit = 4_096
     /// The wanted texts of both tables. The first are those of the static table.
     private var texts = Self.knownTexts

@@ -66,6 +66,28 @@ package struct HTTP2Exchanges {
     /// How many exchanges are open.
     package var pending: Int { self.records.pending }
 
+    /// What is in memory because of what the peers sent. Each of the numbers has a limit.
+    package struct Kept {
+        /// Of header blocks and frame headers that are not whole: ``HTTP2FrameScanner/longestBlock`` in each direction.
+        package var blockBytes: Int
+        /// ``HPACKReader/largestTable`` in each direction.
+        package var tableBytes: Int
+        /// Also streams that have ended: their memory is used again. ``HTTP1Exchanges/mostPending``.
+        package var streams: Int
+        /// Messages that may be told: ``HTTP1Exchanges/mostPending``, and none if they are told at once.
+        package var tellable: Int
+    }
+
+    package var kept: Kept {
+        let records = self.records.kept
+        return Kept(
+            blockBytes: self.sentScanner.keptBytes + self.receivedScanner.keptBytes,
+            tableBytes: records.tableBytes,
+            streams: records.streams,
+            tellable: records.tellable
+        )
+    }
+
     /// - Parameters:
     ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
     ///     ends before.

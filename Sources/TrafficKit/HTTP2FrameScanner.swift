@@ -73,7 +73,7 @@ package struct HTTP2FrameScanner {
     /// RFC 9113 section 6.5.
     private static let settings: UInt8 = 0x4
     /// Bytes of a header block, at most. Most libraries take 16 kB.
-    private static let longestBlock = 1 << 20
+    package static let longestBlock = 1 << 20
 
     private var state = State.header
     private var isFirst = true
@@ -92,6 +92,9 @@ package struct HTTP2FrameScanner {
     private var open: (stream: UInt32, endsStream: Bool)?
 
     package init() {}
+
+    /// Bytes of a header block or of a frame's header that wait for the rest.
+    var keptBytes: Int { self.head.count + self.block.count }
 
     package mutating func scan(_ bytes: Span<UInt8>, _ sink: inout some HTTP2Sink) {
         var index = 0

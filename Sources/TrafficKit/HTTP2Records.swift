@@ -86,6 +86,12 @@ struct HTTP2Records {
 
     var pending: Int { self.streams.count }
 
+    /// As ``HTTP2Exchanges/Kept``.
+    var kept: (tableBytes: Int, streams: Int, tellable: Int) {
+        let tables = self.sent.fields.tableBytes + self.received.fields.tableBytes
+        return (tables, self.streams.slots.count, self.open.count)
+    }
+
     @inline(__always)
     mutating func with<Result>(_ side: Side, _ body: (inout Direction) -> Result) -> Result {
         side == .sent ? body(&self.sent) : body(&self.received)
@@ -145,6 +151,13 @@ struct HTTP2Records {
     private mutating func slot(of stream: UInt32) -> Int? {
         if let slot = self.streams.slot(of: stream) { return slot }
         return stream > self.lastStream && stream % 2 == 1 ? self.openStream(stream) : nil
+    }
+
+    /// - Returns: `nil` if the stream is not open, or its message in this direction has ended.
+    private mutating func openSlot(of stream: UInt32) -> Int? {
+        guard let slot = self.streams.slot(of: stream) else { return nil }
+        let hasEnded = self.streams.slots[slot].with(request: self.isRequest) { $0.endedAt != nil }
+        return hasEnded ? nil : slot
     }
 
     private mutating func openStream(_ stream: UInt32) -> Int? {
@@ -293,9 +306,13 @@ extension HTTP2Records: HTTP2Sink {
             return self.passedBeside(framing + count, kind, place.interval.bytes)
         }
         let time = self.time
-        self.streams.slots[slot].with(request: self.isRequest) {
-            $0.take(framing: framing, count, kind, at: place, time)
+        // What comes behind the end of a message is of no message: the message may have been told.
+        let isTaken = self.streams.slots[slot].with(request: self.isRequest) { message in
+            guard message.endedAt == nil else { return false }
+            message.take(framing: framing, count, kind, at: place, time)
+            return true
         }
+        if !isTaken { self.passedBeside(framing + count, kind, place.interval.bytes) }
     }
 
     private mutating func passedBeside(_ count: UInt64, _ kind: HTTP2FrameScanner.Kind, _ bytes: UInt64) {
@@ -311,12 +328,12 @@ extension HTTP2Records: HTTP2Sink {
         let isRead =
             self.side == .sent
             ? self.head.read(block, &self.sent.fields) : self.head.read(block, &self.received.fields)
-        if isRead, let slot = self.streams.slot(of: stream) { self.takeHead(slot, stream) }
+        if isRead, let slot = self.openSlot(of: stream) { self.takeHead(slot, stream) }
         self.head.removeAll()
     }
 
     mutating func ended(stream: UInt32) {
-        guard let slot = self.streams.slot(of: stream) else { return }
+        guard let slot = self.openSlot(of: stream) else { return }
         let time = self.time
         self.streams.slots[slot].with(request: self.isRequest) { $0.endedAt = time }
         guard self.streams.slots[slot].request.endedAt != nil, self.isResponseDone(slot) else {

@@ -113,6 +113,24 @@ final class HTTP2ExchangesTests {
         self.expectEveryByte()
     }
 
+    @Test("what comes behind the end of a message is of no message, and no byte is lost", arguments: [true, false])
+    func behindTheEnd(isRequest: Bool) throws {
+        self.send(self.beginning)
+        try self.request(1, isLast: isRequest)
+        // The message is told before the other frames come.
+        if !isRequest { try self.respond(1, 503) }
+        for flags: UInt8 in [0, 1, 0] {
+            let data = self.frame(0, flags, 1, [1, 2, 3])
+            if isRequest { self.send(data) } else { self.receive(data) }
+        }
+        if isRequest { try self.request(1, "/b") } else { try self.respond(1, 200) }
+        if isRequest { try self.respond(1, 503) } else { self.send(self.frame(0, 1, 1)) }
+        self.close()
+        #expect(self.messages.map(\.route) == ["/a", "/a"] && self.messages.map(\.bodyBytes) == [0, 0])
+        #expect(self.endings == [.http5xx])
+        self.expectEveryByte()
+    }
+
     @Test("an exchange that is excluded at its head stays excluded, even with trailers")
     func trailersOfExcluded() throws {
         try self.request(1, "/private/x", isLast: false)

@@ -15,7 +15,7 @@ public protocol FuzzSubject: Sendable {
 
 public enum Fuzz {
     public static let subjects: [any FuzzSubject.Type] = [
-        HTTP1Fuzz.self, HPACKFuzz.self, TLSFuzz.self, DatagramFuzz.self, CaptureFuzz.self,
+        HTTP1Fuzz.self, HTTP2Fuzz.self, HPACKFuzz.self, TLSFuzz.self, DatagramFuzz.self, CaptureFuzz.self,
     ]
 
     public struct Finding: Error, CustomStringConvertible {

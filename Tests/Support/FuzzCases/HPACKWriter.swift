@@ -52,6 +52,37 @@ struct HPACKWriter {
         return (self.block, fields)
     }
 
+    /// Writes these fields, each in one of the ways in which a peer may write it.
+    mutating func block(of wanted: [(name: String, value: String)], _ random: inout Seeded) -> HTTP2Block {
+        self.block = []
+        if random.isOne(in: 8) { self.resize(random.pick([0, 70, 200, 4_096, 9_000])) }
+        var fields: [Field] = []
+        for (name, value) in wanted {
+            let before = self.block.count
+            self.add(name, value, &random)
+            fields.append(Field(name: name, value: value, bytes: UInt64(self.block.count - before)))
+        }
+        return HTTP2Block(bytes: self.block, fields: fields)
+    }
+
+    private mutating func add(_ name: String, _ value: String, _ random: inout Seeded) {
+        // Appendix A has some of these fields, and the dynamic table may have them.
+        let kept = self.table.indices.map { (Self.staticCount + 1 + $0, self.table[$0].name, self.table[$0].value) }
+        let sameName = (Self.known.map { ($0.index, $0.name, $0.value) } + kept).filter { $0.1 == name }
+        let same = sameName.filter { $0.2 == value }
+        if !same.isEmpty, !random.isOne(in: 4) { return self.add(random.pick(same).0, prefix: 7, 0x80) }
+        let isKept = random.isOne(in: 2)
+        let (prefix, mark): (Int, UInt8) = isKept ? (6, 0x40) : (4, random.pick([0, 0x10]))
+        if sameName.isEmpty || random.isOne(in: 4) {
+            self.add(0, prefix: prefix, mark)
+            self.add(name, &random)
+        } else {
+            self.add(random.pick(sameName).0, prefix: prefix, mark)
+        }
+        self.add(value, &random)
+        if isKept { self.keep(Entry(name: name, value: value)) }
+    }
+
     private mutating func addField(_ random: inout Seeded) -> Entry {
         let known = random.pick(Self.known)
         var (index, entry) = (known.index, Entry(name: known.name, value: known.value))
@@ -120,6 +151,16 @@ struct HPACKWriter {
             return word.text
         }
         return self.add(random.pick([1, 12, 12, 126, 127, 128, 254, 255, 256, 383, 4_031, 4_064]))
+    }
+
+    /// RFC 7541 section 5.2: a text that may have Huffman's code.
+    private mutating func add(_ text: String, _ random: inout Seeded) {
+        if random.isOne(in: 2), let word = self.words.words.first(where: { $0.text == text }) {
+            self.block += word.encoded
+        } else {
+            self.add(text.utf8.count, prefix: 7, 0)
+            self.block += Array(text.utf8)
+        }
     }
 
     private mutating func add(_ count: Int) -> String {
