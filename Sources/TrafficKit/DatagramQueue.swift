@@ -49,7 +49,13 @@ final class DatagramQueue: Sendable {
     /// Puts back a datagram that could not be sent. It stays the first.
     func putBack(_ datagram: Datagram) { self.state.withLock { $0.waiting.insert(datagram, at: 0) } }
 
-    /// Keeps the memory of a datagram that was sent.
+    /// Gives up a datagram that can never be sent. Its number stays used.
+    func drop(_ datagram: Datagram) {
+        self.state.withLock { $0.droppedRecords &+= UInt32(datagram.writer.count) }
+        self.reuse(datagram.writer)
+    }
+
+    /// Keeps the memory of a datagram that waits no longer.
     func reuse(_ writer: consuming ReportWriter) {
         writer.removeAll()
         self.state.withLock { [writer] state in

@@ -6,9 +6,9 @@ import TrafficReport
 ///
 /// Records wait for at most ``delay``, or until a datagram is full. A daemon's queue holds few datagrams
 /// (`net.unix.max_dgram_qlen`). Datagrams that find the queue full wait for the next time, up to
-/// ``DatagramQueue/most``. If there is no daemon, the sender gathers nothing until ``retryNanoseconds`` have passed;
-/// then the next record tries again. Once there has been no daemon for ``patienceNanoseconds``, new connections and
-/// exchanges need not be counted (``hasDaemon``).
+/// ``DatagramQueue/most``. A datagram that the kernel will never take is dropped. If there is no daemon, the sender
+/// gathers nothing until ``retryNanoseconds`` have passed; then the next record tries again. Once there has been no
+/// daemon for ``patienceNanoseconds``, new connections and exchanges need not be counted (``hasDaemon``).
 ///
 /// All threads of a server report here. So that they seldom wait for one another, the event loops have several
 /// gatherers, and sending has a lock. A thread that finds this lock taken leaves its datagrams to the thread that holds
@@ -26,6 +26,8 @@ final class ReportSender: Sendable {
     private static let mostThreads = 1_024
 
     private let path: String
+    /// As in ``ReportSocket/init(sendBuffer:)``.
+    private let sendBuffer: Int32?
     private let clock: @Sendable () -> UInt64
     private let queue: DatagramQueue
     /// The first is for records that any thread may report.
@@ -45,8 +47,12 @@ final class ReportSender: Sendable {
     /// and none of them may wait for another.
     private let nextLook = Atomic<UInt64>(0)
 
-    init(path: String, clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds) {
-        self.path = path
+    init(
+        path: String,
+        sendBuffer: Int32? = nil,
+        clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds
+    ) {
+        (self.path, self.sendBuffer) = (path, sendBuffer)
         self.clock = clock
         self.missingSince = Atomic(clock())
         let queue = DatagramQueue()
@@ -54,7 +60,7 @@ final class ReportSender: Sendable {
         self.gatherers = (0...Self.mostGatherers).map { _ in RecordGatherer(queue) }
     }
 
-    /// Records that never reached a daemon, because the daemon did not keep up.
+    /// Records that never reached a daemon: it did not keep up, or the kernel refused their datagram.
     var droppedRecords: UInt32 { self.queue.droppedRecords }
 
     /// Whether a daemon is there, or has been missing for less than ``patienceNanoseconds``.
@@ -133,7 +139,7 @@ final class ReportSender: Sendable {
     }
 
     private func transmit(_ socket: inout ReportSocket?) {
-        if socket == nil { socket = ReportSocket() }
+        if socket == nil { socket = ReportSocket(sendBuffer: self.sendBuffer) }
         while var datagram = self.queue.takeFirst() {
             let now = self.clock()
             let header = Report.Header(
@@ -143,9 +149,10 @@ final class ReportSender: Sendable {
             )
             // A process without a free descriptor may have one the next time.
             let outcome = datagram.writer.send(header) { socket?.send($0, to: self.path) } ?? .full
-            self.note(isThere: outcome != .absent, at: now)
+            if outcome != .tooLarge { self.note(isThere: outcome != .absent, at: now) }
             switch outcome {
             case .sent: self.queue.reuse(datagram.writer)
+            case .tooLarge: self.queue.drop(datagram)
             case .full: return self.queue.putBack(datagram)
             case .absent:
                 // The waiting datagrams were for a daemon that is gone.

@@ -7,20 +7,27 @@ struct ReportSocket: ~Copyable {
         case sent
         /// The daemon does not keep up (EAGAIN, ENOBUFS): there is no room for this datagram.
         case full
+        /// The datagram is larger than the kernel's limit for this socket (EMSGSIZE). It will never go, and says nothing
+        /// about the daemon.
+        case tooLarge
         /// There is no daemon, or this process may not send to it.
         case absent
     }
 
     private let descriptor: Int32
 
+    /// - Parameter sendBuffer: The size of the socket's send buffer (`SO_SNDBUF`), which limits a datagram. `nil`: as
+    ///   the kernel has it (`net.core.wmem_default`).
     /// - Returns: `nil` if the process has no descriptor left.
-    init?() {
+    init?(sendBuffer: Int32? = nil) {
         self.descriptor = socket(
             AF_UNIX,
             Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue),
             0
         )
         if self.descriptor < 0 { return nil }
+        guard var size = sendBuffer else { return }
+        setsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
     }
 
     deinit {
@@ -42,7 +49,8 @@ struct ReportSocket: ~Copyable {
         }
         if result >= 0 { return .sent }
         return switch errno {
-        case EAGAIN, ENOBUFS, EINTR, EMSGSIZE: .full
+        case EAGAIN, ENOBUFS, ENOMEM, EINTR: .full
+        case EMSGSIZE: .tooLarge
         default: .absent
         }
     }

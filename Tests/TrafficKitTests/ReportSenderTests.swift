@@ -1,0 +1,49 @@
+import Testing
+import TrafficKitTestSupport
+import TrafficReport
+
+@testable import TrafficKit
+
+@Suite("Report sender")
+struct ReportSenderTests {
+    /// - Parameter count: How many exchanges, each with a name of its own of 100 bytes.
+    private static func exchanges(_ count: Int) -> [Report.Record] {
+        (1...UInt64(count)).map { number in
+            let route = "/\(number)" + String(repeating: "a", count: 100)
+            var exchange = Report.Exchange(number: number, name: .init(method: "GET", host: "h", route: route))
+            exchange.outcome = Report.Exchange.Outcome()
+            return .exchange(exchange)
+        }
+    }
+
+    @Test("a datagram that the kernel refuses for its size is dropped and counted, and those after it go")
+    func tooLarge() async throws {
+        let daemon = try ReportReceiver()
+        // The kernel makes 4,608 bytes of this (socket(7)).
+        let sender = ReportSender(path: daemon.path, sendBuffer: 1)
+        sender.send(Self.exchanges(2))
+        sender.flush()
+        for _ in 0..<2 {
+            sender.send(Self.exchanges(100))
+            sender.flush()
+        }
+        sender.send(Self.exchanges(3))
+        sender.flush()
+        let (records, sequences) = try await daemon.everything()
+        #expect(records == Self.exchanges(2) + Self.exchanges(3))
+        #expect(sequences == [0, 3])
+        #expect(sender.droppedRecords == 200)
+    }
+
+    @Test("a datagram that is too large says nothing of the daemon")
+    func tooLargeForNobody() {
+        let clock = TestClock()
+        let sender = ReportSender(path: ReportReceiver.freshPath(), sendBuffer: 1) { clock.now }
+        sender.send(Self.exchanges(100))
+        clock.advance(by: ReportSender.patienceNanoseconds)
+        #expect(!sender.hasDaemon)
+        sender.send(Self.exchanges(100))
+        sender.flush()
+        #expect(!sender.hasDaemon && sender.droppedRecords == 200)
+    }
+}
