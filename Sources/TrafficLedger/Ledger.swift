@@ -10,6 +10,8 @@ public struct Ledger: Sendable {
     let retention: Retention
     /// By serial.
     private(set) var sockets: [UInt64: SocketAccount] = [:]
+    /// The serials of the same sockets.
+    private(set) var cookies = CookieIndex()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
     /// a tick nothing.
     private(set) var moving: Set<UInt64> = []
@@ -96,7 +98,12 @@ public struct Ledger: Sendable {
             guard !reports.isEmpty || dropped > self.reports.counters.droppedDatagrams || self.reports.isWaiting else {
                 return
             }
-            let round = ReportRound(sockets: self.sockets, processes: self.processes.keys, bootedAt: self.bootedAt)
+            let round = ReportRound(
+                sockets: self.sockets,
+                cookies: self.cookies,
+                processes: self.processes.keys,
+                bootedAt: self.bootedAt
+            )
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
@@ -114,9 +121,7 @@ public struct Ledger: Sendable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
-        if let presumed { self.sockets[observation.serial] = presumed }
-        // In place, because an account is large and this is the hot path of the daemon.
-        let growth = self.sockets[observation.serial, default: SocketAccount(observation)].absorb(observation)
+        let growth = self.grow(presumed, by: observation)
         self.moving.insert(observation.serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
         if growth.isReopened { self.countOpen(observation.serial, by: 1, except: growth.newOwners) }
@@ -136,6 +141,27 @@ public struct Ledger: Sendable {
             isShared: observation.isShared
         )
         self.forget(surplus)
+    }
+
+    /// - Parameter presumed: The socket's account, if the socket was presumed closed and had left the list.
+    private mutating func grow(_ presumed: SocketAccount?, by observation: SocketObservation) -> SocketAccount.Growth {
+        let serial = observation.serial
+        // In place, because an account is large and this is the hot path of the daemon.
+        let known = self.sockets.changeInPlace(serial) { account in
+            let cookie = account.observation.cookie
+            return (growth: account.absorb(observation), before: cookie, now: account.observation.cookie)
+        }
+        if let (growth, before, now) = known {
+            guard before != now else { return growth }
+            self.cookies.remove(before, of: serial)
+            self.cookies.add(now, of: serial)
+            return growth
+        }
+        var account = presumed ?? SocketAccount(observation)
+        let growth = account.absorb(observation)
+        self.cookies.add(account.observation.cookie, of: serial)
+        self.sockets[serial] = account
+        return growth
     }
 
     /// Credits rows: bytes of no listed socket.
@@ -296,6 +322,7 @@ public struct Ledger: Sendable {
         for serial in serials {
             guard let socket = self.sockets[serial], socket.isClosed else { continue }  // the socket came back
             self.sockets[serial] = nil
+            self.cookies.remove(socket.observation.cookie, of: serial)
             self.moving.remove(serial)
             if socket.isPresumedClosed {
                 if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }

@@ -39,29 +39,22 @@ final class ReportRound {
     }
 
     private let sockets: [UInt64: SocketAccount]
-    /// Serials by cookie. `nil` if several sockets have the cookie (MPTCP), so that it names no socket. Made by the first
-    /// look-up, because a round may have none.
-    private lazy var serials = Self.serials(of: self.sockets)
+    private let cookies: CookieIndex
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
-    init(sockets: [UInt64: SocketAccount], processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
-        self.sockets = sockets
+    init(
+        sockets: [UInt64: SocketAccount],
+        cookies: CookieIndex,
+        processes: some Collection<ProcessIdentity>,
+        bootedAt: Int64
+    ) {
+        (self.sockets, self.cookies) = (sockets, cookies)
         self.bootedAt = bootedAt
         for process in processes { self.identities[process.pid, default: []].append(process) }
-    }
-
-    private static func serials(of sockets: [UInt64: SocketAccount]) -> [UInt64: UInt64?] {
-        var serials: [UInt64: UInt64?] = [:]
-        serials.reserveCapacity(sockets.count)
-        for (serial, socket) in sockets {
-            let cookie = socket.observation.cookie.rawValue
-            serials[cookie] = serials[cookie] == nil ? .some(serial) : .some(nil)
-        }
-        return serials
     }
 
     /// The process that sent a report: the process of that pid with the report's start time. If the report has no start
@@ -82,7 +75,9 @@ final class ReportRound {
         if let index, self.known.values[index].process == process {
             return (self.known.values[index].socket, self.known.values[index].isOwned)
         }
-        guard let serial = self.serials[cookie] ?? nil, let account = self.sockets[serial] else { return nil }
+        guard let serial = self.cookies[SocketCookie(rawValue: cookie)], let account = self.sockets[serial] else {
+            return nil
+        }
         let isOwned = account.isOwned(by: process)
         let socket = index.map { self.known.values[$0].socket } ?? Socket(account)
         self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)

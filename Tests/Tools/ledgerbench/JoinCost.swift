@@ -22,9 +22,13 @@ struct JoinCost: ParsableCommand {
     @Option(help: "Connections, which take turns.")
     var connections = 64
 
+    @Option(help: "Open sockets beside them, of which no report comes.")
+    var others: UInt64 = 0
+
     func run() throws {
         let server = ProcessIdentity(pid: 1, startBoottimeNanoseconds: 5)
-        var times: [Double] = []
+        // A round of all exchanges, and then one of a single further report.
+        var (times, shortTimes) = ([Double](), [Double]())
         var joined: UInt64 = 0
         for _ in 1...self.rounds {
             var ledger = Ledger()
@@ -36,16 +40,26 @@ struct JoinCost: ParsableCommand {
                 connection.owners[0].payload.received = each * Self.request
                 ledger.absorb(.socket(connection))
             }
+            for number in 0..<self.others {
+                ledger.absorb(.socket(.connection(UInt64(self.connections) + 1 + number, sent: 0)))
+            }
             ledger.absorb(.details(server, ProcessDetails(name: "server", executable: "/bin/server", uid: 1_000)))
             self.tick(&ledger, 1)
-            let reports = self.datagrams().map { ReceivedReport(pid: 1, startTicks: 0, datagram: $0) }
+            let reports = self.datagrams(0..<self.count)
             times.append(milliseconds { ledger.absorb(.reports(reports, dropped: 0)) })
+            let next = self.datagrams(self.count..<self.count + 1)
+            shortTimes.append(milliseconds { ledger.absorb(.reports(next, dropped: 0)) })
             joined = ledger.withLosses(CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])).reports.joined
         }
-        guard joined == 2 * UInt64(self.count) else {
-            throw ValidationError("joined \(joined) of \(2 * self.count) messages")
+        guard joined == 2 * UInt64(self.count + 1) else {
+            throw ValidationError("joined \(joined) of \(2 * (self.count + 1)) messages")
         }
-        print("{\"exchanges\": \(self.count), \"us_per_exchange\": \(median(times) * 1_000 / Double(self.count))}")
+        print(
+            """
+            {"exchanges": \(self.count), "us_per_exchange": \(median(times) * 1_000 / Double(self.count)), \
+            "others": \(self.others), "ms_of_one_report": \(median(shortTimes))}
+            """
+        )
     }
 
     private func tick(_ ledger: inout Ledger, _ second: UInt64) {
@@ -53,15 +67,16 @@ struct JoinCost: ParsableCommand {
         ledger.absorb(.tick(at: time, boottimeNanoseconds: (1_000 + second) * 1_000_000_000))
     }
 
-    private func datagrams() -> [[UInt8]] {
-        stride(from: 0, to: self.count, by: Self.inDatagram).map { first in
+    private func datagrams(_ exchanges: Range<Int>) -> [ReceivedReport] {
+        stride(from: exchanges.lowerBound, to: exchanges.upperBound, by: Self.inDatagram).map { first in
             var writer = ReportWriter()
-            for index in first..<min(first + Self.inDatagram, self.count) {
+            for index in first..<min(first + Self.inDatagram, exchanges.upperBound) {
                 _ = writer.append(.exchange(self.exchange(UInt64(index))))
             }
             var header = Report.Header()
             header.sequence = UInt32(first / Self.inDatagram)
-            return writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
+            let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
+            return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
         }
     }
 
