@@ -5,9 +5,9 @@ request takes, without the program's start and end. The figure is this slope wit
 Unlike a time, it hardly depends on the machine and on the other work of the machine. The system's own work is not in it.
 callgrind makes a program some fifty times slower, so what a program does ten times a second weighs more than it should.
 
-The floor is another program, reportfloor: it does only what no library can do without. The runtime's caches depend on
-where the system puts the program in memory, and move the figures by some hundreds of instructions. So each figure is the
-median of several turns.
+Beside each figure is that of another program, reportfloor, which does less than any library can. The runtime's caches
+depend on where the system puts the program in memory, and move the figures by some hundreds of instructions. So each
+figure is the median of several turns.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ import threading
 from ports import free_port, wait_for_port
 
 REQUESTS = 1500
-TURNS = 3
+TURNS = 5
 # Each exchange at its cheapest: the same request again, the smallest answers.
 PATH = "orders/1"
 
@@ -70,10 +70,10 @@ def program(errors: pathlib.Path, command: list[str]):
 class Measurement:
     """What reporting adds to a program that serves and buys, as trafficexample and reportfloor do."""
 
-    def __init__(self, path: str, directory: str, requests: int = REQUESTS):
+    def __init__(self, path: str, directory: str, turns: int = TURNS):
         # valgrind can't read the debug information of newer compilers. It needs only the names of functions.
-        self.program, self.requests = f"{directory}/{pathlib.Path(path).name}", requests
-        self.output = f"{directory}/callgrind.out"
+        self.program, self.turns = f"{directory}/{pathlib.Path(path).name}", turns
+        self.output = f"{self.program}.callgrind.out"
         subprocess.run(["strip", "--strip-debug", "-o", self.program, path], check=True)
 
     def server(self, directory: str, options: list[str], load: list[str], tls: bool, requests: int) -> int:
@@ -105,19 +105,20 @@ class Measurement:
             with tempfile.TemporaryDirectory() as directory:
                 listener = Listener(directory)
                 options = ["--report-socket", listener.path] if reports else ["--silent"]
-                counts = [run(directory, options, self.requests * factor) for factor in (1, 2)]
-                slopes[reports] = (counts[1] - counts[0]) / self.requests
+                counts = [run(directory, options, REQUESTS * factor) for factor in (1, 2)]
+                slopes[reports] = (counts[1] - counts[0]) / REQUESTS
                 if reports != (listener.datagrams > 0):
                     sys.exit(f"{listener.datagrams} datagrams came from a program with {options}")
         return slopes[False], slopes[True] - slopes[False]
 
     def added(self, run) -> "Figure":
-        turns = [self.difference(run) for _ in range(TURNS)]
+        turns = [self.difference(run) for _ in range(self.turns)]
         return Figure(statistics.median(without for without, _ in turns), [added for _, added in turns])
 
-    def http1(self, *options: str) -> "Figure":
+    def http1(self, *secret: str) -> "Figure":
+        """`secret`: the options for TLS, if any."""
         load = ["--clients", "8", "--max-concurrent-streams", "1", "--h1"]
-        return self.added(lambda d, more, n: self.server(d, [*more, *options], load, bool(options), n))
+        return self.added(lambda d, more, n: self.server(d, [*more, *secret], load, len(secret) > 0, n))
 
     def http2(self) -> "Figure":
         load = ["--clients", "8", "--max-concurrent-streams", "8"]
@@ -139,18 +140,15 @@ class Figure:
 
 def rows(example: Measurement, floor: Measurement):
     """Yields each figure's name, the figure, and what is beside it."""
-    plain = None
-    for name, of, bound in (
-        ("server, HTTP/1.1", Measurement.http1, 6_500),
-        ("server, HTTP/2", Measurement.http2, 15_000),
-        ("AsyncHTTPClient", Measurement.buying, 8_000),
-    ):
-        ours, least = of(example), of(floor)
-        plain = plain or ours
-        yield (
-            name, str(ours),
-            f"(bound {bound:,}) floor {least}: x{ours.added / least.added:.2f} of it; without reports {ours.without:,.0f}",
-        )
+
+    def row(name: str, bound: int, ours: Figure, least: Figure):
+        beside = f"(bound {bound:,}) {ours.without:,.0f} without reports; reportfloor {least}"
+        return name, str(ours), f"{beside}: ours is x{ours.added / least.added:.2f} of it"
+
+    plain = example.http1()
+    yield row("server, HTTP/1.1", 6_500, plain, floor.http1())
+    yield row("server, HTTP/2", 15_000, example.http2(), floor.http2())
+    yield row("AsyncHTTPClient", 8_000, example.buying(), floor.buying())
     with tempfile.TemporaryDirectory() as directory:
         certificate, key = f"{directory}/certificate.pem", f"{directory}/key.pem"
         subprocess.run(
@@ -159,21 +157,20 @@ def rows(example: Measurement, floor: Measurement):
             check=True, capture_output=True,
         )
         secret = example.http1("--certificate", certificate, "--key", key)
-    yield (
-        "server, HTTP/1.1 with TLS", str(secret),
-        f"x{secret.added / plain.added:.2f} of plain (bound x1.50); without reports {secret.without:,.0f}",
-    )
+    beside = f"(bound x1.50 of plain) x{secret.added / plain.added:.2f}; {secret.without:,.0f} without reports"
+    yield "server, HTTP/1.1 with TLS", str(secret), beside
 
 
 def measure(bench) -> None:
-    programs = [Measurement(bench.program(name), str(bench.work)) for name in ("trafficexample", "reportfloor")]
-    for name, figure, beside in rows(*programs):
+    turns = 2 if bench.quick else TURNS
+    example, floor = (Measurement(bench.program(name), str(bench.work), turns) for name in ("trafficexample", "reportfloor"))
+    for name, figure, beside in rows(example, floor):
         bench.row(f"instructions of an exchange, {name}", figure, beside)
 
 
 if __name__ == "__main__":
-    # usage: instructions.py FOLDER-OF-PROGRAMS [FOLDER]: without the rest of the benchmark. The last run's profile stays
-    # in the folder, for callgrind_annotate.
+    # usage: instructions.py FOLDER-OF-PROGRAMS [FOLDER]: without the rest of the benchmark. The last profile of each
+    # program stays in the folder, for callgrind_annotate.
     with tempfile.TemporaryDirectory() as own:
         folder = (sys.argv[2:] or [own])[0]
         programs = [Measurement(f"{sys.argv[1]}/{name}", folder) for name in ("trafficexample", "reportfloor")]

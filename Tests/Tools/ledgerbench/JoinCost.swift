@@ -7,7 +7,10 @@ import TrafficReport
 struct JoinCost: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "joins",
-        abstract: "Microseconds to read a pair of messages and to join it with the kernel's count."
+        abstract: """
+            Microseconds to read a pair of messages and to join it with the kernel's count, and milliseconds of a round \
+            of one report.
+            """
     )
 
     private static let inDatagram = 100
@@ -22,7 +25,7 @@ struct JoinCost: ParsableCommand {
     @Option(help: "Connections, which take turns.")
     var connections = 64
 
-    @Option(help: "Open sockets beside them, of which no report comes.")
+    @Option(help: "Open sockets that no report names.")
     var others: UInt64 = 0
 
     func run() throws {

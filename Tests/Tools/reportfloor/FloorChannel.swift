@@ -13,7 +13,7 @@ struct FloorChannel<Base: ServerChildChannel>: ServerChildChannel {
     }
 
     let base: Base
-    let sink: FloorSink
+    let socket: FloorSocket
     let isHTTP2: Bool
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
@@ -22,7 +22,7 @@ struct FloorChannel<Base: ServerChildChannel>: ServerChildChannel {
             let handler = FloorHandler(
                 role: .server,
                 isHTTP2: self.isHTTP2,
-                sink: self.sink,
+                socket: self.socket,
                 route: route,
                 options: channel.syncOptions
             )

@@ -13,49 +13,48 @@ final class FloorHandler: ChannelDuplexHandler {
 
     private let role: Role
     private let isHTTP2: Bool
-    private let sink: FloorSink
     private let route: FloorRoute?
     private let options: (any NIOSynchronousChannelOptions)?
-    /// Until the kernel has taken them.
-    private var written: [IOData] = []
+    private var datagram: FloorDatagram
     private var record = FloorRecord()
+    /// Messages that the kernel has not taken.
+    private var written = 0
 
     init(
         role: Role,
         isHTTP2: Bool = false,
-        sink: FloorSink,
+        socket: FloorSocket,
         route: FloorRoute? = nil,
         options: (any NIOSynchronousChannelOptions)?
     ) {
-        (self.role, self.isHTTP2, self.sink, self.route, self.options) = (role, isHTTP2, sink, route, options)
+        (self.role, self.isHTTP2, self.route, self.options) = (role, isHTTP2, route, options)
+        self.datagram = FloorDatagram(socket)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.record.times.0 = FloorSink.now()
+        self.record.times.0 = FloorRecord.now()
         let messages = self.look(at: self.unwrapInboundIn(data))
         if self.role == .client { self.report(messages) }
         context.fireChannelRead(data)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        self.written.append(self.unwrapOutboundIn(data))
+        if case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) { self.written += self.look(at: buffer) }
         context.write(data, promise: promise)
     }
 
     func flush(context: ChannelHandlerContext) {
         context.flush()
-        guard !self.written.isEmpty, (try? self.options?.getOption(.bufferedWritableBytes)) == 0 else { return }
-        self.record.times.1 = FloorSink.now()
-        var messages = 0
-        for case .byteBuffer(let buffer) in self.written { messages += self.look(at: buffer) }
-        self.written.removeAll(keepingCapacity: true)
-        if self.role == .server { self.report(messages) }
+        guard self.written > 0, (try? self.options?.getOption(.bufferedWritableBytes)) == 0 else { return }
+        self.record.times.1 = FloorRecord.now()
+        if self.role == .server { self.report(self.written) }
+        self.written = 0
     }
 
     private func report(_ messages: Int) {
         for _ in 0..<messages {
             self.record.route = UInt64(truncatingIfNeeded: self.route?.take()?.utf8.count ?? 0)
-            self.sink.append(self.record)
+            self.datagram.append(self.record)
         }
     }
 
@@ -91,16 +90,22 @@ final class FloorHandler: ChannelDuplexHandler {
     }
 }
 
-/// As large as the record of an exchange in TrafficKit's datagrams.
+/// 136 bytes, as TrafficKit's shortest record of a whole exchange.
 struct FloorRecord {
     var times: (UInt64, UInt64) = (0, 0)
     var bytes: UInt64 = 0
     var fields: UInt64 = 0
     var route: UInt64 = 0
-    var rest: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
+    var rest: InlineArray<12, UInt64> = .init(repeating: 0)
+
+    static func now() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
 }
 
-/// The router's path of the current request.
+/// The router's path of the connection's current request.
 final class FloorRoute: Sendable {
     @TaskLocal static var current: FloorRoute?
 
@@ -110,15 +115,7 @@ final class FloorRoute: Sendable {
     func take() -> String? { self.path.withLock { $0.take() } }
 }
 
-/// Sends full datagrams.
-final class FloorSink: Sendable {
-    private struct Datagram {
-        var bytes = [UInt8](repeating: 0, count: FloorSink.size)
-        var used = 0
-    }
-
-    private static let size = 8_192
-    private let datagram = Mutex(Datagram())
+final class FloorSocket: Sendable {
     private let descriptor: Int32
 
     init(path: String) {
@@ -134,24 +131,25 @@ final class FloorSink: Sendable {
         precondition(result == 0, "nobody listens at \(path)")
     }
 
-    func append(_ record: FloorRecord) {
-        self.datagram.withLock { datagram in
-            withUnsafeBytes(of: record) { bytes in
-                if datagram.used + bytes.count > datagram.bytes.count {
-                    send(self.descriptor, datagram.bytes, datagram.used, 0)
-                    datagram.used = 0
-                }
-                datagram.bytes.withUnsafeMutableBytes {
-                    ($0.baseAddress! + datagram.used).copyMemory(from: bytes.baseAddress!, byteCount: bytes.count)
-                }
-                datagram.used += bytes.count
-            }
-        }
-    }
+    /// Errors are ignored: a full queue loses the datagram, and nobody misses it.
+    func send(_ bytes: [UInt8]) { _ = Glibc.send(self.descriptor, bytes, bytes.count, 0) }
+}
 
-    static func now() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+/// Gathers the records of one connection, so that no thread waits for another. Sent when it is full.
+struct FloorDatagram {
+    /// As large as TrafficKit's.
+    private static let size = 49_152
+
+    private let socket: FloorSocket
+    private var bytes: [UInt8] = []
+
+    init(_ socket: FloorSocket) { self.socket = socket }
+
+    mutating func append(_ record: FloorRecord) {
+        if self.bytes.count + MemoryLayout<FloorRecord>.size > Self.size {
+            self.socket.send(self.bytes)
+            self.bytes.removeAll(keepingCapacity: true)
+        }
+        withUnsafeBytes(of: record) { self.bytes.append(contentsOf: $0) }
     }
 }

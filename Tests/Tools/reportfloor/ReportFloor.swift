@@ -6,18 +6,19 @@ import HummingbirdHTTP2
 import Logging
 import NIOCore
 
-/// The least that a library takes of a program if it reports each exchange with its exact bytes and its route: what
+/// Less than any library can take of a program if it reports each exchange with its exact bytes and its route: what
 /// `scripts/bench` puts beside TrafficKit.
 ///
 /// It does what no such library can do without, and nothing else: a handler in the pipeline, a clock, a look at each
-/// line of the heads (HTTP/2: at each frame's first bytes, and at no field), the question what the kernel has taken, a
-/// slot for the router's path, and a record of fixed size in a datagram. It finds no name, no length and no end of a
-/// message, and its records have no meaning.
+/// line of the heads, the question what the kernel has taken, a slot for the router's path, and a record of fixed size
+/// in a datagram. It finds no name, no length and no end of a message, and its records have no meaning. With HTTP/2 the
+/// gap is wide: it looks at each frame's first bytes and at no field, though a library must decode the header blocks,
+/// and it has one slot for the routes of all streams.
 @main
 struct ReportFloor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reportfloor",
-        abstract: "The least that reporting takes of a server and of a client.",
+        abstract: "Less than any reporting takes of a server and of a client.",
         subcommands: [Serve.self, Buy.self]
     )
 }
@@ -32,22 +33,22 @@ struct FloorOptions: ParsableArguments {
     @Flag(help: "Report nothing.")
     var silent = false
 
-    @Flag(help: "Speak HTTP/2.")
-    var http2 = false
-
     /// `nil`: nothing is reported.
-    func sink() throws -> FloorSink? {
+    func socket() throws -> FloorSocket? {
         guard !self.silent else { return nil }
         guard let reportSocket else { throw ValidationError("--report-socket or --silent") }
-        return FloorSink(path: reportSocket)
+        return FloorSocket(path: reportSocket)
     }
 }
 
 struct Serve: AsyncParsableCommand {
     @OptionGroup var options: FloorOptions
 
+    @Flag(help: "Speak HTTP/2.")
+    var http2 = false
+
     func run() async throws {
-        let sink = try self.options.sink()
+        let socket = try self.options.socket()
         let router = Router()
         // As trafficexample answers.
         router.get("orders/{id}") { _, context in
@@ -57,8 +58,8 @@ struct Serve: AsyncParsableCommand {
         router.get("search") { _, _ in
             Self.json("[" + String(repeating: "{\"name\":\"thing\"},", count: 1_700) + "{}]")
         }
-        if let sink {
-            try await self.serve(FloorRouter(base: router), sink)
+        if let socket {
+            try await self.serve(FloorRouter(base: router), socket)
         } else {
             try await self.serve(router, nil)
         }
@@ -72,13 +73,13 @@ struct Serve: AsyncParsableCommand {
         )
     }
 
-    private func serve<Builder: HTTPResponderBuilder>(_ router: Builder, _ sink: FloorSink?) async throws
+    private func serve<Builder: HTTPResponderBuilder>(_ router: Builder, _ socket: FloorSocket?) async throws
     where Builder.Responder.Context == BasicRequestContext {
-        let isHTTP2 = self.options.http2
+        let isHTTP2 = self.http2
         let server = HTTPServerBuilder { responder in
             func channel(_ base: some ServerChildChannel) -> any ServerChildChannel {
-                guard let sink else { return base }
-                return FloorChannel(base: base, sink: sink, isHTTP2: isHTTP2)
+                guard let socket else { return base }
+                return FloorChannel(base: base, socket: socket, isHTTP2: isHTTP2)
             }
             return isHTTP2 ? channel(HTTP2Channel(responder: responder)) : channel(HTTP1Channel(responder: responder))
         }
@@ -101,12 +102,12 @@ struct Buy: AsyncParsableCommand {
     var orders: Int
 
     func run() async throws {
-        let sink = try self.options.sink()
+        let socket = try self.options.socket()
         var configuration = HTTPClient.Configuration()
-        if let sink {
+        if let socket {
             configuration.http1_1ConnectionDebugInitializer = { channel in
                 channel.eventLoop.submit {
-                    let handler = FloorHandler(role: .client, sink: sink, options: channel.syncOptions)
+                    let handler = FloorHandler(role: .client, socket: socket, options: channel.syncOptions)
                     try channel.pipeline.syncOperations.addHandler(handler, position: .first)
                 }
             }
