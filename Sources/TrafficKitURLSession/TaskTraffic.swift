@@ -43,7 +43,7 @@ struct TaskTraffic {
         _ = self.hop.end()
         let time = TrafficClock.nanoseconds()
         let ending = error.map { Report.Ending($0, hasResponse: false) } ?? .unknown
-        self.report(ending.isBeforeRequest ? self.hop.record : self.hop.unanswered(at: time), ending, at: time)
+        self.report(ending.isBeforeRequest ? self.hop.record : self.hop.record(unansweredAt: time), ending, at: time)
     }
 
     private func report(_ response: HTTPURLResponse, delivered: UInt64?, _ error: (any Error)?) {
@@ -57,7 +57,7 @@ struct TaskTraffic {
             finishedAt: time
         )
         let ending = error.map { Report.Ending($0, hasResponse: true) } ?? .init(status: end.status)
-        let exchange = self.hop.answered(end, error == nil ? growth : nil, isRepeated: self.isRepeated)
+        let exchange = self.hop.record(answeredBy: end, error == nil ? growth : nil, isRepeated: self.isRepeated)
         self.report(exchange, ending, at: time)
     }
 

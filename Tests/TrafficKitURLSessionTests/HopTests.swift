@@ -35,7 +35,8 @@ struct HopTests {
             sent: .init(from: 100, to: 100 + sent),
             received: .init(from: 200, to: 200 + received)
         )
-        let records = [Report.Record.exchange(try #require(hop.answered(end, growth, isRepeated: isRepeated)))]
+        let record = try #require(hop.record(answeredBy: end, growth, isRepeated: isRepeated))
+        let records = [Report.Record.exchange(record)]
         for message in records.messages {
             let isSum = message.interval.bytes == message.messageBytes + message.tlsBytes
             #expect(isSum || message.cookie == 0 && message.interval.isEmpty)
@@ -73,6 +74,7 @@ struct HopTests {
     )
     func impossible(sent: UInt64, received: UInt64, fields: [String: String]) throws {
         let request = try SerialTests.request("http://localhost:1/a", "POST", body: Data(count: 980))
+        let fields = fields.merging(["Content-Length": "1000"]) { $1 }
         let messages = try Self.messages(request, fields, delivered: 1_000, sent: sent, received: received)
         for message in [messages.request, messages.response] {
             #expect(message.cookie == 0 && message.interval.isEmpty && message.quality == .inferred)
@@ -87,9 +89,27 @@ struct HopTests {
     )
     func repeated(isRepeated: Bool) throws {
         let request = try SerialTests.request("http://localhost:1/a", "POST", body: Data(count: 980))
-        let (sent, received) = try Self.messages(request, [:], delivered: 1_000, isRepeated: isRepeated)
+        let fields = ["Content-Length": "1000"]
+        let (sent, received) = try Self.messages(request, fields, delivered: 1_000, isRepeated: isRepeated)
         for message in [sent, received] { #expect(message.quality == (isRepeated ? .inferred : .exact)) }
         #expect(sent.headerBytes == 5_000 - 18 - 980 && received.headerBytes == 7_000)
+    }
+
+    @Test(
+        "a body that only the end of the connection ends: its socket is closed, and a socket that grew is another's",
+        arguments: [
+            [:], ["Content-Length": "18446744073709551615"], ["Content-Length": "9223372036854775808"],
+            ["Content-Length": "-1"],
+        ] as [[String: String]]
+    )
+    func untilClose(fields: [String: String]) throws {
+        let request = try SerialTests.request("http://localhost:1/a")
+        for fields in [fields, fields.merging(["Content-Encoding": "gzip"]) { $1 }] {
+            let (sent, received) = try Self.messages(request, fields, delivered: 1_000)
+            for message in [sent, received] {
+                #expect(message.cookie == 0 && message.interval.isEmpty && message.quality != .exact)
+            }
+        }
     }
 
     @Test(

@@ -26,7 +26,7 @@ extension Hop {
     ///   - growth: The bytes that the exchange moved; `nil` if they are unknown.
     ///   - isRepeated: The session sent the request again by itself, with credentials. The bytes are those of several
     ///     exchanges.
-    func answered(_ end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Exchange? {
+    func record(answeredBy end: HopResponse, _ growth: SocketGrowth?, isRepeated: Bool) -> Report.Exchange? {
         guard var exchange = self.record else { return nil }
         let growth = growth.flatMap { self.isPossible($0, end) ? $0 : nil }
         exchange.cookie = growth?.cookie ?? 0
@@ -37,7 +37,7 @@ extension Hop {
 
     /// Makes the record of an exchange without a response. It is unknown whether the request was sent, and on which
     /// socket.
-    func unanswered(at time: UInt64) -> Report.Exchange? {
+    func record(unansweredAt time: UInt64) -> Report.Exchange? {
         var exchange = self.record
         exchange?.request = self.request(until: time, nil, isRepeated: false)
         return exchange
@@ -56,6 +56,7 @@ extension Hop {
     private func isPossible(_ growth: SocketGrowth, _ end: HopResponse) -> Bool {
         // The socket of this exchange is closed by now.
         if end.response.value(forHTTPHeaderField: "Connection")?.lowercased() == "close" { return false }
+        if self.request.isPlain, end.isUntilClose(of: self.request) { return false }
         guard self.request.isPlain else {
             return growth.sent.bytes >= self.body ?? 0 && growth.received.bytes >= end.bodyBytes(of: self.request) ?? 0
         }
@@ -155,16 +156,27 @@ extension Hop {
 extension HopResponse {
     var status: UInt16 { UInt16(clamping: self.response.statusCode) }
 
+    /// `Content-Length`. `nil`: there is none, or libcurl does not take it, because it does not fit into a `curl_off_t`.
     var declaredBytes: UInt64? {
-        self.response.value(forHTTPHeaderField: "Content-Length").flatMap { UInt64($0) }
+        self.response.value(forHTTPHeaderField: "Content-Length").flatMap { Int64($0) }.flatMap { UInt64(exactly: $0) }
     }
 
     var isChunked: Bool { self.response.value(forHTTPHeaderField: "Transfer-Encoding") != nil }
 
+    /// The response may have a body (RFC 9112 section 6.3).
+    private func mayHaveBody(to request: URLRequest) -> Bool {
+        let status = self.response.statusCode
+        return request.method != "HEAD" && !(100..<200).contains(status) && status != 204 && status != 304
+    }
+
+    /// With HTTP/1.x, only the end of the connection ends the body: libcurl has closed the socket.
+    func isUntilClose(of request: URLRequest) -> Bool {
+        self.mayHaveBody(to: request) && !self.isChunked && self.declaredBytes == nil
+    }
+
     /// Bytes of the body as encoded on the wire; `nil`: unknown (RFC 9112 section 6.3).
     func bodyBytes(of request: URLRequest) -> UInt64? {
-        let status = self.response.statusCode
-        if request.method == "HEAD" || (100..<200).contains(status) || status == 204 || status == 304 { return 0 }
+        guard self.mayHaveBody(to: request) else { return 0 }
         let coding = self.response.value(forHTTPHeaderField: "Content-Encoding")?.lowercased() ?? "identity"
         if coding == "identity", let delivered = self.deliveredBytes { return delivered }
         return self.isComplete && !self.isChunked ? self.declaredBytes : nil
