@@ -1,5 +1,6 @@
 import CUnixSocket
 import Glibc
+import TrafficReport
 
 /// The sending end of the daemon's `report.sock`. It never waits.
 struct ReportSocket: ~Copyable {
@@ -16,8 +17,13 @@ struct ReportSocket: ~Copyable {
 
     private let descriptor: Int32
 
-    /// - Parameter sendBuffer: The size of the socket's send buffer (`SO_SNDBUF`), which limits a datagram. `nil`: as
-    ///   the kernel has it (`net.core.wmem_default`).
+    /// The send buffer that a few datagrams need. The kernel doubles it, because it also counts its own memory
+    /// (socket(7)).
+    private static let leastBuffer = Int32(2 * Report.largestDatagram)
+
+    /// - Parameter sendBuffer: The size of the socket's send buffer (`SO_SNDBUF`), which limits a datagram; for tests.
+    ///   `nil`: as the kernel has it (`net.core.wmem_default`), or more if that is too little for a datagram. The host
+    ///   may forbid more (`net.core.wmem_max`).
     /// - Returns: `nil` if the process has no descriptor left.
     init?(sendBuffer: Int32? = nil) {
         self.descriptor = socket(
@@ -26,8 +32,10 @@ struct ReportSocket: ~Copyable {
             0
         )
         if self.descriptor < 0 { return nil }
-        guard var size = sendBuffer else { return }
-        setsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        var (size, length) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
+        getsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &size, &length)
+        guard var wanted = sendBuffer ?? (size < Self.leastBuffer ? Self.leastBuffer : nil) else { return }
+        setsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &wanted, length)
     }
 
     deinit {
