@@ -211,7 +211,12 @@ let package = Package(
             cSettings: [.treatAllWarnings(as: .error)]
         ),
         // What tests of every module need: programs of the system, numbers that come again.
-        .target(name: "TestSupport", path: "Tests/Support/TestSupport", swiftSettings: strict),
+        .target(
+            name: "TestSupport",
+            dependencies: ["TrafficReport"],
+            path: "Tests/Support/TestSupport",
+            swiftSettings: strict
+        ),
         // Compares a snapshot with it; one implementation for the tests, scripts/accuracy and the kernel lab.
         .target(
             name: "GroundTruth",
@@ -285,7 +290,7 @@ let package = Package(
             path: "Tests/Tools/ledgerbench",
             swiftSettings: strict
         ),
-        // The least that reporting takes of a server and a client, for the benchmark: nothing of TrafficKit is in it.
+        // Less than any reporting takes of a server and a client, for the benchmark: nothing of TrafficKit is in it.
         .executableTarget(
             name: "reportfloor",
             dependencies: [

@@ -356,8 +356,8 @@ package struct HTTP1Exchanges {
         if isTold, outcome != nil { self.hasEnded = true }
     }
 
-    /// Messages have ended and are not told, because their exchange goes on. `mutating`, because the compiler copies the
-    /// whole connection for a getter that another module calls.
+    /// Messages have ended and are not told, because their exchange goes on. `mutating`: for a getter that another
+    /// module calls, the compiler copies the whole connection.
     package var isTellable: Bool { mutating get { self.open.isTellable } }
 
     /// Tells the messages that have ended, of exchanges that go on. Only the oldest exchange and the newest ones may

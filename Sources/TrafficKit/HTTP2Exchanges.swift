@@ -54,11 +54,9 @@ package struct HTTP2Exchanges {
         )
     }
 
-    /// Messages may have ended that are not told, because their exchange goes on.
-    package var isTellable: Bool {
-        // Mutating, because otherwise a caller would copy all of this.
-        mutating get { self.records.isTellable }
-    }
+    /// Messages may have ended that are not told, because their exchange goes on. `mutating`: for a getter that another
+    /// module calls, the compiler copies the whole connection.
+    package var isTellable: Bool { mutating get { self.records.isTellable } }
 
     /// Tells the messages that have ended, of exchanges that go on.
     package mutating func tellOpen(_ found: inout [Report.Record]) { self.records.settle(true, &found) }
@@ -66,15 +64,16 @@ package struct HTTP2Exchanges {
     /// How many exchanges are open.
     package var pending: Int { self.records.pending }
 
-    /// What is in memory because of what the peers sent. Each of the numbers has a limit.
+    /// For tests: what is in memory because of what the peers sent. Each of the numbers has a limit.
     package struct Kept {
-        /// Of header blocks and frame headers that are not whole: ``HTTP2FrameScanner/longestBlock`` in each direction.
+        /// Of header blocks and frame headers that are not whole: at most ``HTTP2FrameScanner/longestBlock`` in each
+        /// direction.
         package var blockBytes: Int
-        /// ``HPACKReader/largestTable`` in each direction.
+        /// At most ``HPACKReader/largestTable`` in each direction.
         package var tableBytes: Int
-        /// Also streams that have ended: their memory is used again. ``HTTP1Exchanges/mostPending``.
+        /// Also streams that have ended: their memory is used again. At most ``HTTP1Exchanges/mostPending``.
         package var streams: Int
-        /// Messages that may be told: ``HTTP1Exchanges/mostPending``, and none if they are told at once.
+        /// Messages that may be told: at most ``HTTP1Exchanges/mostPending``, and none if they are told at once.
         package var tellable: Int
     }
 

@@ -41,7 +41,7 @@ public struct ReportCounters: Sendable, Codable, Hashable {
     /// counted.
     public var forgottenExchanges: UInt64 = 0
 
-    /// Records for which senders found no room.
+    /// Records that senders dropped: their queue was full, or the kernel refused the datagram for its size.
     public var droppedBySenders: UInt64 = 0
     /// Datagrams for which the daemon had no room, because their process or user had as many waiting as allowed.
     public var droppedDatagrams: UInt64 = 0
@@ -57,7 +57,7 @@ public struct ReportCounters: Sendable, Codable, Hashable {
             + self.impossible + self.malformedDatagrams + self.unknownVersion
     }
 
-    /// Records that senders dropped and datagrams that the daemon dropped, because there was no room.
+    /// Records that senders dropped, and datagrams for which the daemon had no room.
     public var dropped: UInt64 { self.droppedBySenders + self.droppedDatagrams }
 
     package enum CodingKeys: String, CodingKey {

@@ -16,8 +16,9 @@ extension Report {
         public struct Remainder: Hashable, Sendable {
             /// TLS handshake, tickets, alerts.
             public var tls: UInt64 = 0
-            /// HTTP/2: frames of the connection itself (RFC 9113 sections 3.4, 6.5, 6.7, 6.9). HTTP/1.x: bytes that
-            /// belong to no exchange, such as line ends between messages.
+            /// HTTP/2: frames of no message: those of the connection itself (RFC 9113 sections 3.4, 6.5, 6.7, 6.9), pushed
+            /// responses, and what comes after the end of a message. HTTP/1.x: bytes that belong to no exchange, such as
+            /// line ends between messages.
             public var framing: UInt64 = 0
             /// Bytes that the library does not read as HTTP: after an upgrade, or after a message that it refused.
             public var opaque: UInt64 = 0

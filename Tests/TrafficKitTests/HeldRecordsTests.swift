@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficKitTestSupport
 import TrafficReport
@@ -20,16 +21,7 @@ struct HeldRecordsTests {
         return exchange
     }
 
-    /// The parts of an exchange, each in a record of its own.
-    private static func parts(_ number: UInt64) -> [Report.Record] {
-        let whole = self.exchange(number)
-        var (request, response, outcome) = (whole, whole, whole)
-        (request.response, request.outcome) = (nil, nil)
-        (response.request, response.outcome) = (nil, nil)
-        // The socket is known from the messages.
-        (outcome.request, outcome.response, outcome.cookie) = (nil, nil, 0)
-        return [request, response, outcome].map { .exchange($0) }
-    }
+    private static func parts(_ number: UInt64) -> [Report.Record] { self.exchange(number).parts }
 
     @Test("an exchange that ends before the next datagram is one record, in whatever calls its parts come")
     func whole() async throws {

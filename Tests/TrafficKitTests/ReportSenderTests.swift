@@ -6,7 +6,7 @@ import TrafficReport
 
 @Suite("Report sender")
 struct ReportSenderTests {
-    /// - Parameter count: How many exchanges, each with a name of its own of 100 bytes.
+    /// - Parameter count: How many exchanges, each with a route of its own of some 100 bytes.
     private static func exchanges(_ count: Int) -> [Report.Record] {
         (1...UInt64(count)).map { number in
             let route = "/\(number)" + String(repeating: "a", count: 100)
@@ -19,7 +19,7 @@ struct ReportSenderTests {
     @Test("a datagram that the kernel refuses for its size is dropped and counted, and those after it go")
     func tooLarge() async throws {
         let daemon = try ReportReceiver()
-        // The kernel makes 4,608 bytes of this (socket(7)).
+        // The kernel makes its least of this: 4,608 bytes on amd64.
         let sender = ReportSender(path: daemon.path, sendBuffer: 1)
         sender.send(Self.exchanges(2))
         sender.flush()

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficModel
 import TrafficReport
@@ -13,16 +14,6 @@ struct ExchangeRecordTests {
         exchange.merge(.response(number, from: from, to: from + 100))
         exchange.merge(.outcome(number, status: status))
         return exchange
-    }
-
-    /// The parts of an exchange, each in a record of its own.
-    private static func parts(_ exchange: Report.Exchange) -> [Report.Record] {
-        var (request, response, outcome) = (exchange, exchange, exchange)
-        (request.response, request.outcome) = (nil, nil)
-        (response.request, response.outcome) = (nil, nil)
-        // Only the messages tell the socket.
-        (outcome.request, outcome.response, outcome.cookie) = (nil, nil, 0)
-        return [request, response, outcome].filter(\.hasParts).map { .exchange($0) }
     }
 
     @Test("one record of an exchange counts as its three parts do, in either order of the messages")
@@ -41,7 +32,7 @@ struct ExchangeRecordTests {
                 if number % 6 == 0 { exchange.response = nil }
                 whole.report([.exchange(exchange)])
                 // An outcome ends its exchange: a message after it is a duplicate.
-                let (messages, outcome) = (Self.parts(exchange).dropLast(), Self.parts(exchange).suffix(1))
+                let (messages, outcome) = (exchange.parts.dropLast(), exchange.parts.suffix(1))
                 for part in (isReversed ? messages.reversed() : Array(messages)) + outcome { split.report([part]) }
             }
             #expect(whole.snapshot.endpoints == split.snapshot.endpoints)

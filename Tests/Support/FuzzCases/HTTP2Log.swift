@@ -63,7 +63,7 @@ struct HTTP2Log: Hashable {
             }
             if exchanges.isTellable, random.isOne(in: 4) { exchanges.tellOpen(&found) }
             log.take(found)
-            log.checkKept(exchanges.kept, tellsOpen ? 0 : piece.bytes.count)
+            log.checkKept(exchanges.kept, isTold: tellsOpen)
         }
         var found: [Report.Record] = []
         exchanges.close(view.ending, at: time, &found)
@@ -116,9 +116,9 @@ struct HTTP2Log: Hashable {
         return exchange
     }
 
-    /// - Parameter count: Bytes of a piece after which nothing was told. A frame has nine of them at least.
-    private mutating func checkKept(_ kept: HTTP2Exchanges.Kept, _ count: Int) {
-        let mostTellable = count == 0 ? 0 : HTTP1Exchanges.mostPending
+    /// - Parameter isTold: The messages that have ended have just been told.
+    private mutating func checkKept(_ kept: HTTP2Exchanges.Kept, isTold: Bool) {
+        let mostTellable = isTold ? 0 : HTTP1Exchanges.mostPending
         let isBounded =
             kept.blockBytes <= 2 * (HTTP2FrameScanner.longestBlock + HTTP2Frame.headerBytes)
             && kept.tableBytes <= 2 * HPACKReader.largestTable && kept.streams <= HTTP1Exchanges.mostPending
@@ -128,7 +128,7 @@ struct HTTP2Log: Hashable {
 
     /// Checks that each byte of the connection is of one message, or in the connection's own record.
     ///
-    /// - Parameter base: Where the first byte is.
+    /// - Parameter view: How the connection was looked at.
     /// - Returns: Where that is wrong; `nil` where all is right.
     func gap(_ view: View) -> String? {
         if let problem = self.problem { return problem }
