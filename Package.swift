@@ -306,7 +306,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
-        .testTarget(name: "FuzzTests", dependencies: ["FuzzCases", "TrafficKit"], swiftSettings: strict),
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: ["FuzzCases", "TestSupport", "TrafficKit"],
+            swiftSettings: strict
+        ),
         .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficQueryTests",

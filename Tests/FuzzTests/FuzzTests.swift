@@ -1,4 +1,5 @@
 import FuzzCases
+import TestSupport
 import Testing
 
 /// A short run; `trafficfuzz` makes long ones.
@@ -8,5 +9,15 @@ struct FuzzTests {
     func cases(name: String) throws {
         let subject = try #require(Fuzz.subjects.first { $0.name == name })
         try Fuzz.run(subject, seed: 1, count: 200)
+    }
+
+    @Test("HTTP/2: more streams than a connection may have, and a header block that is too long")
+    func extreme() throws {
+        let subject = HTTP2Fuzz(isExtreme: true)
+        for seed in 0..<8 as Range<UInt64> {
+            var random = Seeded(seed)
+            let finding = try subject.run(&random)
+            #expect(finding == nil, "seed \(seed)")
+        }
     }
 }

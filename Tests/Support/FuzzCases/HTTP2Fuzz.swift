@@ -18,10 +18,15 @@ public struct HTTP2Fuzz: FuzzSubject {
         [0, 0, 1, 1, 5, 0x7f, 0xff, 0xff, 0xff, 0x82], [0x3f, 0xe1, 0xff, 0x3f],
     ]
 
-    public init() {}
+    private let isExtreme: Bool
+
+    public init() { self.init(isExtreme: false) }
+
+    /// - Parameter isExtreme: Each connection goes beyond the limits of streams and header blocks.
+    public init(isExtreme: Bool) { self.isExtreme = isExtreme }
 
     public func run(_ random: inout Seeded) throws -> String? {
-        var writer = HTTP2Writer(self.words, &random)
+        var writer = HTTP2Writer(self.words, isExtreme: self.isExtreme, &random)
         let view = HTTP2Log.View(&random)
         let isWhole = random.isOne(in: 3)
         if isWhole { writer.close(view.ending) }

@@ -34,15 +34,17 @@ struct HTTP2Writer {
     private var streams: [Stream] = []
     private var nextStream: UInt32 = 1
 
-    init(_ words: HuffmanWords, _ random: inout Seeded) {
+    /// - Parameter isExtreme: More streams than a connection may have open, and a header block that is too long. Otherwise
+    ///   both are rare, because they take long.
+    init(_ words: HuffmanWords, isExtreme: Bool, _ random: inout Seeded) {
         self.writers = [HPACKWriter(words), HPACKWriter(words)]
         self.begin(&random)
-        let isCrowded = random.isOne(in: 1_000)
+        let isCrowded = isExtreme || random.isOne(in: 1_000)
         if isCrowded {
             for _ in 0..<HTTP2Truth.mostOpen + random.number(-3..<12) { self.openStream(isShort: true, &random) }
         }
         for _ in 0..<random.pick([1, 4, 12, 30]) { self.addTurn(&random) }
-        if random.isOne(in: 4_000) { self.addFlood(&random) }
+        if isExtreme || random.isOne(in: 4_000) { self.addFlood(&random) }
         // The highest bit of a stream's number is reserved, and means nothing (RFC 9113 section 4.1).
         for index in self.steps.indices where self.steps[index].bytes[0] == 0 && random.isOne(in: 40) {
             self.steps[index].bytes[5] |= 0x80

@@ -6,6 +6,7 @@ and what the figure was compared with. If a comparable program does not run here
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import pathlib
@@ -197,9 +198,14 @@ class Bench:
             ],
             capture_output=True, text=True,
         )
-        columns = result.stdout.strip().split("\t") + [""] * 5
-        verdict = f"{columns[3]} bytes off of {columns[2]}" if columns[2].isdigit() else " ".join(columns)
-        self.row(f"5,000 connections/s for {seconds} s", verdict, f"(bound 0) {columns[4]}".strip())
+        runs = list(csv.DictReader(result.stdout.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+        if len(runs) != 1 or runs[0]["status"] not in ("exact", "different"):
+            sys.exit(f"trafficcheck: {result.stdout}{result.stderr}")
+        off, of = ([int(runs[0][f"{kind}_{what}"]) for kind in ("payload", "wire")] for what in ("difference", "bytes"))
+        self.row(
+            f"5,000 connections/s for {seconds} s",
+            f"{off[0]} bytes off of {of[0]:,}, {off[1]} of {of[1]:,} wire bytes", f"(bound 0) {runs[0]['details']}".rstrip(" -"),
+        )
 
     def snapshot(self, directory: str, view: str = "snapshot") -> dict:
         command = [self.program("trafficgen"), "fetch", f"{directory}/control.sock", f"/v1/{view}"]
