@@ -92,10 +92,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "TrafficFeed", dependencies: ["TrafficModel"], swiftSettings: strict),
         .target(
             name: "TrafficAPI",
             dependencies: [
-                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficModel", "TrafficQuery",
+                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficModel", "TrafficQuery",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -159,8 +160,8 @@ let package = Package(
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficInbox", "TrafficLedger",
-                "TrafficModel",
+                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficFeed", "TrafficInbox",
+                "TrafficLedger", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -345,10 +346,12 @@ let package = Package(
             dependencies: ["TestSupport", "TrafficAudit", "TrafficExport", "TrafficModel"],
             swiftSettings: strict
         ),
+        .testTarget(name: "TrafficFeedTests", dependencies: ["TrafficFeed", "TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficAPITests",
             dependencies: [
-                "CUnixSocket", "TestSupport", "TrafficAPI", "TrafficAudit", "TrafficExport", "TrafficModel",
+                "CUnixSocket", "TestSupport", "TrafficAPI", "TrafficAudit", "TrafficExport", "TrafficFeed",
+                "TrafficModel",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

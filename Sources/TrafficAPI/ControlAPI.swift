@@ -4,6 +4,7 @@ import Logging
 import NIOCore
 import TrafficAudit
 import TrafficExport
+package import TrafficFeed
 import TrafficModel
 import TrafficQuery
 

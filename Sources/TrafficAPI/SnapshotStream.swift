@@ -2,6 +2,7 @@ import Hummingbird
 import NIOCore
 import ServiceLifecycle
 import TrafficExport
+import TrafficFeed
 import TrafficModel
 
 /// Lets one snapshot per interval through, by the times in the snapshots.

@@ -1,6 +1,7 @@
 import Logging
 import TrafficAPI
 import TrafficCapture
+import TrafficFeed
 import TrafficInbox
 import TrafficLedger
 import TrafficModel

@@ -5,6 +5,7 @@ import ServiceLifecycle
 import Synchronization
 import TrafficAPI
 import TrafficCapture
+import TrafficFeed
 import TrafficInbox
 import TrafficLedger
 import TrafficModel

@@ -4,6 +4,7 @@ import Hummingbird
 import HummingbirdTesting
 import Testing
 import TrafficAudit
+import TrafficFeed
 import TrafficModel
 
 @testable import TrafficAPI

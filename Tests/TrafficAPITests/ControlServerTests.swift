@@ -8,6 +8,7 @@ import ServiceLifecycle
 import TestSupport
 import Testing
 import TrafficAPI
+import TrafficFeed
 import TrafficModel
 
 @Suite("The control server on real sockets", .serialized)

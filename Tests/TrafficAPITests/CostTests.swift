@@ -5,6 +5,7 @@ import NIOCore
 import ServiceLifecycle
 import TestSupport
 import Testing
+import TrafficFeed
 import TrafficModel
 
 @testable import TrafficAPI

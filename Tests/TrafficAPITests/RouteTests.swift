@@ -4,6 +4,7 @@ import Hummingbird
 import HummingbirdTesting
 import NIOCore
 import Testing
+import TrafficFeed
 import TrafficModel
 
 @testable import TrafficAPI

@@ -6,6 +6,7 @@ import ServiceLifecycle
 import TestSupport
 import Testing
 import TrafficAPI
+import TrafficFeed
 import TrafficModel
 
 /// A control server on real sockets in a directory of its own.

@@ -1,5 +1,5 @@
 import Testing
-import TrafficAPI
+import TrafficFeed
 import TrafficModel
 
 @Suite("The published snapshot")
@@ -8,25 +8,25 @@ struct SnapshotBoxTests {
     func latest() {
         let box = SnapshotBox()
         #expect(box.latest == nil)
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2))
+        box.publish(.taken(at: 1))
+        box.publish(.taken(at: 2))
         #expect(box.latest?.takenBoottimeNanoseconds == 2)
     }
 
     @Test("A slow reader gets the newest and misses those before")
     func dropping() async {
         let box = SnapshotBox()
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 0))
+        box.publish(.taken(at: 0))
         var reader = box.updates().makeAsyncIterator()
         #expect(await reader.next()?.takenBoottimeNanoseconds == 0)
-        for number in 1...1000 { box.publish(Fixture.snapshot(takenBoottimeNanoseconds: UInt64(number))) }
+        for number in 1...1000 { box.publish(.taken(at: UInt64(number))) }
         #expect(await reader.next()?.takenBoottimeNanoseconds == 1000)
     }
 
     @Test("A reader that stops is forgotten")
     func forgotten() async {
         let box = SnapshotBox()
-        box.publish(Fixture.snapshot())
+        box.publish(.taken(at: 1))
         for await _ in box.updates() { break }
         #expect(box.readers == 0)
         let task = Task {
@@ -42,7 +42,7 @@ struct SnapshotBoxTests {
     func finish() async {
         let box = SnapshotBox()
         let stream = box.updates()
-        box.publish(Fixture.snapshot())
+        box.publish(.taken(at: 1))
         box.finish()
         var seen = 0
         for await _ in stream { seen += 1 }
@@ -56,14 +56,14 @@ struct SnapshotBoxTests {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
         // This is longer than any test, so only a sweep ends the wait.
         let box = SnapshotBox(patience: .seconds(3600)) { ask.yield() }
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(.taken(at: 1))
         let underWay = box.beginSweep()
         async let answer = box.fresh()
         for await _ in asked { break }
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2), answering: underWay)
+        box.publish(.taken(at: 2), answering: underWay)
         #expect(box.waiting == 1)
         let next = box.beginSweep()
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: next, isTick: false)
+        box.publish(.taken(at: 3), answering: next, isTick: false)
         #expect(await answer?.takenBoottimeNanoseconds == 3)
         #expect(box.waiting == 0)
     }
@@ -71,23 +71,23 @@ struct SnapshotBoxTests {
     @Test("Requests that wait share one sweep, and streams do not see it")
     func shared() async {
         let box = SnapshotBox(patience: .seconds(3600)) {}
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(.taken(at: 1))
         var stream = box.updates().makeAsyncIterator()
         // A new stream begins with the next snapshot, whatever caused it.
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1), answering: box.beginSweep(), isTick: false)
+        box.publish(.taken(at: 1), answering: box.beginSweep(), isTick: false)
         #expect(await stream.next()?.takenBoottimeNanoseconds == 1)
         let answers = await withTaskGroup(of: UInt64?.self) { group in
             for _ in 0..<100 { group.addTask { await box.fresh()?.takenBoottimeNanoseconds } }
             while box.waiting < 100 { await Task.yield() }
             box.publish(
-                Fixture.snapshot(takenBoottimeNanoseconds: 2),
+                .taken(at: 2),
                 answering: box.beginSweep(),
                 isTick: false
             )
             return await group.reduce(into: [UInt64?]()) { $0.append($1) }
         }
         #expect(answers == [UInt64?](repeating: 2, count: 100))
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 3), answering: box.beginSweep())
+        box.publish(.taken(at: 3), answering: box.beginSweep())
         #expect(await stream.next()?.takenBoottimeNanoseconds == 3)
     }
 
@@ -96,13 +96,13 @@ struct SnapshotBoxTests {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
         let box = SnapshotBox(patience: .milliseconds(1)) { ask.yield() }
         #expect(box.isAwaited && !box.isReady, "the first")
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(.taken(at: 1))
         #expect(!box.isAwaited && box.isReady)
         box.publishNothing()
         #expect(box.isReady && box.latest == nil, "an old snapshot is not kept")
         #expect(await box.fresh() == nil, "no sweep came in time")
         #expect(box.isAwaited, "the next request is not to go without as well")
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 2))
+        box.publish(.taken(at: 2))
         #expect(await box.fresh()?.takenBoottimeNanoseconds == 2, "the one of the sweep before")
         #expect(!box.isAwaited)
         let stream = box.updates()
@@ -112,7 +112,7 @@ struct SnapshotBoxTests {
         #expect(box.readers == 1, "each of the three asked for a sweep")
         withExtendedLifetime(stream) {}
         let patient = SnapshotBox(patience: .seconds(3600)) {}
-        patient.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        patient.publish(.taken(at: 1))
         async let answer = patient.fresh()
         while patient.waiting == 0 { await Task.yield() }
         #expect(patient.isAwaited)
@@ -123,11 +123,11 @@ struct SnapshotBoxTests {
     @Test("An answer is the request's own, also if a later sweep makes no snapshot before the request's task runs")
     func answered() async {
         let box = SnapshotBox(patience: .seconds(3600)) {}
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(.taken(at: 1))
         for number in 1...200 as ClosedRange<UInt64> {
             async let answer = box.fresh()
             while box.waiting == 0 { await Task.yield() }
-            box.publish(Fixture.snapshot(takenBoottimeNanoseconds: number), answering: box.beginSweep())
+            box.publish(.taken(at: number), answering: box.beginSweep())
             box.publishNothing()
             #expect(await answer?.takenBoottimeNanoseconds == number)
         }
@@ -137,11 +137,11 @@ struct SnapshotBoxTests {
     func impatient() async {
         let box = SnapshotBox(patience: .milliseconds(1)) {}
         #expect(await box.fresh() == nil, "before the first there is nothing to wait with")
-        box.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        box.publish(.taken(at: 1))
         #expect(await box.fresh()?.takenBoottimeNanoseconds == 1)
         #expect(box.waiting == 0)
         let patient = SnapshotBox(patience: .seconds(3600)) {}
-        patient.publish(Fixture.snapshot(takenBoottimeNanoseconds: 1))
+        patient.publish(.taken(at: 1))
         let cancelled = Task { await patient.fresh() }
         while patient.waiting == 0 { await Task.yield() }
         cancelled.cancel()
@@ -151,5 +151,19 @@ struct SnapshotBoxTests {
         patient.finish()
         #expect(await last != nil)
         #expect(await patient.fresh() != nil, "nothing more will come")
+    }
+}
+
+extension Snapshot {
+    fileprivate static func taken(at boottime: UInt64) -> Snapshot {
+        let time = Timestamp(nanosecondsSinceEpoch: 1_763_700_000_000_000_000)
+        return Snapshot(
+            takenAt: time,
+            takenBoottimeNanoseconds: boottime,
+            countingSince: time,
+            host: HostDescription(name: "host", bootID: "boot", kernel: "6.18"),
+            daemon: DaemonDescription(version: "0.1", pid: 1, startedAt: time),
+            capture: CaptureStatus(method: .tracepoint, hooks: ["tp_btf/sock_send_length"], blindSpots: [])
+        )
     }
 }
