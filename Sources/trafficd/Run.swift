@@ -1,15 +1,9 @@
 public import ArgumentParser
 import CommandOptions
 public import Logging
-import ServiceLifecycle
-import Synchronization
 import TrafficAPI
 import TrafficCapture
-import TrafficFeed
-import TrafficInbox
-import TrafficLedger
 import TrafficModel
-import UnixSignals
 
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -111,11 +105,7 @@ struct Run: AsyncParsableCommand {
         }
         try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60))
         try self.keepExited.check("--keep-exited", within: TimeSpan(seconds: 0)...Self.longestKept)
-        do {
-            _ = try AddressClasses(self.addressClasses)
-        } catch {
-            throw ValidationError("--class: \(error).")
-        }
+        _ = try self.configuration()
     }
 
     func run() async throws {
@@ -123,7 +113,7 @@ struct Run: AsyncParsableCommand {
         var logger = Logger(label: "trafficd")
         logger.logLevel = self.logLevel
         do {
-            try await self.count(logger: logger)
+            try await Daemon(self.configuration(), logger: logger).run()
         } catch let error as CaptureError {
             if case .permission(let needs) = error { throw StartFailure(code: 77, message: needs) }
             throw StartFailure(code: 1, message: "\(error)")
@@ -134,87 +124,23 @@ struct Run: AsyncParsableCommand {
         }
     }
 
-    private func count(logger: Logger) async throws {
-        if self.method.method != .poll { try Privileges.checkBPF() }
-        let recorder = try self.recordEvents.map { path in
-            do {
-                return try EventRecorder(path: path)
-            } catch {
-                throw StartFailure(code: 1, message: "can't write \(path): \(error)")
-            }
-        }
-        let directory = try RuntimeDirectory(taking: self.runtimeDirectory)
-        let selection = try MethodSelection(wanted: self.method.method, wire: self.wire ?? .exact)
-        let status = selection.source.status
-        logger.info(
-            "counting",
-            metadata: ["method": "\(status.method.rawValue)", "reason": "\(status.reason ?? "the best one")"]
-        )
-
-        let doctor = Doctor(selection: selection)
-        let cost = CostMeter(try selection.source.programMeter())
-        let demand = try SweepDemand()
-        let retention = Ledger.Retention(exitedProcesses: self.keepExited.duration)
-        let limits = CaptureLimits.table(status.method) + retention.table + ReportLimits.table
-        let box = SnapshotBox(limits: limits) { demand.ask() }
-        let resolver = try ProcessResolver()
-        let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
-        try directory.publishReportSocket()
-        let stopper = try Stopper()
-        let notification = SystemdNotification()
-        let accountant = Accountant(
-            source: selection.source,
-            resolver: resolver,
-            inbox: inbox,
-            ledger: Ledger(
-                retention: retention,
-                classes: try AddressClasses(self.addressClasses)
-            ),
-            daemon: HostFacts.daemon(version: TrafficVersion.current),
-            recorder: recorder,
-            doctor: doctor,
-            box: box,
-            notification: notification,
-            logger: logger
-        )
-        // From here on, only its own thread uses the accountant.
-        let handover = Mutex<Accountant?>(accountant)
-        let interval = self.interval.duration
-        let services: [any Service] = [
-            BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
-            BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
-            BlockingService(
-                name: "accountant",
-                body: {
-                    defer { box.finish() }
-                    try handover.withLock { $0.take() }?.run(interval: interval, stopper: stopper, demand: demand)
-                },
-                stop: { stopper.stop() }
-            ),
-            ControlServer(
-                source: box,
-                cost: cost,
-                runtimeDirectory: directory,
+    /// - Throws: `ValidationError` for an option that makes no sense.
+    private func configuration() throws -> Configuration {
+        do {
+            return Configuration(
+                runtimeDirectory: self.runtimeDirectory,
                 listen: self.listen.address,
-                names: Set(self.allowHost),
-                logger: logger,
-                onReady: { _ in
-                    // Not earlier: setting the socket's group needs these rights, and the group is set now.
-                    do throws(CaptureError) {
-                        try Privileges.giveUpThoseOfTheStart()
-                    } catch {
-                        logger.warning("goes on with the rights of its start", metadata: ["error": "\(error)"])
-                    }
-                    notification.ready()
-                }
-            ),
-        ]
-        try await ServiceGroup(
-            services: services,
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger
-        ).run()
-        notification.stopping()
+                allowedHosts: Set(self.allowHost),
+                method: self.method.method,
+                wire: self.wire ?? .exact,
+                interval: self.interval.duration,
+                keepExited: self.keepExited.duration,
+                recordEvents: self.recordEvents,
+                classes: try AddressClasses(self.addressClasses)
+            )
+        } catch {
+            throw ValidationError("--class: \(error).")
+        }
     }
 }
 

@@ -1,0 +1,102 @@
+import Logging
+import ServiceLifecycle
+import Synchronization
+import TrafficAPI
+import TrafficCapture
+import TrafficFeed
+import TrafficInbox
+import TrafficLedger
+import TrafficModel
+import UnixSignals
+
+/// The parts of a daemon, put together as the configuration says. When this is made, the daemon has its runtime
+/// directory, and the kernel counts.
+struct Daemon {
+    private let services: [any Service]
+    private let notification: SystemdNotification
+    private let logger: Logger
+
+    /// - Throws: ``StartFailure``, or an error of the part that could not be made.
+    init(_ configuration: Configuration, logger: Logger) throws {
+        if configuration.method != .poll { try Privileges.checkBPF() }
+        let recorder = try configuration.recordEvents.map { path in
+            do {
+                return try EventRecorder(path: path)
+            } catch {
+                throw StartFailure(code: 1, message: "can't write \(path): \(error)")
+            }
+        }
+        let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
+        let selection = try MethodSelection(wanted: configuration.method, wire: configuration.wire)
+        let status = selection.source.status
+        logger.info(
+            "counting",
+            metadata: ["method": "\(status.method.rawValue)", "reason": "\(status.reason ?? "the best one")"]
+        )
+        let cost = CostMeter(try selection.source.programMeter())
+        let demand = try SweepDemand()
+        let retention = Ledger.Retention(exitedProcesses: configuration.keepExited)
+        let limits = CaptureLimits.table(status.method) + retention.table + ReportLimits.table
+        let box = SnapshotBox(limits: limits) { demand.ask() }
+        let resolver = try ProcessResolver()
+        let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
+        try directory.publishReportSocket()
+        let stopper = try Stopper()
+        let notification = SystemdNotification()
+        let accountant = Accountant(
+            source: selection.source,
+            resolver: resolver,
+            inbox: inbox,
+            ledger: Ledger(retention: retention, classes: configuration.classes),
+            daemon: HostFacts.daemon(version: TrafficVersion.current),
+            recorder: recorder,
+            doctor: Doctor(selection: selection),
+            box: box,
+            notification: notification,
+            logger: logger
+        )
+        // From here on, only its own thread uses the accountant.
+        let handover = Mutex<Accountant?>(accountant)
+        self.services = [
+            BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
+            BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
+            BlockingService(
+                name: "accountant",
+                body: {
+                    defer { box.finish() }
+                    try handover.withLock { $0.take() }?
+                        .run(interval: configuration.interval, stopper: stopper, demand: demand)
+                },
+                stop: { stopper.stop() }
+            ),
+            ControlServer(
+                source: box,
+                cost: cost,
+                runtimeDirectory: directory,
+                listen: configuration.listen,
+                names: configuration.allowedHosts,
+                logger: logger,
+                onReady: { _ in
+                    // Not earlier: setting the socket's group needs these rights, and the group is set now.
+                    do throws(CaptureError) {
+                        try Privileges.giveUpThoseOfTheStart()
+                    } catch {
+                        logger.warning("goes on with the rights of its start", metadata: ["error": "\(error)"])
+                    }
+                    notification.ready()
+                }
+            ),
+        ]
+        (self.notification, self.logger) = (notification, logger)
+    }
+
+    /// Counts until SIGTERM or SIGINT, or until a part fails.
+    func run() async throws {
+        try await ServiceGroup(
+            services: self.services,
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: self.logger
+        ).run()
+        self.notification.stopping()
+    }
+}
