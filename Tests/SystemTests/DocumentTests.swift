@@ -170,7 +170,7 @@ struct DocumentTests {
         let foreign: Set = [
             "sock_diag", "tcp_sock", "http_route", "url_template", "skb_consume_udp", "inet_sendmsg", "inet_recvmsg",
             "io_uring",
-            "bytes_sent", "request_length", "kprobe_events",
+            "bytes_sent", "request_length", "kprobe_events", "wmem_max", "wmem_default",
         ]
         var named = 0
         for (name, text) in Documents.all {
