@@ -17,13 +17,18 @@ struct ReportSocket: ~Copyable {
 
     private let descriptor: Int32
 
-    /// The send buffer that a few datagrams need. The kernel doubles it, because it also counts its own memory
-    /// (socket(7)).
-    private static let leastBuffer = Int32(2 * Report.largestDatagram)
+    /// The send buffer to ask for. The kernel takes no datagram that is longer than the buffer less 32 bytes
+    /// (`unix_dgram_sendmsg()`), and doubles what it is asked for, up to twice `net.core.wmem_max` (socket(7)).
+    ///
+    /// - Parameter size: The buffer that the socket has (`net.core.wmem_default`).
+    /// - Returns: `nil`: the buffer is large enough for two datagrams.
+    static func bufferToAsk(over size: Int32) -> Int32? {
+        let wanted = Int32(2 * Report.largestDatagram)
+        return size < wanted ? wanted : nil
+    }
 
-    /// - Parameter sendBuffer: The size of the socket's send buffer (`SO_SNDBUF`), which limits a datagram; for tests.
-    ///   `nil`: as the kernel has it (`net.core.wmem_default`), or more if that is too little for a datagram. The host
-    ///   may forbid more (`net.core.wmem_max`).
+    /// - Parameter sendBuffer: The send buffer to ask for (`SO_SNDBUF`); for tests. `nil`: the host's own, or more if
+    ///   that is small.
     /// - Returns: `nil` if the process has no descriptor left.
     init?(sendBuffer: Int32? = nil) {
         self.descriptor = socket(
@@ -34,7 +39,7 @@ struct ReportSocket: ~Copyable {
         if self.descriptor < 0 { return nil }
         var (size, length) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
         getsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &size, &length)
-        guard var wanted = sendBuffer ?? (size < Self.leastBuffer ? Self.leastBuffer : nil) else { return }
+        guard var wanted = sendBuffer ?? Self.bufferToAsk(over: size) else { return }
         setsockopt(self.descriptor, SOL_SOCKET, SO_SNDBUF, &wanted, length)
     }
 

@@ -35,6 +35,20 @@ struct ReportSenderTests {
         #expect(sender.droppedRecords == 200)
     }
 
+    @Test("a host with a small default lets the largest datagram pass, and would not without more")
+    func smallDefault() throws {
+        let daemon = try ReportReceiver()
+        let datagram = [UInt8](repeating: 0, count: Report.largestDatagram)
+        // The kernel doubles both. The first is one byte less than a datagram needs: docs/troubleshooting.md.
+        for (buffer, outcome) in [(24_591, .tooLarge), (24_592, .sent)] as [(Int32, ReportSocket.Outcome)] {
+            let socket = try ReportSocket.made(sendBuffer: buffer)
+            #expect(socket.send(datagram.span, to: daemon.path) == outcome)
+        }
+        let socket = try ReportSocket.made(sendBuffer: ReportSocket.bufferToAsk(over: 4_608))
+        #expect(socket.send(datagram.span, to: daemon.path) == .sent)
+        #expect(ReportSocket.bufferToAsk(over: 212_992) == nil)
+    }
+
     @Test("a datagram that is too large says nothing of the daemon")
     func tooLargeForNobody() {
         let clock = TestClock()
@@ -45,5 +59,14 @@ struct ReportSenderTests {
         sender.send(Self.exchanges(100))
         sender.flush()
         #expect(!sender.hasDaemon && sender.droppedRecords == 200)
+    }
+}
+
+extension ReportSocket {
+    private struct NoDescriptor: Error {}
+
+    fileprivate static func made(sendBuffer: Int32?) throws -> ReportSocket {
+        guard let socket = ReportSocket(sendBuffer: sendBuffer) else { throw NoDescriptor() }
+        return socket
     }
 }
