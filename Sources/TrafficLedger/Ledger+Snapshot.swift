@@ -22,7 +22,7 @@ extension Ledger {
     ) -> Snapshot {
         let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
         let bootedAt = self.bootedAt
-        let list = ListedSockets(self.sockets, moving: self.moving, limit: self.retention.openSocketLimit)
+        let list = ListedSockets(self.sockets.accounts, moving: self.moving, limit: self.retention.openSocketLimit)
         var snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,

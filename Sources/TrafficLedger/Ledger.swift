@@ -8,10 +8,7 @@ public import TrafficModel
 /// and packets of no socket are credited separately. Nothing is ever subtracted.
 public struct Ledger: Sendable {
     let retention: Retention
-    /// By serial.
-    private(set) var sockets: [UInt64: SocketAccount] = [:]
-    /// The serials of the same sockets.
-    private(set) var cookies = CookieIndex()
+    private(set) var sockets = SocketTable()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
     /// a tick nothing.
     private(set) var moving: Set<UInt64> = []
@@ -60,7 +57,7 @@ public struct Ledger: Sendable {
         case .owner(let socket, let owner):
             // The daemon reads owners after their socket. If the socket is no longer listed, the bytes of the owner
             // have been counted.
-            guard let growth = self.sockets.changeInPlace(socket, { $0.absorb(owner) }) else { return }
+            guard let growth = self.sockets.change(socket, { $0.absorb(owner) }) else { return }
             self.moving.insert(socket)
             if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
@@ -98,12 +95,7 @@ public struct Ledger: Sendable {
             guard !reports.isEmpty || dropped > self.reports.counters.droppedDatagrams || self.reports.isWaiting else {
                 return
             }
-            let round = ReportRound(
-                sockets: self.sockets,
-                cookies: self.cookies,
-                processes: self.processes.keys,
-                bootedAt: self.bootedAt
-            )
+            let round = ReportRound(sockets: self.sockets, processes: self.processes.keys, bootedAt: self.bootedAt)
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
@@ -121,7 +113,7 @@ public struct Ledger: Sendable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
-        let growth = self.grow(presumed, by: observation)
+        let growth = self.sockets.absorb(observation, after: presumed)
         self.moving.insert(observation.serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
         if growth.isReopened { self.countOpen(observation.serial, by: 1, except: growth.newOwners) }
@@ -141,27 +133,6 @@ public struct Ledger: Sendable {
             isShared: observation.isShared
         )
         self.forget(surplus)
-    }
-
-    /// - Parameter presumed: The socket's account, if the socket was presumed closed and had left the list.
-    private mutating func grow(_ presumed: SocketAccount?, by observation: SocketObservation) -> SocketAccount.Growth {
-        let serial = observation.serial
-        // In place, because an account is large and this is the hot path of the daemon.
-        let known = self.sockets.changeInPlace(serial) { account in
-            let cookie = account.observation.cookie
-            return (growth: account.absorb(observation), before: cookie, now: account.observation.cookie)
-        }
-        if let (growth, before, now) = known {
-            guard before != now else { return growth }
-            self.cookies.remove(before, of: serial)
-            self.cookies.add(now, of: serial)
-            return growth
-        }
-        var account = presumed ?? SocketAccount(observation)
-        let growth = account.absorb(observation)
-        self.cookies.add(account.observation.cookie, of: serial)
-        self.sockets[serial] = account
-        return growth
     }
 
     /// Credits rows: bytes of no listed socket.
@@ -194,7 +165,8 @@ public struct Ledger: Sendable {
     }
 
     private mutating func close(allBut serials: Set<UInt64>) {
-        let missing = self.sockets.values.lazy.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
+        let accounts = self.sockets.accounts.values
+        let missing = accounts.lazy.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
         for serial in self.absences.note(missing.map(\.observation.serial)) { self.presumeClosed(serial) }
     }
 
@@ -202,7 +174,7 @@ public struct Ledger: Sendable {
     private mutating func presumeClosed(_ serial: UInt64) {
         guard let account = self.sockets[serial], !account.isClosed else { return }
         // First, because absorb(_:) may have to remove the socket from the list at once.
-        self.sockets.changeInPlace(serial) { $0.isPresumedClosed = true }
+        self.sockets.change(serial) { $0.isPresumedClosed = true }
         self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
     }
 
@@ -256,7 +228,7 @@ public struct Ledger: Sendable {
         if let ends = growth.ends {
             let uid = growth.owners.first?.owner.uid ?? 0
             let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
-            if growth.destination == nil, let decided { self.sockets[serial]?.settle(ends, at: decided) }
+            if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
         }
     }
 
@@ -284,7 +256,7 @@ public struct Ledger: Sendable {
         self.surveyPending()
         let moving = self.moving
         for serial in moving {
-            let isMoving = self.sockets.changeInPlace(serial) { $0.tick(seconds: seconds) }
+            let isMoving = self.sockets.change(serial) { $0.tick(seconds: seconds) }
             if isMoving != true { self.moving.remove(serial) }
         }
         self.processes.forEachInPlace { $0.tick(seconds: seconds) }
@@ -309,7 +281,7 @@ public struct Ledger: Sendable {
 
     private mutating func settleDestinations() {
         for (serial, ends, destination) in self.destinations.settle() {
-            self.sockets[serial]?.settle(ends, at: destination)
+            self.sockets.change(serial) { $0.settle(ends, at: destination) }
         }
     }
 
@@ -320,9 +292,7 @@ public struct Ledger: Sendable {
 
     private mutating func forget(_ serials: [UInt64]) {
         for serial in serials {
-            guard let socket = self.sockets[serial], socket.isClosed else { continue }  // the socket came back
-            self.sockets[serial] = nil
-            self.cookies.remove(socket.observation.cookie, of: serial)
+            guard let socket = self.sockets.removeClosed(serial) else { continue }
             self.moving.remove(serial)
             if socket.isPresumedClosed {
                 if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }

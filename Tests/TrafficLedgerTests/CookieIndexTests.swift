@@ -35,10 +35,11 @@ struct CookieIndexTests {
         var counts = [0, 0, 0]
         for _ in 1...400 {
             Self.step(&f, &random)
+            let sockets = f.ledger.sockets
             for cookie in Self.cookies {
-                let holders = f.ledger.sockets.filter { $0.value.observation.cookie.rawValue == cookie }.map(\.key)
+                let holders = sockets.accounts.filter { $0.value.observation.cookie.rawValue == cookie }.map(\.key)
                 let isUnique = cookie != 0 && holders.count == 1
-                #expect(f.ledger.cookies[SocketCookie(rawValue: cookie)] == (isUnique ? holders[0] : nil))
+                #expect(sockets.cookies[SocketCookie(rawValue: cookie)] == (isUnique ? holders[0] : nil))
                 counts[min(holders.count, 2)] += 1
             }
         }

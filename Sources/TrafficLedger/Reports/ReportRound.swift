@@ -38,21 +38,15 @@ final class ReportRound {
         var isOwned: Bool
     }
 
-    private let sockets: [UInt64: SocketAccount]
-    private let cookies: CookieIndex
+    private let sockets: SocketTable
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
-    init(
-        sockets: [UInt64: SocketAccount],
-        cookies: CookieIndex,
-        processes: some Collection<ProcessIdentity>,
-        bootedAt: Int64
-    ) {
-        (self.sockets, self.cookies) = (sockets, cookies)
+    init(sockets: SocketTable, processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
+        self.sockets = sockets
         self.bootedAt = bootedAt
         for process in processes { self.identities[process.pid, default: []].append(process) }
     }
@@ -75,9 +69,7 @@ final class ReportRound {
         if let index, self.known.values[index].process == process {
             return (self.known.values[index].socket, self.known.values[index].isOwned)
         }
-        guard let serial = self.cookies[SocketCookie(rawValue: cookie)], let account = self.sockets[serial] else {
-            return nil
-        }
+        guard let account = self.sockets[SocketCookie(rawValue: cookie)] else { return nil }
         let isOwned = account.isOwned(by: process)
         let socket = index.map { self.known.values[$0].socket } ?? Socket(account)
         self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)
