@@ -5,7 +5,7 @@ package import TrafficReport
 /// An exchange is one record, when both messages have ended or the connection has. Messages that have ended go ahead in
 /// a record of their own if the exchange goes on after the bytes that passed together. Bytes of no message are in the
 /// connection's record.
-package struct HTTP1Exchanges {
+package struct HTTP1Exchanges: MessageExchanges {
     /// How many requests of a connection may wait for answers. Requests that come in one piece with the last of these
     /// are kept, too. Without this limit, a client that never reads could make the library keep all its requests. The
     /// bytes of further requests are opaque. HTTP/2 may have the same number of open exchanges.
@@ -51,8 +51,6 @@ package struct HTTP1Exchanges {
         self.responses = HTTP1Direction(HTTP1Scanner(.response, isReadHere: isClient), isClient ? received : sent)
     }
 
-    /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
-    /// scanned.
     package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
         (side == .sent) == (self.role == .client) ? body(&self.requests.stream) : body(&self.responses.stream)
     }
@@ -76,33 +74,25 @@ package struct HTTP1Exchanges {
 
     // MARK: Bytes
 
-    /// Scans bytes that the process has sent.
-    ///
-    /// - Parameters:
-    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
-    ///     ends before.
-    ///   - found: Gets the records to report.
     package mutating func sent(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        tellsOpen: Bool = true,
-        _ found: inout [Report.Record]
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
     ) {
         self.scan(.bytes(bytes), isRequest: self.role == .client, tellsOpen: tellsOpen, time, &found)
     }
 
-    /// Scans bytes that the process has received.
     package mutating func received(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        tellsOpen: Bool = true,
-        _ found: inout [Report.Record]
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
     ) {
         self.scan(.bytes(bytes), isRequest: self.role == .server, tellsOpen: tellsOpen, time, &found)
     }
 
-    /// Counts sent bytes that the library could not read: a file as the body of a message.
-    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
+    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout RecordBatch) {
         self.scan(.unseen(count), isRequest: self.role == .client, tellsOpen: true, time, &found)
     }
 
@@ -116,7 +106,7 @@ package struct HTTP1Exchanges {
         _ ending: Report.Ending = .truncated,
         isCut: Bool = false,
         at time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         guard !self.isClosed else { return }
         self.isClosed = true
@@ -137,7 +127,7 @@ package struct HTTP1Exchanges {
         isRequest: Bool,
         tellsOpen: Bool,
         _ time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         if isRequest {
             self.scanRequests(input, time, &found)
@@ -165,7 +155,7 @@ package struct HTTP1Exchanges {
     private mutating func scanRequests(
         _ input: borrowing HTTP1Scanner.Input,
         _ time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         var index = 0
         while let event = self.requests.scanner.next(input, &index) { self.take(request: event, time, &found) }
@@ -173,7 +163,7 @@ package struct HTTP1Exchanges {
 
     // MARK: Requests
 
-    private mutating func take(request event: HTTP1Scanner.Event, _ time: UInt64, _ found: inout [Report.Record]) {
+    private mutating func take(request event: HTTP1Scanner.Event, _ time: UInt64, _ found: inout RecordBatch) {
         switch event {
         case .lineEnd: self.requests.remainder.framing += 1
         case .began(let position):
@@ -214,7 +204,7 @@ package struct HTTP1Exchanges {
         _ lengths: HTTP1Scanner.Lengths,
         isComplete: Bool,
         _ time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         guard let head = self.requests.head.take(), let index = self.newest else {
             // Bytes that are not a request: empty lines, or another protocol.
@@ -236,7 +226,7 @@ package struct HTTP1Exchanges {
 
     // MARK: Responses
 
-    private mutating func take(response event: HTTP1Scanner.Event, _ time: UInt64, _ found: inout [Report.Record]) {
+    private mutating func take(response event: HTTP1Scanner.Event, _ time: UInt64, _ found: inout RecordBatch) {
         switch event {
         case .lineEnd: self.responses.remainder.framing += 1
         case .began(let position):
@@ -263,7 +253,7 @@ package struct HTTP1Exchanges {
         _ lengths: HTTP1Scanner.Lengths,
         isComplete: Bool,
         _ time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         guard let head = self.responses.head.take(), !self.open.isEmpty else {
             // A response without a request: a server's last message on an idle connection (408).
@@ -324,7 +314,7 @@ package struct HTTP1Exchanges {
         _ response: Report.Exchange.Message?,
         _ ending: Report.Ending,
         _ time: UInt64,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         // Without an answer the exchange has no name yet.
         if self.open.with(index, { $0.asked != nil }) { self.nameRoute(index) }
@@ -339,7 +329,7 @@ package struct HTTP1Exchanges {
         _ index: Int,
         _ response: Report.Exchange.Message?,
         _ outcome: Report.Exchange.Outcome?,
-        _ found: inout [Report.Record]
+        _ found: inout RecordBatch
     ) {
         let (cookie, role) = (self.cookie, self.role)
         let isTold = self.open.with(index) { exchange in
@@ -350,20 +340,17 @@ package struct HTTP1Exchanges {
             record.response = response ?? exchange.response.popLast()
             record.outcome = outcome
             exchange.hasUntold = false
-            found.append(.exchange(record))
+            found.append(consume record)
             return true
         }
         if isTold, outcome != nil { self.hasEnded = true }
     }
 
-    /// Messages have ended and are not told, because their exchange goes on. `mutating`: for a getter that another
-    /// module calls, the compiler copies the whole connection.
     package var isTellable: Bool { mutating get { self.open.isTellable } }
 
-    /// Tells the messages that have ended, of exchanges that go on. Only the oldest exchange and the newest ones may
-    /// have messages that were not told before.
-    package mutating func tellOpen(_ found: inout [Report.Record]) {
+    package mutating func tellOpen(_ found: inout RecordBatch) {
         guard !self.open.isEmpty else { return }
+        // Only the oldest exchange and the newest ones may have messages that were not told before.
         if self.open.oldest.isTellable { self.tell(0, nil, nil, &found) }
         var first = self.open.count
         while first > 1, self.open.with(first - 1, { $0.isTellable || $0.requestEndedAt == nil }) { first -= 1 }
@@ -374,7 +361,7 @@ package struct HTTP1Exchanges {
 
     /// Tells the bytes of no message: with TLS when an exchange has ended and there are more of them, and when the
     /// connection ends. Records that carry messages that the app keeps out are part of these bytes.
-    private mutating func tellConnection(isLast: Bool, _ found: inout [Report.Record]) {
+    private mutating func tellConnection(isLast: Bool, _ found: inout RecordBatch) {
         guard self.cookie != 0 else { return }
         var connection = Report.Connection(cookie: self.cookie)
         connection.role = self.role
@@ -390,6 +377,6 @@ package struct HTTP1Exchanges {
             guard bytes != self.told else { return }
         }
         self.told = bytes
-        found.append(.connection(connection))
+        found.append(connection)
     }
 }

@@ -6,7 +6,7 @@ package import TrafficReport
 /// record whose first byte of plaintext belongs to the message. Bytes of no message (the preface, settings, windows,
 /// resets) are in the connection's record. Bytes are scanned when their place on the socket's stream is known, so the
 /// result is the same with TLS and without.
-package struct HTTP2Exchanges {
+package struct HTTP2Exchanges: MessageExchanges {
     // The scanners are apart from the records, because a scanner and the records change at the same time.
     private var sentScanner = HTTP2FrameScanner()
     private var receivedScanner = HTTP2FrameScanner()
@@ -26,8 +26,6 @@ package struct HTTP2Exchanges {
         set { self.records.isFromStart = newValue }
     }
 
-    /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
-    /// scanned.
     package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
         self.records.with(side) { body(&$0.stream) }
     }
@@ -54,12 +52,9 @@ package struct HTTP2Exchanges {
         )
     }
 
-    /// Messages may have ended that are not told, because their exchange goes on. `mutating`: for a getter that another
-    /// module calls, the compiler copies the whole connection.
     package var isTellable: Bool { mutating get { self.records.isTellable } }
 
-    /// Tells the messages that have ended, of exchanges that go on.
-    package mutating func tellOpen(_ found: inout [Report.Record]) { self.records.settle(true, &found) }
+    package mutating func tellOpen(_ found: inout RecordBatch) { self.records.settle(true, &found) }
 
     /// How many exchanges are open.
     package var pending: Int { self.records.pending }
@@ -87,23 +82,18 @@ package struct HTTP2Exchanges {
         )
     }
 
-    /// - Parameters:
-    ///   - tellsOpen: Tells the messages that have ended at once. `false`: ``tellOpen(_:)`` will, unless the exchange
-    ///     ends before.
-    ///   - found: Gets the records to report.
     package mutating func sent(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        tellsOpen: Bool = true,
-        _ found: inout [Report.Record]
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
     ) {
         self.records.begin(.sent, time)
         self.sentScanner.scan(bytes, &self.records)
         self.records.settle(tellsOpen, &found)
     }
 
-    /// Counts sent bytes that this process can't look into: part of a file, as part of a body.
-    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout [Report.Record]) {
+    package mutating func sentUnseen(_ count: UInt64, at time: UInt64, _ found: inout RecordBatch) {
         self.records.begin(.sent, time)
         self.sentScanner.skip(count, &self.records)
         self.records.settle(true, &found)
@@ -112,8 +102,8 @@ package struct HTTP2Exchanges {
     package mutating func received(
         _ bytes: Span<UInt8>,
         at time: UInt64,
-        tellsOpen: Bool = true,
-        _ found: inout [Report.Record]
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
     ) {
         self.records.begin(.received, time)
         self.receivedScanner.scan(bytes, &self.records)
@@ -123,7 +113,7 @@ package struct HTTP2Exchanges {
     /// The connection is over, in both directions.
     ///
     /// - Parameter ending: How exchanges end that are not over.
-    package mutating func close(_ ending: Report.Ending, at time: UInt64, _ found: inout [Report.Record]) {
+    package mutating func close(_ ending: Report.Ending, at time: UInt64, _ found: inout RecordBatch) {
         guard !self.isClosed else { return }
         self.isClosed = true
         self.records.begin(.received, time)

@@ -70,7 +70,7 @@ struct HTTP2Records {
     private var hasEnded = false
     /// Streams with messages that may be told, although the exchange goes on.
     private var open: [UInt32] = []
-    private var found: [Report.Record] = []
+    private var found = RecordBatch()
 
     init(
         role: Report.Role,
@@ -108,29 +108,31 @@ struct HTTP2Records {
     /// Tells what has ended.
     ///
     /// - Parameter tellsOpen: Also the messages of exchanges that go on.
-    mutating func settle(_ tellsOpen: Bool, _ found: inout [Report.Record]) {
+    mutating func settle(_ tellsOpen: Bool, _ found: inout RecordBatch) {
         if tellsOpen || self.open.count > HTTP1Exchanges.mostPending { self.tellOpen() }
         self.with(self.side) { $0.stream.forget(before: $0.position, readTo: $0.position) }
         if self.hasEnded, self.time >= self.toldAt + Self.pause { self.tellConnection(isLast: false) }
         guard !self.found.isEmpty else { return }
-        if found.isEmpty { swap(&found, &self.found) } else { found += self.found }
-        self.found.removeAll(keepingCapacity: true)
+        if found.isEmpty { swap(&found, &self.found) } else { found.append(contentsOf: self.found) }
+        self.found.removeAll()
     }
 
     private mutating func tellOpen() {
         for number in self.open {
             guard let slot = self.streams.slot(of: number) else { continue }
             let isRequestDone = self.streams.slots[slot].request.endedAt != nil && self.isRequestTellable(slot)
-            self.tell(slot, request: isRequestDone, response: self.isResponseDone(slot), nil)
+            let isResponseDone = self.isResponseDone(slot)
+            guard isRequestDone || isResponseDone else { continue }
+            self.tell(slot, request: isRequestDone, response: isResponseDone, nil)
         }
-        self.open.removeAll(keepingCapacity: true)
+        self.open.removeFew()
     }
 
-    mutating func close(_ ending: Report.Ending, _ found: inout [Report.Record]) {
+    mutating func close(_ ending: Report.Ending, _ found: inout RecordBatch) {
         while let number = self.streams.lowest { self.end(number, ending) }
         self.tellConnection(isLast: true)
-        found += self.found
-        self.found = []
+        found.append(contentsOf: self.found)
+        self.found = RecordBatch()
     }
 
     // MARK: Streams
@@ -233,7 +235,7 @@ struct HTTP2Records {
             }
         }
         if name != nil { record.outcome = outcome }
-        if record.hasParts { self.found.append(.exchange(consume record)) }
+        if record.hasParts { self.found.append(consume record) }
     }
 
     private mutating func keepOut(_ slot: Int, isRequest: Bool) {
@@ -253,30 +255,14 @@ struct HTTP2Records {
     private mutating func end(_ stream: UInt32, _ ending: Report.Ending) {
         guard let slot = self.streams.slot(of: stream) else { return }
         self.hasEnded = true
-        self.nameRoute(slot)
-        self.tell(slot, request: true, response: true, self.outcome(slot, ending))
+        // Without an answer the exchange has no name yet.
+        if !self.streams.slots[slot].isAnswered { self.nameRoute(slot) }
+        let (time, tlsEndedAt, isFromStart) = (self.time, self.tlsEndedAt, self.isFromStart)
+        let outcome = self.streams.slots[slot].outcome(ending, at: time, tlsEndedAt, isFromStart)
+        self.tell(slot, request: true, response: true, outcome)
         // Nothing of the exchange stays in memory.
         (self.streams.slots[slot].name, self.streams.slots[slot].asked) = (nil, nil)
         self.streams.close(stream)
-    }
-
-    private func outcome(_ slot: Int, _ ending: Report.Ending) -> Report.Exchange.Outcome {
-        var outcome = Report.Exchange.Outcome()
-        let startedAt = self.streams.slots[slot].startedAt
-        outcome.duration = self.time - min(self.time, startedAt)
-        outcome.ending = ending
-        outcome.status = self.streams.slots[slot].response.head.status
-        if self.streams.slots[slot].isFirst {
-            outcome.tlsEndedAt = self.tlsEndedAt
-            outcome.isFirst = self.isFromStart || self.tlsEndedAt != 0
-        }
-        outcome.phases = Report.Phases(
-            startedAt: startedAt,
-            requestEndedAt: self.streams.slots[slot].request.endedAt,
-            responseBeganAt: self.streams.slots[slot].response.startedAt,
-            responseEndedAt: self.streams.slots[slot].response.endedAt ?? self.time
-        )
-        return outcome
     }
 
     private mutating func tellConnection(isLast: Bool) {
@@ -288,7 +274,7 @@ struct HTTP2Records {
         guard self.cookie != 0, connection.sent != self.told.sent || connection.received != self.told.received
         else { return }
         self.told = connection
-        self.found.append(.connection(connection))
+        self.found.append(connection)
     }
 }
 

@@ -27,6 +27,32 @@ struct HTTP2Stream {
     mutating func with<Result>(request isRequest: Bool, _ body: (inout HTTP2Message) -> Result) -> Result {
         isRequest ? body(&self.request) : body(&self.response)
     }
+
+    /// - Parameters:
+    ///   - tlsEndedAt: When the connection's TLS handshake ended; 0: unknown.
+    ///   - isFromStart: The connection had sent nothing before its first exchange.
+    func outcome(
+        _ ending: Report.Ending,
+        at time: UInt64,
+        _ tlsEndedAt: UInt64,
+        _ isFromStart: Bool
+    ) -> Report.Exchange.Outcome {
+        var outcome = Report.Exchange.Outcome()
+        outcome.duration = time - min(time, self.startedAt)
+        outcome.ending = ending
+        outcome.status = self.response.head.status
+        if self.isFirst {
+            outcome.tlsEndedAt = tlsEndedAt
+            outcome.isFirst = isFromStart || tlsEndedAt != 0
+        }
+        outcome.phases = Report.Phases(
+            startedAt: self.startedAt,
+            requestEndedAt: self.request.endedAt,
+            responseBeganAt: self.response.startedAt,
+            responseEndedAt: self.response.endedAt ?? time
+        )
+        return outcome
+    }
 }
 
 /// The open streams of a connection. The memory of an ended stream is used again, so a stream costs no allocation.

@@ -1,4 +1,4 @@
-package import TrafficReport
+import TrafficReport
 
 /// Holds back the records of a connection that was joined late until the connection is in step. In step means: every
 /// request so far has its answer, nothing else has passed, and the next request begins or the connection ends.
@@ -11,7 +11,7 @@ package struct LateTrial {
 
     /// Bytes of the socket's stream before the first counted byte. They belong to no message.
     private let before: (sent: UInt64, received: UInt64)
-    private var held: [Report.Record] = []
+    private var held = RecordBatch()
     private var hasBegun = false
     /// The connection was in step.
     private var isOver = false
@@ -34,34 +34,28 @@ package struct LateTrial {
     }
 
     /// - Parameters:
-    ///   - records: The records to report. The trial takes out the records that it holds back, and puts them back in
-    ///     their order.
+    ///   - records: The records to report. The trial takes out the records that it holds back, and puts them back
+    ///     before later ones.
     ///   - isLast: Nothing comes after these records.
-    package mutating func take(_ records: inout [Report.Record], of exchanges: HTTP1Exchanges, isLast: Bool) {
+    package mutating func take(_ records: inout RecordBatch, of exchanges: HTTP1Exchanges, isLast: Bool) {
+        self.held.append(contentsOf: records)
+        records.removeAll()
         if self.isOver {
-            if !self.held.isEmpty { records.insert(contentsOf: self.held, at: 0) }
-            self.held = []
-        } else {
-            self.held += records
-            records.removeAll(keepingCapacity: true)
-            if self.held.count > Self.longest || isLast || !exchanges.isInStep {
-                (self.hasFailed, self.held) = (true, [])
-            }
+            swap(&records, &self.held)
+            self.correct(&records)
+        } else if self.held.count > Self.longest || isLast || !exchanges.isInStep {
+            (self.hasFailed, self.held) = (true, RecordBatch())
         }
-        for index in records.indices { self.correct(&records[index]) }
     }
 
-    private func correct(_ record: inout Report.Record) {
-        switch record {
-        case .exchange(var exchange):
+    private func correct(_ records: inout RecordBatch) {
+        records.correct { exchange in
             if exchange.request?.quality == .exact { exchange.request?.quality = .inferred }
             if exchange.response?.quality == .exact { exchange.response?.quality = .inferred }
-            record = .exchange(exchange)
-        case .connection(var connection):
+        } _: { connection in
             // The TLS stream takes the bytes before the join as a handshake.
             connection.sent.tls -= min(connection.sent.tls, self.before.sent)
             connection.received.tls -= min(connection.received.tls, self.before.received)
-            record = .connection(connection)
         }
     }
 }

@@ -21,28 +21,25 @@ final class RecordGatherer: Sendable {
     }
 
     /// - Returns: Whether a datagram is full.
-    func take(_ records: [Report.Record]) -> Bool {
+    func take(_ batch: borrowing RecordBatch) -> Bool {
         self.state.withLock { state in
             var isFull = false
-            for index in records.indices {
-                isFull = self.take(records[index], &state) || isFull
+            let exchanges = batch.exchanges.span
+            for index in exchanges.indices { isFull = self.take(exchanges[index], &state) || isFull }
+            for connection in batch.connections {
+                state.held.take(connection)
                 if state.held.isFull { isFull = self.writeHeld(&state) || isFull }
             }
             return isFull
         }
     }
 
-    private func take(_ record: borrowing Report.Record, _ state: inout State) -> Bool {
-        switch record {
+    @inline(__always)
+    private func take(_ exchange: borrowing Report.Exchange, _ state: inout State) -> Bool {
         // Nearly all records are whole exchanges.
-        case .exchange(let exchange):
-            if state.held.passes(exchange) { return self.write(exchange, &state) }
-            guard let whole = state.held.take(exchange) else { return false }
-            return self.write(whole, &state)
-        case .connection(let connection):
-            state.held.take(connection)
-            return false
-        }
+        if state.held.passes(exchange) { return self.write(exchange, &state) }
+        if let whole = state.held.take(exchange) { return self.write(whole, &state) }
+        return state.held.isFull ? self.writeHeld(&state) : false
     }
 
     /// Completes a datagram of all records.

@@ -106,10 +106,10 @@ final class ReportSender: Sendable {
     }
 
     /// - Parameter gatherer: `nil`: the one for records of any thread.
-    func send(_ records: [Report.Record], by gatherer: RecordGatherer? = nil) {
+    func send(_ batch: borrowing RecordBatch, by gatherer: RecordGatherer? = nil) {
         let quietUntil = self.quietUntil.load(ordering: .relaxed)
         guard quietUntil == 0 || self.clock() >= quietUntil else { return }
-        let isComplete = (gatherer ?? self.gatherers[0]).take(records)
+        let isComplete = (gatherer ?? self.gatherers[0]).take(batch)
         if isComplete { _ = self.socket.withLockIfAvailable { self.transmit(&$0) } }
         // After the records are gathered: a flush that has begun may have missed them.
         if !self.isFlushDue.load(ordering: .relaxed) { self.flushLater() }

@@ -120,11 +120,11 @@ public final class TrafficMonitor: Sendable {
         }
 
         /// - Parameter gatherer: As in ``ReportSender/send(_:by:)``.
-        func report(_ records: [Report.Record], by gatherer: RecordGatherer? = nil) {
+        func report(_ batch: borrowing RecordBatch, by gatherer: RecordGatherer? = nil) {
             if self.hasObservers {
-                for record in records { for observer in self.configuration.observers { observer.observe(record) } }
+                for record in copy batch { for observer in self.configuration.observers { observer.observe(record) } }
             }
-            self.sender.send(records, by: gatherer)
+            self.sender.send(batch, by: gatherer)
         }
     }
 
@@ -233,7 +233,10 @@ public final class TrafficMonitor: Sendable {
     }
 
     public func report(_ record: Report.Record) {
-        self.running.withLock { $0 }?.report([record])
+        guard let running = self.running.withLock({ $0 }) else { return }
+        var batch = RecordBatch()
+        batch.append(record)
+        running.report(batch)
     }
 
     /// The current run, and how often it has changed.

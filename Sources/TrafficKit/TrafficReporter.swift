@@ -91,11 +91,11 @@ package final class TrafficReporter: ExchangeNaming {
         return (name, isLasting)
     }
 
-    /// As ``TrafficMonitor/report(_:)``, in the order of `records`.
-    package func report(_ records: [Report.Record]) {
-        guard !records.isEmpty else { return }
+    /// As ``TrafficMonitor/report(_:)``, in the order of the batch.
+    package func report(_ batch: borrowing RecordBatch) {
+        guard !batch.isEmpty else { return }
         self.refresh()
-        self.known.running?.report(records, by: self.known.gatherer)
+        self.known.running?.report(batch, by: self.known.gatherer)
         guard !self.retired.isEmpty else { return }
         // Moved out of the reporter before they are released.
         var gone: [TrafficMonitor.Running] = []

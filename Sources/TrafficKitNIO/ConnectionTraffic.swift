@@ -47,7 +47,7 @@ struct ConnectionTraffic {
     /// For a connection that was joined late.
     private var trial: LateTrial?
     /// Records to report, in this order.
-    private var records: [Report.Record] = []
+    private var records = RecordBatch()
 
     /// - Parameters:
     ///   - hasTLS: The bytes are then plaintext, and the caller passes the ciphertext separately.
@@ -164,7 +164,12 @@ struct ConnectionTraffic {
 
     /// Counts bytes that another channel has taken.
     mutating func sent(_ part: IOData, at time: UInt64) -> Actions {
-        self.count(part, time)
+        self.trySend()
+        if let http2 {
+            http2.exchanges.sent(part, at: time, tellsOpen: false, &self.records)
+        } else {
+            self.http1.sent(part, at: time, tellsOpen: self.trial != nil, &self.records)
+        }
         return self.actions()
     }
 
@@ -192,25 +197,17 @@ struct ConnectionTraffic {
     private mutating func count(_ bytes: Int) {
         guard bytes > 0 else { return }
         let time = TrafficClock.nanoseconds()
-        var left = bytes
-        while let part = self.writes.next(&left) { self.count(part, time) }
+        self.trySend()
+        if let http2 {
+            http2.exchanges.sent(bytes, of: &self.writes, at: time, tellsOpen: false, &self.records)
+        } else {
+            self.http1.sent(bytes, of: &self.writes, at: time, tellsOpen: self.trial != nil, &self.records)
+        }
     }
 
-    private mutating func count(_ part: borrowing IOData, _ time: UInt64) {
-        switch part {
-        case .byteBuffer(let buffer):
-            let bytes = buffer.readableBytesUInt8Span
-            guard self.http2 == nil else {
-                return self.http2!.exchanges.sent(bytes, at: time, tellsOpen: false, &self.records)
-            }
-            if self.role == .client { self.trial?.goesOn(self.http1) }
-            self.http1.sent(bytes, at: time, tellsOpen: self.trial != nil, &self.records)
-        case .fileRegion(let region):
-            // This process can't look into the bytes of the file.
-            let count = UInt64(region.readableBytes)
-            guard self.http2 == nil else { return self.http2!.exchanges.sentUnseen(count, at: time, &self.records) }
-            self.http1.sentUnseen(count, at: time, &self.records)
-        }
+    /// A request may go on or begin in the bytes that have been sent.
+    private mutating func trySend() {
+        if self.role == .client { self.trial?.goesOn(self.http1) }
     }
 
     // MARK: End
@@ -254,16 +251,38 @@ struct ConnectionTraffic {
         return isTellable ? actions.union(.tellLater) : actions
     }
 
-    mutating func takeRecords() -> [Report.Record] {
-        var records: [Report.Record] = []
-        swap(&records, &self.records)
-        return records
+    mutating func takeRecords() -> RecordBatch { self.records.take() }
+
+    /// - Parameter records: Reported records. Their memory is used again.
+    mutating func reuse(_ records: consuming RecordBatch) { self.records.reuse(records) }
+}
+
+extension MessageExchanges {
+    /// Counts the oldest bytes that were written. For all of them together, because each look into a connection of
+    /// HTTP/2, which is an object, costs as much as many bytes.
+    @inline(__always)  // Otherwise the compiler leaves the closure generic.
+    fileprivate mutating func sent(
+        _ count: Int,
+        of writes: inout PendingWrites,
+        at time: UInt64,
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
+    ) {
+        writes.take(count) { self.sent($0, at: time, tellsOpen: tellsOpen, &found) }
     }
 
-    /// - Parameter records: Reported records. Their memory is reused.
-    mutating func reuse(_ records: consuming [Report.Record]) {
-        guard self.records.isEmpty else { return }
-        records.removeAll(keepingCapacity: true)
-        self.records = records
+    @inline(__always)
+    fileprivate mutating func sent(
+        _ part: borrowing IOData,
+        at time: UInt64,
+        tellsOpen: Bool,
+        _ found: inout RecordBatch
+    ) {
+        switch part {
+        case .byteBuffer(let buffer):
+            self.sent(buffer.readableBytesUInt8Span, at: time, tellsOpen: tellsOpen, &found)
+        // This process can't look into the bytes of the file.
+        case .fileRegion(let region): self.sentUnseen(UInt64(region.readableBytes), at: time, &found)
+        }
     }
 }

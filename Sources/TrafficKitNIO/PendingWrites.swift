@@ -1,4 +1,5 @@
 import NIOCore
+import TrafficKit
 
 /// What was written and has not been counted yet, oldest first. With TLS this is the plaintext whose ciphertext the
 /// kernel has not taken.
@@ -8,8 +9,6 @@ import NIOCore
 /// cost more than to read the messages, because NIO chains the promises.
 struct PendingWrites {
     private var parts: [IOData] = []
-    /// How many of the parts were handed out since the last removal.
-    private var counted = 0
     private(set) var bytes = 0
     /// The part of `bytes` that the channel was told to send.
     private(set) var flushedBytes = 0
@@ -43,36 +42,28 @@ struct PendingWrites {
     /// The kernel has taken the ciphertext of this plaintext.
     mutating func sent(encrypted count: Int) { self.unplacedBytes += count }
 
-    /// Takes out the oldest bytes, one part after the other: a whole part, or the taken bytes of an unfinished part.
+    /// Takes out the oldest bytes.
     ///
-    /// - Parameter left: Bytes to take; not more than were written. The caller goes on until the result is `nil`.
-    mutating func next(_ left: inout Int) -> IOData? {
-        guard left > 0 else {
-            if self.counted > 0 { self.removeCounted() }
-            return nil
+    /// - Parameters:
+    ///   - count: Not more than were written.
+    ///   - body: Gets one part after the other: a whole part, or the taken bytes of an unfinished part.
+    mutating func take(_ count: Int, _ body: (borrowing IOData) -> Void) {
+        var (left, whole) = (count, 0)
+        while left > 0 {
+            let length = self.parts[whole].readableBytes
+            if length <= left {
+                body(self.parts[whole])
+                whole += 1
+            } else {
+                body(self.parts[whole].takeFirst(left))
+            }
+            left -= min(length, left)
         }
-        var part = self.parts[self.counted]
-        if part.readableBytes <= left {
-            self.counted += 1
-        } else {
-            part = self.parts[self.counted].takeFirst(left)
-        }
-        let count = part.readableBytes
-        left -= count
+        if whole == self.parts.count { self.parts.removeFew() } else { self.parts.removeFirst(whole) }
         self.bytes -= count
         self.flushedBytes -= min(count, self.flushedBytes)
         self.encryptedBytes -= min(count, self.encryptedBytes)
         self.unplacedBytes -= min(count, self.unplacedBytes)
-        return part
-    }
-
-    private mutating func removeCounted() {
-        if self.counted == self.parts.count {
-            self.parts.removeAll(keepingCapacity: true)
-        } else {
-            self.parts.removeFirst(self.counted)
-        }
-        self.counted = 0
     }
 }
 

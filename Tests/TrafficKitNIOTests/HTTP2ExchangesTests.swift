@@ -42,8 +42,8 @@ final class HTTP2ExchangesTests {
         return Array(buffer.readableBytesView)
     }
 
-    private func pass(_ body: (inout HTTP2Exchanges, inout [Report.Record]) -> Void) {
-        var found: [Report.Record] = []
+    private func pass(_ body: (inout HTTP2Exchanges, inout RecordBatch) -> Void) {
+        var found = RecordBatch()
         body(&self.exchanges, &found)
         self.records += found
     }
@@ -198,7 +198,7 @@ final class HTTP2ExchangesTests {
             _ = traffic.sent(.fileRegion(part), at: 3)
         }
         send(self.frame(1, 0x5, 3, again))
-        self.records = traffic.takeRecords()
+        self.records = Array(traffic.takeRecords())
         let responses = self.messages.filter { $0.status == 200 }
         #expect(responses.map(\.bodyBytes) == [1_000, 0] && responses.allSatisfy { !$0.isIncomplete })
     }

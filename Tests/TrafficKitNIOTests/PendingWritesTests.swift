@@ -60,8 +60,8 @@ struct PendingWritesTests {
     }
 
     private static func take(_ writes: inout PendingWrites, leaving rest: Int) -> [ByteBuffer] {
-        var (left, taken) = (writes.bytes - rest, [ByteBuffer]())
-        while let part = writes.next(&left) { taken.append(part.buffer) }
+        var taken: [ByteBuffer] = []
+        writes.take(writes.bytes - rest) { taken.append($0.buffer) }
         return taken
     }
 

@@ -42,7 +42,7 @@ struct HTTP1ExchangesTests {
             let bytes = Array(text.utf8)
             self.sent += UInt64(bytes.count)
             self.now += 1_000
-            var found: [Report.Record] = []
+            var found = RecordBatch()
             self.exchanges.sent(bytes.span, at: self.now, &found)
             self.records += found
         }
@@ -51,13 +51,13 @@ struct HTTP1ExchangesTests {
             let bytes = Array(text.utf8)
             self.received += UInt64(bytes.count)
             self.now += 1_000
-            var found: [Report.Record] = []
+            var found = RecordBatch()
             self.exchanges.received(bytes.span, at: self.now, &found)
             self.records += found
         }
 
         mutating func close(_ ending: Report.Ending = .truncated) {
-            var found: [Report.Record] = []
+            var found = RecordBatch()
             self.exchanges.close(ending, at: self.now, &found)
             self.records += found
         }

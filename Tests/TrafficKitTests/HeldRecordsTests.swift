@@ -27,7 +27,7 @@ struct HeldRecordsTests {
     func whole() async throws {
         let daemon = try ReportReceiver()
         let sender = ReportSender(path: daemon.path)
-        sender.send(Self.parts(1))
+        sender.send(RecordBatch(Self.parts(1)))
         for part in Self.parts(2) { sender.send([part]) }
         sender.flush()
         #expect(try await daemon.everything().records == [.exchange(Self.exchange(1)), .exchange(Self.exchange(2))])

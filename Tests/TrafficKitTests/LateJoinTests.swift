@@ -56,9 +56,8 @@ struct LateJoinTests {
             self.pass(isLast: true) { $0.close(at: 3, &$1) }
         }
 
-        private mutating func pass(isLast: Bool = false, _ body: (inout HTTP1Exchanges, inout [Report.Record]) -> Void)
-        {
-            var found: [Report.Record] = []
+        private mutating func pass(isLast: Bool = false, _ body: (inout HTTP1Exchanges, inout RecordBatch) -> Void) {
+            var found = RecordBatch()
             body(&self.exchanges, &found)
             self.trial.take(&found, of: self.exchanges, isLast: isLast)
             self.told += found
@@ -129,9 +128,9 @@ struct LateJoinTests {
         for _ in 0..<2 { trial.goesOn(exchanges) }
         var connection = Report.Connection(cookie: 7)
         (connection.sent.tls, connection.received.tls) = (130, 200)
-        var records = [Report.Record.connection(connection)]
+        var records: RecordBatch = [.connection(connection)]
         trial.take(&records, of: exchanges, isLast: false)
         (connection.sent.tls, connection.received.tls) = (30, 0)
-        #expect(records == [.connection(connection)])
+        #expect(records.connections == [connection])
     }
 }

@@ -38,7 +38,7 @@ struct TLSExchangesTests {
             routes: Routes(),
             naming: naming
         )
-        var records: [Report.Record] = []
+        var records = RecordBatch()
         let request = Array("GET /users/1 HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
         let response = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
         Self.pass(request.count, .received, &exchanges)

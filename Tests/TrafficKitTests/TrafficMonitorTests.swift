@@ -243,7 +243,7 @@ struct TrafficMonitorTests {
                 exchange.number += 1
                 return Report.Record.exchange(exchange)
             }
-            sender.send(records)
+            sender.send(RecordBatch(records))
         }
         sender.flush()
         let dropped = Int(sender.droppedRecords)

@@ -52,7 +52,7 @@ struct HTTP2Log: Hashable {
             let isSent = piece.isClient == view.isClient
             log.bytes[piece.isClient ? 0 : 1] += UInt64(piece.bytes.count) + (view.hasTLS ? Self.tlsBytes : 0)
             if view.hasTLS { Self.encrypt(piece, isSent ? .sent : .received, &exchanges) }
-            var found: [Report.Record] = []
+            var found = RecordBatch()
             let tellsOpen = random.isOne(in: 2)
             if piece.isUnseen {
                 exchanges.sentUnseen(UInt64(piece.bytes.count), at: time, &found)
@@ -65,7 +65,7 @@ struct HTTP2Log: Hashable {
             log.take(found)
             log.checkKept(exchanges.kept, isTold: tellsOpen)
         }
-        var found: [Report.Record] = []
+        var found = RecordBatch()
         exchanges.close(view.ending, at: time, &found)
         log.take(found)
         if exchanges.pending > 0 { log.problem = "\(exchanges.pending) exchanges are open" }
@@ -82,7 +82,7 @@ struct HTTP2Log: Hashable {
         }
     }
 
-    private mutating func take(_ records: [Report.Record]) {
+    private mutating func take(_ records: RecordBatch) {
         for record in records {
             switch record {
             case .connection(let connection): self.rest = connection
