@@ -51,8 +51,8 @@ package struct HTTP1Exchanges: MessageExchanges {
         self.responses = HTTP1Direction(HTTP1Scanner(.response, isReadHere: isClient), isClient ? received : sent)
     }
 
-    package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
-        (side == .sent) == (self.role == .client) ? body(&self.requests.stream) : body(&self.responses.stream)
+    package mutating func stream(_ side: Side) -> SocketStream {
+        (side == .sent) == (self.role == .client) ? self.requests.stream : self.responses.stream
     }
 
     /// Bytes of no message, so far.

@@ -26,9 +26,7 @@ package struct HTTP2Exchanges: MessageExchanges {
         set { self.records.isFromStart = newValue }
     }
 
-    package mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
-        self.records.with(side) { body(&$0.stream) }
-    }
+    package mutating func stream(_ side: Side) -> SocketStream { self.records.with(side) { $0.stream } }
 
     /// - Parameters:
     ///   - sent: Where the sent bytes lie on the socket's stream.

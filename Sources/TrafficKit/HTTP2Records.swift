@@ -31,9 +31,9 @@ struct HTTP2Records {
         ///   own.
         fileprivate func remainder(isLast: Bool) -> Report.Connection.Remainder {
             var remainder = self.remainder
-            guard let tls = self.stream.tls else { return remainder }
-            remainder.tls = tls.beside + self.besideMessages
-            if isLast { remainder.tls += tls.position - min(tls.position, tls.beside + self.claimed) }
+            guard let (position, beside) = self.stream.tls?.with({ ($0.position, $0.beside) }) else { return remainder }
+            remainder.tls = beside + self.besideMessages
+            if isLast { remainder.tls += position - min(position, beside + self.claimed) }
             return remainder
         }
     }

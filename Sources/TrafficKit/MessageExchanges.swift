@@ -22,8 +22,8 @@ package protocol MessageExchanges {
     mutating func tellOpen(_ found: inout RecordBatch)
 
     /// Where the bytes of a direction lie on the socket's stream. With TLS, bytes must have their place before they are
-    /// scanned.
-    mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result
+    /// scanned. `mutating`: as ``isTellable``.
+    mutating func stream(_ side: Side) -> SocketStream
 }
 
 extension MessageExchanges {

@@ -73,10 +73,10 @@ extension RecordBatch: Sequence {
 }
 
 extension Array {
-    /// Removes all of a few elements and keeps the memory. `removeAll(keepingCapacity:)` replaces a range, which costs
-    /// some hundred instructions even without elements.
+    /// Removes a few elements, all or all but the first ones, and keeps the memory. `removeAll(keepingCapacity:)`
+    /// replaces a range, which costs some hundred instructions even without elements.
     @inlinable
-    package mutating func removeFew() {
-        while !self.isEmpty { self.removeLast() }
+    package mutating func removeFew(downTo count: Int = 0) {
+        while self.count > count { self.removeLast() }
     }
 }

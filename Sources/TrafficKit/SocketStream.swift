@@ -9,13 +9,9 @@ package enum Side: CaseIterable, Sendable {
 package typealias SharedTLSStream = ManagedBuffer<TLSStream, Void>
 
 extension SharedTLSStream {
-    package var position: UInt64 { self.header.position }
-    package var beside: UInt64 { self.header.beside }
-    package var isSettled: Bool { self.header.isSettled }
-
-    package func passed(ciphertext bytes: Span<UInt8>) { self.header.passed(ciphertext: bytes) }
-    package func passed(plaintext count: UInt64) { self.header.passed(plaintext: count) }
-    package func settle() { self.header.settle() }
+    /// One look for several questions: each look into an object is checked when the program runs.
+    @inline(__always)
+    package func with<Result>(_ body: (inout TLSStream) -> Result) -> Result { body(&self.header) }
 }
 
 /// One direction of a connection's socket: where on the socket's stream the bytes lie that HTTP reads.
@@ -30,9 +26,6 @@ package struct SocketStream {
     package init(base: UInt64 = 0, tls: TLSStream? = nil) {
         (self.base, self.tls) = (base, tls.map { stream in .create(minimumCapacity: 0) { _ in stream } })
     }
-
-    /// Every byte so far has a place.
-    package var isSettled: Bool { self.tls?.isSettled ?? true }
 
     /// - Parameters:
     ///   - from: On the stream that HTTP reads.
@@ -51,7 +44,7 @@ package struct SocketStream {
     /// Forgets the places of bytes on the stream that HTTP reads, except for `start`, where the message under way begins,
     /// and what comes from `position` on.
     mutating func forget(before start: UInt64, readTo position: UInt64) {
-        if self.tls?.isSettled == true { self.tls?.header.forget(before: start, readTo: position) }
+        self.tls?.header.forget(before: start, readTo: position)
     }
 
     /// Bytes that TLS moved beside messages.
@@ -62,8 +55,9 @@ package struct SocketStream {
     ///     plaintext of no reported message. Before, only the records without plaintext count.
     func besideMessages(_ remainder: Report.Connection.Remainder, isLast: Bool) -> UInt64 {
         guard let tls = self.tls else { return 0 }
-        guard isLast else { return tls.beside }
+        guard isLast else { return tls.header.beside }
         let known = self.claimed + remainder.framing + remainder.opaque + remainder.excluded
-        return tls.position - min(known, tls.position)
+        let position = tls.header.position
+        return position - min(known, position)
     }
 }

@@ -51,6 +51,9 @@ package struct TLSStream {
         var isExact = true
         var areEndsExact = true
 
+        /// Position on the stream of plaintext.
+        var end: UInt64 { self.plain + self.plainBytes }
+
         func place(_ plain: UInt64) -> Place {
             let end = self.from + self.bytes
             let position = plain == self.plain ? self.from : end - (self.plain + self.plainBytes - plain)
@@ -238,7 +241,7 @@ package struct TLSStream {
 
     /// All plaintext has its place. The memory of a few records is used again.
     private mutating func forgetRecords() {
-        if self.records.count > 16 { self.records = [] } else { self.records.removeAll(keepingCapacity: true) }
+        if self.records.count > 16 { self.records = [] } else { self.records.removeFew() }
         self.waiting = 0
     }
 
@@ -354,20 +357,23 @@ package struct TLSStream {
         return self.segments.first { $0.plain <= plain && plain < $0.plain + $0.plainBytes }?.place(plain)
     }
 
-    /// Forgets the segments that no message needs any more.
+    /// Forgets the segments that no message needs any more, if every byte of plaintext has a place.
     ///
     /// - Parameters:
     ///   - start: On the stream of plaintext, where the message begins that has not ended. Its place is kept.
     ///   - position: How far the plaintext was read. Of what lies between, a long message would keep a segment for each
     ///     record. Only the end of what was read may be asked for: there the message may end.
     package mutating func forget(before start: UInt64, readTo position: UInt64) {
+        guard self.isSettled else { return }
         self.start = self.start(start).map { (start, $0) }
         // The last segment stays.
-        let gone = self.segments.dropLast().prefix { segment in
-            let end = segment.plain + segment.plainBytes
-            return end <= start || end < position
-        }
-        if !gone.isEmpty { self.segments.removeFirst(gone.count) }
+        let most = self.segments.count - 1
+        var gone = 0
+        while gone < most, self.segments[gone].end <= start || self.segments[gone].end < position { gone += 1 }
+        guard gone > 0 else { return }
+        guard gone == most else { return self.segments.removeFirst(gone) }
+        self.segments[0] = self.segments[most]
+        self.segments.removeFew(downTo: 1)
     }
 
     /// Places that are remembered.

@@ -88,8 +88,8 @@ struct ConnectionTraffic {
         var exchanges = HTTP2Exchanges(
             role: self.role,
             cookie: socket.cookie,
-            sent: self.hasTLS ? self.http1.withStream(.sent) { $0 } : SocketStream(base: socket.sentBytes),
-            received: self.hasTLS ? self.http1.withStream(.received) { $0 } : SocketStream(base: socket.receivedBytes),
+            sent: self.hasTLS ? self.http1.stream(.sent) : SocketStream(base: socket.sentBytes),
+            received: self.hasTLS ? self.http1.stream(.received) : SocketStream(base: socket.receivedBytes),
             routes: self.http1.routes,
             naming: self.http1.naming
         )
@@ -98,8 +98,11 @@ struct ConnectionTraffic {
         self.http2 = HTTP2(exchanges)
     }
 
-    private mutating func withStream<Result>(_ side: Side, _ body: (inout SocketStream) -> Result) -> Result {
-        self.http2?.exchanges.withStream(side, body) ?? self.http1.withStream(side, body)
+    /// - Returns: `nil`: the connection has no TLS.
+    @discardableResult
+    private mutating func withTLS<Result>(_ side: Side, _ body: (inout TLSStream) -> Result) -> Result? {
+        let stream = self.http2?.exchanges.stream(side) ?? self.http1.stream(side)
+        return stream.tls?.with(body)
     }
 
     // MARK: Received
@@ -108,9 +111,9 @@ struct ConnectionTraffic {
         // The sent bytes count before the answer to them.
         _ = self.settle()
         if self.hasTLS {
-            self.withStream(.received) {
-                $0.tls?.passed(plaintext: UInt64(bytes.count))
-                $0.tls?.settle()
+            self.withTLS(.received) { tls in
+                tls.passed(plaintext: UInt64(bytes.count))
+                tls.settle()
             }
         }
         if self.http2 != nil {
@@ -124,7 +127,7 @@ struct ConnectionTraffic {
 
     /// Ciphertext that is on its way to the TLS handler.
     mutating func received(ciphertext bytes: Span<UInt8>) {
-        self.withStream(.received) { $0.tls?.passed(ciphertext: bytes) }
+        self.withTLS(.received) { $0.passed(ciphertext: bytes) }
     }
 
     // MARK: Sent
@@ -180,15 +183,16 @@ struct ConnectionTraffic {
     ///
     /// - Parameter plaintext: Bytes of plaintext in it, as ``encrypted()`` said.
     mutating func sent(ciphertext bytes: Span<UInt8>, plaintext: Int) -> Actions {
-        let (version, isSettled) = self.withStream(.sent) { stream in
-            stream.tls?.passed(plaintext: UInt64(plaintext))
-            stream.tls?.passed(ciphertext: bytes)
-            stream.tls?.settle()
-            return (stream.tls?.header.version, stream.isSettled)
+        let sent = self.withTLS(.sent) { tls in
+            tls.passed(plaintext: UInt64(plaintext))
+            tls.passed(ciphertext: bytes)
+            tls.settle()
+            return (version: tls.version, isSettled: tls.isSettled)
         }
-        if let version { self.withStream(.received) { $0.tls?.header.learn(version) } }
+        guard let sent else { return [] }
+        self.withTLS(.received) { $0.learn(sent.version) }
         self.writes.sent(encrypted: plaintext)
-        guard isSettled else { return [] }
+        guard sent.isSettled else { return [] }
         self.count(self.writes.unplacedBytes)
         return self.actions()
     }

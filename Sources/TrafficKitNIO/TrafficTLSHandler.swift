@@ -18,31 +18,21 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     /// The handler on the plaintext side. `nil`: the connection is not counted. Both handlers keep each other until one
     /// is removed: a weak reference would make each reference to the other handler slow.
     var plaintext: TrafficHTTPHandler?
-    /// Written ciphertext that the kernel has not taken, with the bytes of plaintext in it.
-    private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
-    private var bytes = 0
-    /// How many of the parts the channel was told to send.
-    private var flushed = 0
-    /// Goes up when the parts are dropped.
-    private var run = 0
+    private var writes = PendingCiphertext()
     var queue = ChannelQueue()
 
     public init() {}
 
     /// Sent bytes count, too, from here on.
     func begin(_ context: ChannelHandlerContext, isSocket: Bool) {
-        self.drop()
+        self.writes.drop()
         self.queue = ChannelQueue(context, isSocket: isSocket)
     }
 
     /// Sent bytes do not count any more.
     func end() {
-        self.drop()
+        self.writes.drop()
         self.queue.leave()
-    }
-
-    private func drop() {
-        (self.parts, self.bytes, self.flushed, self.run) = ([], 0, 0, self.run + 1)
     }
 
     // MARK: Inbound
@@ -83,13 +73,12 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
         guard !self.queue.isClosing, let plaintext = self.plaintext, plaintext.isCounted,
             case .byteBuffer(let buffer) = self.unwrapOutboundIn(data), buffer.readableBytes > 0
         else { return context.write(data, promise: promise) }
-        self.parts.append((buffer, 0))
-        self.bytes += buffer.readableBytes
+        let run = self.writes.append(buffer)
         if self.queue.isAsked { return context.write(data, promise: promise) }
         // A promise of our own, because the program's may be of another event loop.
-        let (sent, run) = (context.eventLoop.makePromise(of: Void.self), self.run)
+        let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
-            if run == self.run { self.sent(1) }
+            if run == self.writes.run { self.sent(1) }
         }
         if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
@@ -97,10 +86,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
     public func flush(context: ChannelHandlerContext) {
         // All plaintext that was flushed is in the ciphertext so far.
-        if self.flushed < self.parts.count, let plaintext = self.plaintext {
-            self.parts[self.parts.count - 1].plaintext += plaintext.encrypted()
-            self.flushed = self.parts.count
-        }
+        if let plaintext { self.writes.flush { plaintext.encrypted() } }
         context.flush()
         self.settle()
         self.awaitRest(context)
@@ -120,26 +106,69 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
     /// Counts the writes of which the kernel has taken every byte.
     func settle() {
-        guard !self.parts.isEmpty, let buffered = self.queue.buffered else { return }
-        var taken = self.bytes - buffered
-        var count = 0
-        while count < self.parts.count, self.parts[count].buffer.readableBytes <= taken {
-            taken -= self.parts[count].buffer.readableBytes
-            count += 1
-        }
-        self.sent(count)
+        guard self.awaitsKernel, let buffered = self.queue.buffered else { return }
+        self.sent(self.writes.taken(buffered))
     }
 
     private func sent(_ count: Int) {
         for _ in 0..<count {
             // Code that the reports call may write again.
-            guard let part = self.parts.first else { return }
-            self.parts.removeFirst()
-            self.bytes -= part.buffer.readableBytes
-            self.flushed -= min(1, self.flushed)
+            guard let part = self.writes.removeFirst() else { return }
             self.plaintext?.sent(ciphertext: part.buffer, part.plaintext)
         }
     }
 
-    var awaitsKernel: Bool { !self.parts.isEmpty }
+    var awaitsKernel: Bool { !self.writes.isEmpty }
+}
+
+/// Written ciphertext that the kernel has not taken, oldest first.
+///
+/// One value, because each look at a handler's property is checked when the program runs.
+private struct PendingCiphertext {
+    /// With the bytes of plaintext in each part.
+    private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
+    private var bytes = 0
+    /// How many of the parts the channel was told to send.
+    private var flushed = 0
+    /// Goes up when the parts are dropped.
+    private(set) var run = 0
+
+    var isEmpty: Bool { self.parts.isEmpty }
+
+    /// - Returns: The run that the part belongs to.
+    mutating func append(_ buffer: ByteBuffer) -> Int {
+        self.parts.append((buffer, 0))
+        self.bytes += buffer.readableBytes
+        return self.run
+    }
+
+    /// - Parameter plaintext: Says how much plaintext is in what was written, and not in earlier parts. Called if there
+    ///   are new parts.
+    mutating func flush(_ plaintext: () -> Int) {
+        guard self.flushed < self.parts.count else { return }
+        self.parts[self.parts.count - 1].plaintext += plaintext()
+        self.flushed = self.parts.count
+    }
+
+    /// - Parameter buffered: Bytes that the channel has left.
+    /// - Returns: How many parts the kernel has taken whole.
+    func taken(_ buffered: Int) -> Int {
+        var (taken, count) = (self.bytes - buffered, 0)
+        while count < self.parts.count, self.parts[count].buffer.readableBytes <= taken {
+            taken -= self.parts[count].buffer.readableBytes
+            count += 1
+        }
+        return count
+    }
+
+    mutating func removeFirst() -> (buffer: ByteBuffer, plaintext: Int)? {
+        // Nearly always there is one part.
+        guard let part = self.parts.count == 1 ? self.parts.popLast() : self.parts.first else { return nil }
+        if !self.parts.isEmpty { self.parts.removeFirst() }
+        self.bytes -= part.buffer.readableBytes
+        self.flushed -= min(1, self.flushed)
+        return part
+    }
+
+    mutating func drop() { (self.parts, self.bytes, self.flushed, self.run) = ([], 0, 0, self.run + 1) }
 }

@@ -17,10 +17,10 @@ struct TLSExchangesTests {
 
     /// A record that passes on one side.
     private static func pass(_ count: Int, _ side: Side, _ exchanges: inout HTTP1Exchanges) {
-        exchanges.withStream(side) {
-            $0.tls?.passed(ciphertext: Self.record(count).span)
-            $0.tls?.passed(plaintext: UInt64(count))
-            $0.tls?.settle()
+        exchanges.stream(side).tls?.with {
+            $0.passed(ciphertext: Self.record(count).span)
+            $0.passed(plaintext: UInt64(count))
+            $0.settle()
         }
     }
 

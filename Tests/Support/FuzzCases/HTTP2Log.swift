@@ -75,10 +75,10 @@ struct HTTP2Log: Hashable {
     private static func encrypt(_ piece: HTTP2Delivery.Piece, _ side: Side, _ exchanges: inout HTTP2Exchanges) {
         let length = piece.bytes.count + Int(Self.tlsBytes) - 5
         let record = [23, 3, 3, UInt8(length >> 8), UInt8(length & 0xff)] + [UInt8](repeating: 0xa5, count: length)
-        exchanges.withStream(side) {
-            $0.tls?.passed(ciphertext: record.span)
-            $0.tls?.passed(plaintext: UInt64(piece.bytes.count))
-            $0.tls?.settle()
+        exchanges.stream(side).tls?.with {
+            $0.passed(ciphertext: record.span)
+            $0.passed(plaintext: UInt64(piece.bytes.count))
+            $0.settle()
         }
     }
 
