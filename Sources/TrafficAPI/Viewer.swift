@@ -36,9 +36,9 @@ extension Snapshot {
         }
     }
 
-    /// A user's own processes, their sockets, endpoints and exchanges, and sums over these processes only.
+    /// A user's own processes, running and ended, their sockets, endpoints and exchanges, and sums over these processes
+    /// only.
     ///
-    /// - `exited` rows are left out: they do not say whose processes they are of, except for rows named `_other`.
     /// - `totals.by_scope` is left empty and `by_class` is left out: for processes that are gone, these bytes can't be
     ///   divided by user.
     /// - A socket that is shared with other users' processes keeps its own counters, because any process that has the
@@ -49,7 +49,7 @@ extension Snapshot {
         let processes = (self.processes ?? []).filter { $0.details.uid == uid }
         let identities = Set(processes.map(\.identity))
         result.processes = self.processes.map { _ in processes }
-        result.exited = nil
+        result.exited = self.exited?.filter { $0.group.uid == uid }
         result.evidence = self.evidence.map { evidence in
             var own = AuditEvidence()
             own.countsInterfaces = evidence.countsInterfaces
@@ -65,7 +65,7 @@ extension Snapshot {
         result.socketsUnlisted = nil
         result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
         result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
-        result.totals = Totals(of: processes)
+        result.totals = Totals(of: processes, result.exited ?? [])
         return result
     }
 }

@@ -31,6 +31,7 @@ extension ProcessGroup: Row {
         sink.text(CodingKeys.name, self.name)
         sink.text(CodingKeys.executable, self.executable)
         sink.text(CodingKeys.systemdUnit, self.systemdUnit)
+        sink.text(CodingKeys.containerID, self.containerID)
         sink.number(CodingKeys.uid, self.uid)
     }
 }

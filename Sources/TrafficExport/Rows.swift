@@ -76,9 +76,7 @@ extension ProcessUsage: Row {
 
 extension ExitedUsage: Row {
     func write(to sink: inout some FieldSink) {
-        sink.text(CodingKeys.name, self.name)
-        sink.text(CodingKeys.executable, self.executable)
-        sink.number(CodingKeys.uid, self.uid)
+        self.group.write(to: &sink)
         sink.number(CodingKeys.processes, self.processes)
         self.bytes.write(to: &sink)
         sink.number(CodingKeys.explained, self.explained)

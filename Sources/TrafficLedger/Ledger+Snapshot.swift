@@ -36,7 +36,7 @@ extension Ledger {
                 if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
-            exited: self.exited.usages,
+            exited: self.groups.exited,
             sockets: list.listed.compactMap {
                 var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
                 usage?.explained = self.reports.explained(ofSocket: $0).total
@@ -56,6 +56,20 @@ extension Ledger {
         snapshot.socketsUnlisted = list.unlisted.isEmpty ? nil : list.unlisted.count
         snapshot.evidence = self.evidence(unlisted: list.unlisted)
         return snapshot
+    }
+
+    /// The sums as of the last tick or look. Takes time for each process and group, and none for sockets.
+    public func balance(countingSince: Timestamp) -> Balance {
+        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
+        return Balance(
+            takenAt: wall,
+            takenBoottimeNanoseconds: boottime,
+            countingSince: countingSince,
+            bytes: self.totals.settled,
+            byScope: self.destinations.byScope.mapValues(\.settled),
+            byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
+            groups: self.groups.totals(with: self.processes.values)
+        )
     }
 
     /// - Parameter unlisted: Open sockets that the snapshot does not list.

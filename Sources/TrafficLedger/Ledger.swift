@@ -20,7 +20,7 @@ public struct Ledger: Sendable {
     private var inquiries = Inquiries()
     /// User names from details of processes, so that the next process of a user has the user name at once.
     private var userNames: [UInt32: String] = [:]
-    private(set) var exited: ExitedAccounts
+    private(set) var groups: GroupAccounts
     private(set) var interfaces = InterfaceAccounts()
     private(set) var loss = CaptureLoss()
     private(set) var totals = ByteCounts(retransmitted: 0)
@@ -46,7 +46,7 @@ public struct Ledger: Sendable {
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
         self.retention = retention
         self.destinations = DestinationTotals(classes: classes, limit: retention.undecidedLimit)
-        self.exited = ExitedAccounts(limit: retention.exitedGroupLimit)
+        self.groups = GroupAccounts(limit: retention.groupLimit)
         self.closedSockets = ClosedSockets(limit: retention.closedSocketLimit)
     }
 
@@ -71,15 +71,17 @@ public struct Ledger: Sendable {
             self.close(allBut: serials)
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again just for its name.
-            self.processes[process]?.resolve(details)
+            Self.change(process, in: &self.processes, of: &self.groups) { $0.resolve(details) }
             if let user = details.user { self.userNames[details.uid] = user }
         case .executed(let process, let name):
             // Most processes that execute a program have never used a socket.
-            if let owner = self.processes[process]?.rename(name) { self.inquiries.add(owner) }
+            let owner = Self.change(process, in: &self.processes, of: &self.groups, isNew: true) { $0.rename(name) }
+            if let owner { self.inquiries.add(owner) }
         case .executedUntold:
             self.inquiries.doubtNames()
         case .exited(let process, let time):
-            self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
+            let boottime = self.lastTick?.boottime ?? 0
+            Self.change(process, in: &self.processes, of: &self.groups) { $0.end(at: time, boottime: boottime) }
             self.reports.end(process: process)
             self.endsUnfolded += 1
             if self.endsUnfolded >= Self.mostEndsUnfolded { self.foldExitedProcesses() }
@@ -148,11 +150,11 @@ public struct Ledger: Sendable {
             self.count(row)
         }
         for row in rows.users {
-            self.exited.add(row, ofUser: row.owner.uid)
+            self.groups.add(row, ofUser: row.owner.uid)
             self.count(row)
         }
         if let rest = rows.rest {
-            self.exited.add(rest, ofUser: nil)
+            self.groups.add(rest, ofUser: nil)
             self.count(rest)
         }
     }
@@ -210,7 +212,7 @@ public struct Ledger: Sendable {
             if let sender {
                 let isListed =
                     self.processes.changeInPlace(sender) { $0.add(retransmitted: growth.retransmitted) } != nil
-                if !isListed { self.exited.add(ByteCounts(retransmitted: growth.retransmitted), ofUser: uid(sender)) }
+                if !isListed { self.groups.add(ByteCounts(retransmitted: growth.retransmitted), ofUser: uid(sender)) }
             }
             self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| growth.retransmitted
         }
@@ -220,7 +222,7 @@ public struct Ledger: Sendable {
                 guard self.processes.changeInPlace(process, { $0.add(wire: share) }) == nil else { continue }
                 var bytes = ByteCounts()
                 bytes.add(wire: share)
-                self.exited.add(bytes, ofUser: uid(process))
+                self.groups.add(bytes, ofUser: uid(process))
             }
             for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
         }
@@ -259,13 +261,48 @@ public struct Ledger: Sendable {
             let isMoving = self.sockets.change(serial) { $0.tick(seconds: seconds) }
             if isMoving != true { self.moving.remove(serial) }
         }
-        self.processes.forEachInPlace { $0.tick(seconds: seconds) }
+        Self.tick(&self.processes, of: &self.groups, boottime, seconds: seconds)
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
         self.reports.tick()
         self.inquiries.tick(boottime: boottime, processes: self.processes.values)
         let age = self.retention.exitedProcesses.nanoseconds
         self.foldExitedProcesses(endedBefore: boottime > age ? boottime - age : 0)
+    }
+
+    /// Changes what is known of a process. From then on its bytes count for the group that it is in now.
+    ///
+    /// - Parameter isNew: The process runs another program, so the daemon has to look it up before it joins a group.
+    /// - Returns: `nil` if the process is not listed.
+    @discardableResult
+    private static func change<Result>(
+        _ process: ProcessIdentity,
+        in processes: inout [ProcessIdentity: ProcessAccount],
+        of groups: inout GroupAccounts,
+        isNew: Bool = false,
+        _ body: (inout ProcessAccount) -> Result?
+    ) -> Result? {
+        processes.changeInPlace(process) { account in
+            var changed = account
+            let result = body(&changed)
+            if isNew || ProcessGroup(changed.details) != ProcessGroup(account.details) { changed.leave(&groups) }
+            if !isNew { changed.join(&groups) }
+            account = changed
+            return result
+        } ?? nil
+    }
+
+    private static func tick(
+        _ processes: inout [ProcessIdentity: ProcessAccount],
+        of groups: inout GroupAccounts,
+        _ boottime: UInt64,
+        seconds: Double
+    ) {
+        groups.now = boottime
+        processes.forEachInPlace { process in
+            process.tick(seconds: seconds)
+            process.joinInTime(&groups, at: boottime)
+        }
     }
 
     /// Updates everything for a moment between two ticks, except what needs two ticks or ages by ticks.
@@ -371,7 +408,7 @@ public struct Ledger: Sendable {
             if isSurplus { surplus[process.uid]? -= 1 }
             guard isSurplus || process.boottime < moment else { continue }
             self.reports.forget(process: process.identity)
-            if let account = self.processes.removeValue(forKey: process.identity) { self.exited.fold(account) }
+            if let account = self.processes.removeValue(forKey: process.identity) { self.groups.fold(account) }
         }
     }
 }

@@ -21,6 +21,14 @@ struct ProcessAccount {
     private var meter = RateMeter()
     /// How much of the payload is explained by reports of the process.
     private(set) var explained: UInt64 = 0
+    /// The group that the process is in; `nil`: the daemon does not know the process yet.
+    private(set) var group: ProcessGroup?
+    /// What the process had moved when it joined the group.
+    private var before: (bytes: ByteCounts, explained: UInt64) = (ByteCounts(), 0)
+    /// The first tick without a group: `CLOCK_BOOTTIME`.
+    private var unnamedSince: UInt64?
+    /// So long a process may be without a group: longer than two rounds of ``Inquiries``.
+    private static let patience: UInt64 = 25_000_000_000
     /// The daemon has looked the process up in `/proc`.
     private(set) var isResolved = false
 
@@ -103,6 +111,32 @@ struct ProcessAccount {
 
     mutating func addPending(_ bytes: UInt64) {
         self.bytes.pendingSent +|= bytes
+    }
+
+    /// What the process has moved since it joined its group; without a group, since it left the last one.
+    var sinceItJoined: (bytes: ByteCounts, explained: UInt64) {
+        (self.bytes.growth(since: self.before.bytes), self.explained -| self.before.explained)
+    }
+
+    mutating func join(_ groups: inout GroupAccounts) {
+        guard self.group == nil else { return }
+        self.group = groups.join(ProcessGroup(self.details))
+    }
+
+    mutating func leave(_ groups: inout GroupAccounts) {
+        guard let group = self.group.take() else { return }
+        self.unnamedSince = nil
+        let since = self.sinceItJoined
+        groups.leave(group, since.bytes, explained: since.explained)
+        self.before = (self.bytes.settled, self.explained)
+    }
+
+    /// Joins the group of what is known, if the daemon has not found out more for long, or there is nothing to find out.
+    mutating func joinInTime(_ groups: inout GroupAccounts, at boottime: UInt64) {
+        guard self.group == nil else { return }
+        let since = self.unnamedSince ?? boottime
+        self.unnamedSince = since
+        if self.identity == .kernel || boottime >= since +| Self.patience { self.join(&groups) }
     }
 
     mutating func tick(seconds: Double) {

@@ -9,8 +9,8 @@ extension Ledger {
         public var closedSocketLimit: Limit
         /// Limits the open sockets that a snapshot lists.
         public var openSocketLimit: Limit
-        /// Limits the executables under ``Snapshot/exited``.
-        public var exitedGroupLimit: Limit
+        /// Limits the process groups.
+        public var groupLimit: Limit
         /// Limits the entries for bytes that sockets moved since the last tick and whose destination is undecided.
         /// About 140 bytes each.
         public var undecidedLimit: Limit
@@ -21,7 +21,7 @@ extension Ledger {
             closedSockets: Duration = .seconds(5),
             closedSocketLimit: Limit = Limit(2_048, inAll: 16_384),
             openSocketLimit: Limit = Limit(131_072, inAll: 262_144),
-            exitedGroupLimit: Limit = Limit(500, inAll: 2_000),
+            groupLimit: Limit = Limit(1_000, inAll: 4_000),
             undecidedLimit: Limit = Limit(16_384, inAll: 131_072)
         ) {
             self.exitedProcesses = exitedProcesses
@@ -29,7 +29,7 @@ extension Ledger {
             self.closedSockets = closedSockets
             self.closedSocketLimit = closedSocketLimit
             self.openSocketLimit = openSocketLimit
-            self.exitedGroupLimit = exitedGroupLimit
+            self.groupLimit = groupLimit
             self.undecidedLimit = undecidedLimit
         }
 
@@ -57,12 +57,15 @@ extension Ledger {
                 limit(
                     "ended processes listed, for \(self.exitedProcesses.components.seconds) seconds",
                     self.exitedProcessLimit,
-                    beyond: "the oldest move to the row of their executable"
+                    beyond: "the oldest move to the row of their group"
                 ),
                 limit(
-                    "executables under `exited`",
-                    self.exitedGroupLimit,
-                    beyond: "the rest adds up in the user's row `_other`"
+                    "groups of processes",
+                    self.groupLimit,
+                    beyond: """
+                        the groups longest without a listed process move to the user's row `_other`; if there are none, \
+                        the rest adds up there
+                        """
                 ),
                 limit(
                     "new connections whose scope is decided at the end of the interval",

@@ -93,6 +93,24 @@ public struct ByteCounts: Hashable, Sendable {
         self.wireReceived = (self.wireReceived ?? 0) +| wire.received
     }
 
+    /// These bytes without pending ones, which are a gauge.
+    public var settled: ByteCounts {
+        var settled = self
+        settled.pendingSent = 0
+        return settled
+    }
+
+    /// What was added since `earlier`, without pending bytes. A counter that is behind has added nothing.
+    public func growth(since earlier: ByteCounts) -> ByteCounts {
+        func growth(_ now: UInt64?, _ earlier: UInt64?) -> UInt64? { now.map { $0 -| (earlier ?? 0) } }
+        return ByteCounts(
+            payload: self.payload.growth(since: earlier.payload),
+            wireSent: growth(self.wireSent, earlier.wireSent),
+            wireReceived: growth(self.wireReceived, earlier.wireReceived),
+            retransmitted: growth(self.retransmitted, earlier.retransmitted)
+        )
+    }
+
     /// What has crossed the socket API so far, including calls that have not returned. A person who watches wants to
     /// see this.
     public var payloadSoFar: PayloadBytes { self.payload + PayloadBytes(sent: self.pendingSent) }

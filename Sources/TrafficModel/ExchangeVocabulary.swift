@@ -1,37 +1,3 @@
-/// Processes that form one service. A number for an endpoint is the sum over these processes, whatever their pids are.
-public struct ProcessGroup: Sendable, Codable, Hashable {
-    public var name: String
-    public var executable: String?
-    public var systemdUnit: String?
-    /// The user who owns the processes, and so may see what they do. `nil` for processes of several users.
-    public var uid: UInt32?
-
-    public init(name: String, executable: String? = nil, systemdUnit: String? = nil, uid: UInt32? = nil) {
-        self.name = name
-        self.executable = executable
-        self.systemdUnit = systemdUnit
-        self.uid = uid
-    }
-
-    public init(_ details: ProcessDetails) {
-        self.init(
-            name: details.name,
-            executable: details.executable,
-            systemdUnit: details.systemdUnit,
-            uid: details.uid
-        )
-    }
-
-    /// The group in which everything beyond a limit adds up.
-    public static let other = ProcessGroup(name: EndpointUsage.other)
-
-    package enum CodingKeys: String, CodingKey {
-        case name, executable
-        case systemdUnit = "systemd_unit"
-        case uid
-    }
-}
-
 /// Whether a process is the HTTP client or the HTTP server of its connections.
 public enum EndpointRole: String, Sendable, Codable, CaseIterable {
     case client, server

@@ -120,28 +120,17 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
     }
 }
 
-/// The bytes of processes that are no longer listed, added up by executable.
+/// The bytes of processes that are no longer listed, added up by group.
 public struct ExitedUsage: Sendable, Decodable, Hashable {
-    public var name: String
-    public var executable: String?
-    /// Set in a row `_other` of one user, for processes that were too many to tell apart; `nil` in any other row.
-    public var uid: UInt32?
+    /// A user's group `_other` has the processes that were too many to tell apart.
+    public var group: ProcessGroup
     public var processes: Int
     public var bytes: ByteCounts
     /// See ``ProcessUsage/explained``.
     public var explained: UInt64
 
-    public init(
-        name: String,
-        executable: String?,
-        uid: UInt32? = nil,
-        processes: Int,
-        bytes: ByteCounts,
-        explained: UInt64 = 0
-    ) {
-        self.name = name
-        self.executable = executable
-        self.uid = uid
+    public init(group: ProcessGroup, processes: Int = 0, bytes: ByteCounts = ByteCounts(), explained: UInt64 = 0) {
+        self.group = group
         self.processes = processes
         self.bytes = bytes
         self.explained = explained
@@ -150,16 +139,14 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
-        case name, executable, uid, processes
+        case processes
         case explained = "explained_bytes"
         case unattributed = "unattributed_bytes"
     }
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.name = try container.decode(String.self, forKey: .name)
-        self.executable = try container.decodeIfPresent(String.self, forKey: .executable)
-        self.uid = try container.decodeIfPresent(UInt32.self, forKey: .uid)
+        self.group = try ProcessGroup(from: decoder)
         self.processes = try container.decode(Int.self, forKey: .processes)
         self.bytes = try ByteCounts(from: decoder)
         self.explained = try container.decode(UInt64.self, forKey: .explained)

@@ -156,8 +156,8 @@ public struct Filter: Sendable, Hashable {
         }
     }
 
-    /// Whether the row of an executable's exited processes passes. The row has only a name, a path and bytes, so a term
-    /// about anything else does not hold.
+    /// Whether the row of a group's ended processes passes. A term about anything that the row does not say does not
+    /// hold: a pid, a user by name, sockets, exchanges, rates.
     func matches(_ exited: ExitedUsage) -> Bool {
         self.terms.allSatisfy { term in
             term.holds {

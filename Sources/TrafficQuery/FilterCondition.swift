@@ -63,8 +63,14 @@ extension Filter {
         }
 
         func matches(_ exited: ExitedUsage) -> Bool {
-            guard case .process(let needle) = self else { return false }
-            return needle.isPart(of: exited.name) || needle.isPart(of: exited.executable)
+            let group = exited.group
+            switch self {
+            case .process(let needle): return needle.isPart(of: group.name) || needle.isPart(of: group.executable)
+            case .user(_, let uid): return uid != nil && group.uid == uid
+            case .unit(let needle): return needle.isPart(of: group.systemdUnit)
+            case .container(let needle): return needle.isPart(of: group.containerID)
+            case .pid, .cgroup: return false
+            }
         }
     }
 
@@ -204,7 +210,9 @@ extension Filter {
         }
 
         func matches(_ exited: ExitedUsage) -> Bool {
-            self.needle.isPart(of: exited.name) || self.needle.isPart(of: exited.executable)
+            let group = exited.group
+            return self.needle.isPart(of: group.name) || self.needle.isPart(of: group.executable)
+                || self.needle.isPart(of: group.systemdUnit)
         }
 
         func matchesRemote(of socket: SocketUsage) -> Bool {

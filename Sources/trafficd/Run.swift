@@ -70,7 +70,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long an ended process stays listed before its bytes move to the row of its executable; at most \(longestKept).",
+            "How long an ended process stays listed before its bytes move to the row of its group; at most \(longestKept).",
             valueName: "time"
         )
     )

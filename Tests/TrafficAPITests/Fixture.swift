@@ -73,7 +73,7 @@ enum Fixture {
             daemon: DaemonDescription(version: "0.1", pid: 1, startedAt: time),
             capture: CaptureStatus(method: .tracepoint, hooks: ["tp_btf/sock_send_length"], blindSpots: []),
             processes: [root, nobody],
-            exited: [ExitedUsage(name: "curl", executable: nil, processes: 3, bytes: ByteCounts())],
+            exited: [ExitedUsage(group: ProcessGroup(name: "curl", uid: 0), processes: 3)],
             sockets: [
                 socket(1, port: 22, owners: [root]), socket(2, port: 80, owners: [nobody]),
                 socket(3, port: 443, owners: [root, nobody]),

@@ -22,8 +22,22 @@ struct ViewerTests {
         #expect(seen.processes == [Fixture.nobody])
         #expect(seen.sockets?.map(\.cookie.rawValue) == [2, 3])
         #expect(seen.sockets?.flatMap { $0.owners.map(\.identity.pid) } == [20, 20])
-        #expect(seen.exited == nil)
+        #expect(seen.exited == [])
         #expect(seen.totals == Totals(bytes: Fixture.nobody.bytes, rates: Fixture.nobody.rates))
+    }
+
+    @Test("A user sees the rows of its own ended processes, and sums with them")
+    func ended() {
+        var snapshot = Fixture.snapshot()
+        let own = ExitedUsage(
+            group: ProcessGroup(name: "curl", uid: 65_534),
+            processes: 2,
+            bytes: ByteCounts(payload: PayloadBytes(sent: 1_000))
+        )
+        snapshot.exited = (snapshot.exited ?? []) + [own, ExitedUsage(group: .other(of: nil), bytes: own.bytes)]
+        let seen = snapshot.visible(to: .user(65_534))
+        #expect(seen.exited == [own])
+        #expect(seen.totals.bytes == Fixture.nobody.bytes + own.bytes)
     }
 
     @Test("A user without processes sees none")

@@ -112,7 +112,7 @@ struct JSONTests {
         var random = RandomSnapshot(seed: 9)
         var snapshot = random.snapshot()
         snapshot.processes = [random.process(), random.process()]
-        snapshot.exited = [ExitedUsage(name: "a", executable: nil, processes: 1, bytes: ByteCounts())]
+        snapshot.exited = [ExitedUsage(group: ProcessGroup(name: "a", uid: 1), processes: 1)]
         snapshot.sockets = [random.socket()]
         snapshot.endpoints = [random.endpoint()]
         snapshot.interfaces = [InterfaceUsage(name: "lo", sentBytes: 1, receivedBytes: 1)]

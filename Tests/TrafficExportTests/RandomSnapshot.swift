@@ -186,14 +186,19 @@ struct RandomSnapshot {
         )
     }
 
+    mutating func group() -> ProcessGroup {
+        ProcessGroup(
+            name: self.text(),
+            executable: self.maybe { $0.text() },
+            systemdUnit: self.maybe { $0.text() },
+            containerID: self.maybe { $0.text() },
+            uid: self.maybe { $0.pick([0, .max]) }
+        )
+    }
+
     mutating func endpoint() -> EndpointUsage {
         EndpointUsage(
-            process: ProcessGroup(
-                name: self.text(),
-                executable: self.maybe { $0.text() },
-                systemdUnit: self.maybe { $0.text() },
-                uid: self.maybe { $0.pick([0, .max]) }
-            ),
+            process: self.group(),
             role: self.pick(EndpointRole.allCases),
             subject: self.pick([
                 .route(host: self.text(), route: self.text()), .host(self.text()),
@@ -259,7 +264,7 @@ struct RandomSnapshot {
             processes: self.maybe { $0.list { $0.process() } },
             exited: self.maybe {
                 $0.list {
-                    ExitedUsage(name: $0.text(), executable: $0.maybe { $0.text() }, processes: 3, bytes: $0.bytes())
+                    ExitedUsage(group: $0.group(), processes: 3, bytes: $0.bytes())
                 }
             },
             sockets: self.maybe { $0.list { $0.socket() } },

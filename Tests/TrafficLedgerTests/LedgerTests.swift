@@ -99,6 +99,8 @@ struct LedgerFixture {
         )
     }
 
+    var balance: Balance { self.ledger.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0)) }
+
     func process(_ pid: Int32, start: UInt64 = 5) -> ProcessUsage? {
         self.snapshot.processes?.first { $0.identity == Self.process(pid, start: start) }
     }
@@ -352,7 +354,7 @@ struct LedgerTests {
         #expect(f.process(1)?.bytes.payload.sent == 100)
     }
 
-    @Test("an ended process is listed for five minutes, then its bytes move to its executable's row")
+    @Test("an ended process is listed for five minutes, then its bytes move to its group's row")
     func exited() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
@@ -364,7 +366,7 @@ struct LedgerTests {
         f.tick(after: 2)
         #expect(f.process(1) == nil)
         let row = try #require(f.snapshot.exited?.first)
-        #expect(row.executable == "/bin/app")
+        #expect(row.group == ProcessGroup(name: "app", executable: "/bin/app", uid: 0))
         #expect(row.processes == 1)
         #expect(row.bytes.payload.sent == 10)
         #expect(f.snapshot.totals.bytes.payload.sent == 10)
@@ -381,7 +383,7 @@ struct LedgerTests {
                 exitedProcesses: .seconds(3),
                 exitedProcessLimit: .init(5, inAll: 5),
                 closedSocketLimit: .init(8, inAll: 8),
-                exitedGroupLimit: .init(3, inAll: 3)
+                groupLimit: .init(3, inAll: 3)
             )
         )
         var sent: [UInt64: [Int32: UInt64]] = [:]

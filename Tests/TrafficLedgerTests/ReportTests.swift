@@ -289,7 +289,7 @@ struct ReportTests {
         let usages = accounts.usages
         #expect(usages.reduce(0) { $0 + $1.responses } == 50)
         #expect(usages.filter { $0.process.name == "s0" }.map(\.route) == [EndpointUsage.other, "/0", "/1", "/2"])
-        let rest = usages.first { $0.process == ProcessGroup(name: EndpointUsage.other, uid: 1) }
+        let rest = usages.first { $0.process == .other(of: 1) }
         #expect(rest?.route == EndpointUsage.other)
         #expect(usages.count <= 7 + 10)
     }

@@ -79,9 +79,9 @@ struct RowTests {
         )
         f.tick()
         let rows = try #require(f.snapshot.exited)
-        #expect(rows.map(\.name) == ["_other", "_other"])
-        #expect(rows.first { $0.uid == 65534 }?.bytes.payload == PayloadBytes(sent: 5))
-        #expect(rows.first { $0.uid == nil }?.bytes.payload == PayloadBytes(sent: 3))
+        #expect(rows.map(\.group.name) == ["_other", "_other"])
+        #expect(rows.first { $0.group.uid == 65534 }?.bytes.payload == PayloadBytes(sent: 5))
+        #expect(rows.first { $0.group.uid == nil }?.bytes.payload == PayloadBytes(sent: 3))
         #expect(f.snapshot.totals.bytes.payload == PayloadBytes(sent: 8))
         #expect(f.snapshot.processes == [])
     }
@@ -169,7 +169,7 @@ struct RowTests {
         #expect(try payload() == 12)
     }
 
-    @Test("a parent that was folded into its executable's row is not listed again for an idle listener")
+    @Test("a parent that was folded into its group's row is not listed again for an idle listener")
     func foldedParent() throws {
         var f = F()
         let listener = F.socket(9, [F.owner(one)])
@@ -319,7 +319,7 @@ struct RowTests {
         let rows = (f.snapshot.processes ?? []).map(\.bytes) + (f.snapshot.exited ?? []).map(\.bytes)
         #expect(rows.reduce(0) { $0 + ($1.wireSent ?? 0) } == 5_000)
         #expect(rows.reduce(0) { $0 + ($1.retransmitted ?? 0) } == f.snapshot.totals.bytes.retransmitted)
-        #expect(f.snapshot.exited?.contains { $0.uid == 9 && ($0.bytes.wireSent ?? 0) > 4_000 } == true)
+        #expect(f.snapshot.exited?.contains { $0.group.uid == 9 && ($0.bytes.wireSent ?? 0) > 4_000 } == true)
     }
 
     @Test("a user with many sockets that are taken for closed displaces only that user's own")
@@ -359,7 +359,7 @@ struct RowTests {
 
     @Test("a user who makes up names fills only that user's part of the executables' rows")
     func exitedGroups() throws {
-        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), exitedGroupLimit: .init(3, inAll: 5)))
+        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), groupLimit: .init(3, inAll: 5)))
         let end = f.snapshot.takenAt
         for pid in 1...20 as ClosedRange<Int32> {
             let uid: UInt32 = pid == 20 ? 0 : 65534
@@ -375,8 +375,8 @@ struct RowTests {
         }
         f.tick()
         let rows = try #require(f.snapshot.exited)
-        #expect(rows.contains { $0.name == "n20" })
+        #expect(rows.contains { $0.group.name == "n20" })
         #expect(rows.count == 5)
-        #expect(rows.first { $0.uid == 65534 }?.processes == 16)
+        #expect(rows.first { $0.group.uid == 65534 }?.processes == 16)
     }
 }

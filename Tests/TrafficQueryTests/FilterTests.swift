@@ -55,7 +55,7 @@ struct FilterTests {
         daemon: DaemonDescription(version: "1", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
         capture: CaptureStatus(method: .poll, hooks: [], blindSpots: []),
         processes: [nginx, curl],
-        exited: [ExitedUsage(name: "nginx", executable: nil, processes: 3, bytes: nginx.bytes)],
+        exited: [ExitedUsage(group: ProcessGroup(name: "nginx", uid: 33), processes: 3, bytes: nginx.bytes)],
         sockets: [https, lookup],
         totals: Totals(bytes: nginx.bytes)
     )
@@ -221,6 +221,21 @@ struct FilterTests {
         #expect(filtered.processes?.map(\.identity.pid) == pids)
         #expect(filtered.sockets?.map(\.cookie.rawValue) == cookies)
         #expect(filtered.exited?.count == exited)
+    }
+
+    @Test(
+        "A row of ended processes passes by what it says of its group",
+        arguments: [
+            ("process:sh", true), ("unit:nginx", true), ("unit:ssh", false), ("container:4f2a", true),
+            ("user:33", true),
+            ("user:7", false), ("-user:33", false), ("nginx.service", true), ("pid:1", false), ("cgroup:a", false),
+        ]
+    )
+    func ended(text: String, isShown: Bool) throws {
+        var snapshot = Self.snapshot
+        let group = ProcessGroup(name: "sh", systemdUnit: "nginx.service", containerID: "4f2a9c", uid: 33)
+        snapshot.exited = [ExitedUsage(group: group, processes: 1)]
+        #expect(snapshot.filtered(by: try Filter(text)).exited?.isEmpty == !isShown)
     }
 
     @Test("Totals are of the processes that pass, with all their bytes, and of the ended processes' rows that pass")

@@ -140,8 +140,7 @@ enum Fixture {
             processes: processes,
             exited: [
                 ExitedUsage(
-                    name: "git",
-                    executable: "/usr/bin/git",
+                    group: ProcessGroup(name: "git", executable: "/usr/bin/git", uid: 0),
                     processes: 1204,
                     bytes: ByteCounts(payload: PayloadBytes(sent: 5_000_000, received: 7_000_000))
                 )

@@ -52,11 +52,11 @@ struct EndpointAccounts {
             share.services < self.limits.servicesOfUser && share.rows < self.limits.ofUser
             && self.services.count < self.limits.services && self.accounts.count < self.limits.all
         if hasRoom { return Group(index: self.add(group)) }
-        let other = ProcessGroup(name: EndpointUsage.other, uid: group.uid)
+        let other = ProcessGroup.other(of: group.uid)
         if let index = self.groups[other] { return Group(index: index, isShared: true) }
         // Users beyond all limits share one group.
         let isCrowded = self.shares.count > self.limits.services
-        let rest = isCrowded ? ProcessGroup.other : other
+        let rest = isCrowded ? ProcessGroup.other(of: nil) : other
         return Group(index: self.groups[rest] ?? self.add(rest), isShared: true)
     }
 

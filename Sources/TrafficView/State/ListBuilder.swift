@@ -111,10 +111,10 @@ struct ListBuilder {
     private func add(_ exited: [ExitedUsage], to groups: inout [UsageRow]) {
         var indexes = Dictionary(uniqueKeysWithValues: groups.indices.map { (groups[$0].id, $0) })
         for usage in exited {
-            let key = usage.executable ?? usage.name
+            let key = usage.group.executable ?? usage.group.name
             let index = indexes[.group(key)] ?? groups.count
             if index == groups.count {
-                groups.append(UsageRow(group: key, name: usage.name))
+                groups.append(UsageRow(group: key, name: usage.group.name))
                 indexes[.group(key)] = index
             }
             groups[index].processes += usage.processes

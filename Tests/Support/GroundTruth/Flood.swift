@@ -149,7 +149,7 @@ public final class Flood {
             oldestSnapshot: worst.oldestSnapshot,
             residentGrowth: worst.resident - self.residentBefore,
             loss: snapshot.capture.loss,
-            ofNobody: (snapshot.exited ?? []).filter { $0.name == "_other" && $0.uid == nil }
+            ofNobody: (snapshot.exited ?? []).filter { $0.group == .other(of: nil) }
                 .reduce(0) { $0 + $1.bytes.payload.total },
             wireSent: PayloadBytes(sent: counted.wireSent ?? 0).growth(
                 since: PayloadBytes(sent: self.before.wireSent ?? 0)
@@ -161,7 +161,7 @@ public final class Flood {
     /// All rows of the flood: of its processes, of its exited processes, and of its user.
     private static func counted(in snapshot: Snapshot) -> ByteCounts {
         let processes = (snapshot.processes ?? []).filter { $0.details.uid == self.uid }
-        let exited = (snapshot.exited ?? []).filter { $0.name == self.name || $0.uid == self.uid }
+        let exited = (snapshot.exited ?? []).filter { $0.group.name == self.name || $0.group.uid == self.uid }
         return (processes.map(\.bytes) + exited.map(\.bytes)).reduce(ByteCounts(), +)
     }
 

@@ -1,0 +1,85 @@
+/// The sums of a count at one moment: what history and metrics need, and nothing of single sockets. A snapshot of many
+/// sockets takes long to make; a balance does not.
+public struct Balance: Sendable, Hashable {
+    /// Every byte from before this time is counted.
+    public var takenAt: Timestamp
+    /// The same time on `CLOCK_BOOTTIME`.
+    public var takenBoottimeNanoseconds: UInt64
+    /// Identifies the count: sums of two counts can't be compared.
+    public var countingSince: Timestamp
+    public var bytes: ByteCounts
+    /// By ``SocketScope``.
+    public var byScope: [String: ByteCounts]
+    /// By the name of the class of the remote address.
+    public var byClass: [String: ByteCounts]
+    public var groups: GroupTotals
+
+    public init(
+        takenAt: Timestamp,
+        takenBoottimeNanoseconds: UInt64,
+        countingSince: Timestamp,
+        bytes: ByteCounts = ByteCounts(),
+        byScope: [String: ByteCounts] = [:],
+        byClass: [String: ByteCounts] = [:],
+        groups: GroupTotals = GroupTotals()
+    ) {
+        self.takenAt = takenAt
+        self.takenBoottimeNanoseconds = takenBoottimeNanoseconds
+        self.countingSince = countingSince
+        self.bytes = bytes
+        self.byScope = byScope
+        self.byClass = byClass
+        self.groups = groups
+    }
+
+    /// What was moved between two balances. Pending bytes are in no growth.
+    public struct Growth: Sendable, Hashable {
+        public var bytes = ByteCounts()
+        public var byScope: [String: ByteCounts] = [:]
+        public var byClass: [String: ByteCounts] = [:]
+        /// Only groups that have moved something.
+        public var byGroup: [ProcessGroup: ByteCounts] = [:]
+        /// What groups have moved whose lives ended meanwhile, beyond what the earlier balance has of them. Nearly
+        /// always 0, because a life ends some time after its last process.
+        public var ofEndedGroups = ByteCounts()
+
+        public init() {}
+    }
+
+    /// - Parameter earlier: `nil`: the beginning of the count.
+    /// - Returns: `nil` if `earlier` is of another count, or later.
+    public func growth(since earlier: Balance?) -> Growth? {
+        let start = Balance(takenAt: self.takenAt, takenBoottimeNanoseconds: 0, countingSince: self.countingSince)
+        let earlier = earlier ?? start
+        guard earlier.countingSince == self.countingSince,
+            earlier.takenBoottimeNanoseconds <= self.takenBoottimeNanoseconds
+        else { return nil }
+        var growth = Growth()
+        growth.bytes = self.bytes.growth(since: earlier.bytes)
+        growth.byScope = Self.growth(self.byScope, since: earlier.byScope)
+        growth.byClass = Self.growth(self.byClass, since: earlier.byClass)
+        var before = Dictionary(uniqueKeysWithValues: earlier.groups.lives.map { ($0.number, $0.bytes) })
+        for life in self.groups.lives {
+            let bytes = life.bytes.growth(since: before.removeValue(forKey: life.number) ?? ByteCounts())
+            if bytes.hasBytes { growth.byGroup[life.group, default: ByteCounts()] += bytes }
+        }
+        // The lives that are left have ended.
+        growth.ofEndedGroups = self.groups.ended.growth(since: before.values.reduce(earlier.groups.ended, +))
+        return growth
+    }
+
+    private static func growth(
+        _ now: [String: ByteCounts],
+        since earlier: [String: ByteCounts]
+    ) -> [String: ByteCounts] {
+        now.reduce(into: [:]) { $0[$1.key] = $1.value.growth(since: earlier[$1.key] ?? ByteCounts()) }
+            .filter(\.value.hasBytes)
+    }
+}
+
+extension ByteCounts {
+    /// A byte was moved, in one direction or the other.
+    fileprivate var hasBytes: Bool {
+        self.payload.total > 0 || [self.wireSent, self.wireReceived, self.retransmitted].contains { $0 ?? 0 > 0 }
+    }
+}

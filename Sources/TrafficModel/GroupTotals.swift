@@ -1,0 +1,50 @@
+/// What process groups have moved, each since its life began.
+///
+/// The bytes of a process move between the rows of a snapshot: from its own row to the row of ended processes. They never
+/// leave their group, so a group's sum never falls. A process's bytes count once the daemon knows the process or it has
+/// ended; until then they are in ``unnamed``. The lives of groups, ``ended`` and ``unnamed`` add up to
+/// ``Balance/bytes``.
+public struct GroupTotals: Sendable, Hashable {
+    public var lives: [GroupLife]
+    /// What the groups had moved whose lives are over: the user had too many groups, and none of their processes is
+    /// listed any more. Never falls.
+    public var ended: ByteCounts
+    /// Of processes that the daemon does not know yet.
+    public var unnamed: ByteCounts
+
+    public init(lives: [GroupLife] = [], ended: ByteCounts = ByteCounts(), unnamed: ByteCounts = ByteCounts()) {
+        self.lives = lives
+        self.ended = ended
+        self.unnamed = unnamed
+    }
+}
+
+/// A group from its first byte until it is forgotten. A group may have a second life, which begins at 0 again.
+public struct GroupLife: Sendable, Hashable {
+    public var group: ProcessGroup
+    /// Unique among all lives of all groups, and later lives have higher numbers.
+    public var number: UInt64
+    /// When the life began: `CLOCK_BOOTTIME`, nanoseconds.
+    public var beganBoottimeNanoseconds: UInt64
+    /// Processes of the group that are listed.
+    public var processes: Int
+    public var bytes: ByteCounts
+    /// See ``ProcessUsage/explained``.
+    public var explained: UInt64
+
+    public init(
+        group: ProcessGroup,
+        number: UInt64,
+        beganBoottimeNanoseconds: UInt64,
+        processes: Int = 0,
+        bytes: ByteCounts = ByteCounts(),
+        explained: UInt64 = 0
+    ) {
+        self.group = group
+        self.number = number
+        self.beganBoottimeNanoseconds = beganBoottimeNanoseconds
+        self.processes = processes
+        self.bytes = bytes
+        self.explained = explained
+    }
+}
