@@ -4,12 +4,12 @@ import TrafficModel
 
 extension AuditReport {
     /// - Throws: ``AuditError/onlyForAll`` if the subject concerns all users and the viewer may not see all users.
-    init(of subject: AuditSubject, in snapshot: Snapshot, for viewer: Viewer) throws(AuditError) {
+    init(of subject: AuditSubject, in reading: Reading, for viewer: Viewer) throws(AuditError) {
         switch subject {
         case .host, .interface: if viewer != .administrator { throw .onlyForAll }
         case .process, .socket: break
         }
-        try self.init(of: subject, in: snapshot.visible(to: viewer))
+        try self.init(of: subject, in: reading.visible(to: viewer))
     }
 }
 

@@ -36,7 +36,7 @@ package enum ControlAPI {
     }
 
     package static func router(
-        source: any SnapshotSource,
+        source: any ReadingSource,
         cost: any CostSource,
         access: Access
     ) -> Router<ControlContext> {
@@ -62,9 +62,9 @@ package enum ControlAPI {
                     viewer: context.viewer
                 )
                 let format = try parameters.word("format", fallback: ExportFormat.json)
-                let snapshot = try await source.freshOrProblem()
+                let reading = try await source.freshOrProblem()
                 return Response.document(
-                    query.apply(to: snapshot).encoded(as: format, table: view.table),
+                    query.apply(to: reading).encoded(as: format, table: view.table),
                     mediaType: format.mediaType
                 )
             }
@@ -90,17 +90,17 @@ package enum ControlAPI {
             let filter = try parameters.filter()
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            let snapshot = try await source.freshOrProblem()
-            let report = ExchangeReport(snapshot.visible(to: context.viewer).filtered(by: filter))
+            let reading = try await source.freshOrProblem()
+            let report = ExchangeReport(reading.visible(to: context.viewer).filtered(by: filter))
             return Response.document(report.encoded(as: format), mediaType: format.mediaType)
         }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            let snapshot = try await source.freshOrProblem()
+            let reading = try await source.freshOrProblem()
             do throws(AuditError) {
-                let report = try AuditReport(of: subject, in: snapshot, for: context.viewer)
+                let report = try AuditReport(of: subject, in: reading, for: context.viewer)
                 return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
             } catch {
                 throw Problem(error)
@@ -111,12 +111,12 @@ package enum ControlAPI {
             guard source.isReady else { throw Problem.noSnapshotYet }
             guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
             let measured = try await cost.measure(nanoseconds: time, for: request)
-            // Read after the wait, so that the snapshot has the losses of that time.
-            let snapshot = try await source.freshOrProblem()
+            // Read after the wait, so that the reading has the losses of that time.
+            let reading = try await source.freshOrProblem()
             let report = DoctorReport(
-                capture: snapshot.capture,
-                daemon: snapshot.daemon,
-                host: snapshot.host,
+                capture: reading.snapshot.capture,
+                daemon: reading.snapshot.daemon,
+                host: reading.snapshot.host,
                 checks: source.checks(),
                 limits: source.limits,
                 cost: measured
@@ -196,9 +196,9 @@ private struct ViewerMiddleware: RouterMiddleware {
     }
 }
 
-extension SnapshotSource {
-    fileprivate func freshOrProblem() async throws(Problem) -> Snapshot {
-        if let snapshot = await self.fresh() { return snapshot }
+extension ReadingSource {
+    fileprivate func freshOrProblem() async throws(Problem) -> Reading {
+        if let reading = await self.fresh() { return reading }
         throw self.isReady ? .sweepTooSlow : .noSnapshotYet
     }
 }

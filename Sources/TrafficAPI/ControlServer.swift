@@ -43,7 +43,7 @@ public struct ControlServer: Service {
         public init() {}
     }
 
-    private let source: any SnapshotSource
+    private let source: any ReadingSource
     private let cost: any CostSource
     private let runtimeDirectory: RuntimeDirectory
     private let listen: TrafficModel.SocketAddress?
@@ -58,7 +58,7 @@ public struct ControlServer: Service {
     ///   - names: Names that clients of the TCP listener may use for this host, besides its addresses and `localhost`.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
-        source: any SnapshotSource,
+        source: any ReadingSource,
         cost: any CostSource,
         runtimeDirectory: RuntimeDirectory,
         listen: TrafficModel.SocketAddress?,

@@ -67,13 +67,13 @@ struct SnapshotQuery {
         self.viewer = viewer
     }
 
-    /// First selects what the viewer may see of `snapshot`, then what the client asked for.
-    func apply(to snapshot: Snapshot) -> Snapshot {
-        let visible = snapshot.withEndpoints(by: self.grouping).visible(to: self.viewer)
+    /// First selects what the viewer may see, then what the client asked for.
+    func apply(to reading: Reading) -> Snapshot {
+        let visible = reading.grouped(by: self.grouping).visible(to: self.viewer)
         // The filter comes first, because its result for a process may depend on all sockets of the process.
-        var result = self.view.select(from: visible.filtered(by: self.filter), of: visible)
+        var result = self.view.select(from: visible.filtered(by: self.filter).snapshot, of: visible.snapshot)
         // A filter on sockets does not see sockets that are not listed.
-        if self.filter.needsSockets { result.socketsUnlisted = visible.socketsUnlisted }
+        if self.filter.needsSockets { result.socketsUnlisted = visible.snapshot.socketsUnlisted }
         if let socketsOf, result.sockets != nil {
             result.sockets?.removeAll { !$0.owners.contains { socketsOf.contains($0.identity.pid) } }
             result.socketsOf = socketsOf.sorted()

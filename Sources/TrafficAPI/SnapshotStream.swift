@@ -53,14 +53,14 @@ extension ResponseBody {
     ///
     /// For one client the server holds at most the line that it is sending and one waiting snapshot. A newer snapshot
     /// replaces the waiting snapshot.
-    init(lines query: SnapshotQuery, interval: UInt64?, of source: any SnapshotSource, to request: Request) {
+    init(lines query: SnapshotQuery, interval: UInt64?, of source: any ReadingSource, to request: Request) {
         self.init { writer in
             // Without this the server would notice that a client left only at the next line, up to an hour later.
             try await request.body.consumeWithCancellationOnInboundClose { _ in
                 var pacer = Pacer(interval: interval)
-                for await snapshot in source.updates().cancelOnGracefulShutdown() {
-                    guard pacer.admits(snapshot.takenBoottimeNanoseconds) else { continue }
-                    let line = query.apply(to: snapshot).encoded(as: .json, table: query.view.table)
+                for await reading in source.updates().cancelOnGracefulShutdown() {
+                    guard pacer.admits(reading.snapshot.takenBoottimeNanoseconds) else { continue }
+                    let line = query.apply(to: reading).encoded(as: .json, table: query.view.table)
                     try await writer.write(inPieces: ByteBuffer(bytes: line))
                 }
             }

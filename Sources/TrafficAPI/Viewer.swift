@@ -15,19 +15,19 @@ package enum Viewer: Sendable, Hashable {
     case network
 }
 
-extension Snapshot {
+extension Reading {
     /// The part that `viewer` may see. Filters are applied after this, so that a filter can't reveal hidden rows.
-    package func visible(to viewer: Viewer) -> Snapshot {
+    package func visible(to viewer: Viewer) -> Reading {
         switch viewer {
         case .administrator: return self
         case .user(let uid): return self.owned(by: uid)
         case .network:
             var result = self
-            result.sockets = nil
-            result.socketsUnlisted = nil
-            result.exchanges = nil
-            result.evidence = nil
-            result.processes = self.processes?.map { process in
+            result.snapshot.sockets = nil
+            result.snapshot.socketsUnlisted = nil
+            result.exchanges = []
+            result.evidence = AuditEvidence()
+            result.snapshot.processes = self.snapshot.processes?.map { process in
                 var process = process
                 process.details.commandLine = nil
                 return process
@@ -44,28 +44,26 @@ extension Snapshot {
     /// - A socket that is shared with other users' processes keeps its own counters, because any process that has the
     ///   socket can ask the kernel for them (`TCP_INFO`). The other owners are left out.
     /// - Interfaces, capture, daemon and host are not secret on a host (`/proc/net/dev`).
-    private func owned(by uid: UInt32) -> Snapshot {
+    private func owned(by uid: UInt32) -> Reading {
         var result = self
-        let processes = (self.processes ?? []).filter { $0.details.uid == uid }
+        let processes = (self.snapshot.processes ?? []).filter { $0.details.uid == uid }
         let identities = Set(processes.map(\.identity))
-        result.processes = self.processes.map { _ in processes }
-        result.exited = self.exited?.filter { $0.group.uid == uid }
-        result.evidence = self.evidence.map { evidence in
-            var own = AuditEvidence()
-            own.countsInterfaces = evidence.countsInterfaces
-            own.goneSocketsOf = evidence.goneSocketsOf.filter { identities.contains($0.key) }
-            return own
-        }
-        result.sockets = self.sockets?.compactMap { socket in
+        result.evidence = AuditEvidence()
+        result.evidence.countsInterfaces = self.evidence.countsInterfaces
+        result.evidence.goneSocketsOf = self.evidence.goneSocketsOf.filter { identities.contains($0.key) }
+        result.exchanges = self.exchanges.filter { identities.contains($0.process) }
+        result.groupedEndpoints = self.groupedEndpoints.mapValues { $0.filter { $0.process.uid == uid } }
+        result.snapshot.processes = self.snapshot.processes.map { _ in processes }
+        result.snapshot.exited = self.snapshot.exited?.filter { $0.group.uid == uid }
+        result.snapshot.sockets = self.snapshot.sockets?.compactMap { socket in
             var socket = socket
             socket.owners.removeAll { !identities.contains($0.identity) }
             return socket.owners.isEmpty ? nil : socket
         }
         // This number is of all users.
-        result.socketsUnlisted = nil
-        result.endpoints = self.endpoints?.filter { $0.process.uid == uid }
-        result.exchanges = self.exchanges?.filter { identities.contains($0.process) }
-        result.totals = Totals(of: processes, result.exited ?? [])
+        result.snapshot.socketsUnlisted = nil
+        result.snapshot.endpoints = self.snapshot.endpoints?.filter { $0.process.uid == uid }
+        result.snapshot.totals = Totals(of: processes, result.snapshot.exited ?? [])
         return result
     }
 }

@@ -49,13 +49,3 @@ extension EndpointUsage {
         if case .content(let contentClass) = self.subject { contentClass } else { nil }
     }
 }
-
-extension Snapshot {
-    /// The snapshot with the rows of this grouping as its endpoints, and without other groupings.
-    public func withEndpoints(by grouping: EndpointGrouping) -> Snapshot {
-        var result = self
-        if grouping != .route { result.endpoints = self.groupedEndpoints[grouping] }
-        result.groupedEndpoints = [:]
-        return result
-    }
-}

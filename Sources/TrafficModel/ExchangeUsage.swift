@@ -126,10 +126,10 @@ public struct ExchangeReport: Sendable, Decodable, Hashable {
     public var host: String
     public var exchanges: [ExchangeUsage]
 
-    public init(_ snapshot: Snapshot) {
-        self.takenAt = snapshot.takenAt
-        self.host = snapshot.host.name
-        self.exchanges = snapshot.exchanges ?? []
+    public init(_ reading: Reading) {
+        self.takenAt = reading.snapshot.takenAt
+        self.host = reading.snapshot.host.name
+        self.exchanges = reading.exchanges
     }
 
     package enum CodingKeys: String, CodingKey {

@@ -1,4 +1,4 @@
-/// Everything that is known at one moment. Immutable. Every reader of the daemon works from a snapshot.
+/// What goes out to a reader of what is known at one moment (``Reading``).
 ///
 /// Decoded from the JSON of the control API. Only TrafficExport encodes it. Field names in JSON are an interface
 /// (`schema_version` 1, see `Snapshot.schema.json` there). Integers are bytes, nanoseconds or counts since
@@ -28,14 +28,6 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var endpoints: [EndpointUsage]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
-    /// What an audit needs besides the listed sockets. Not in the JSON.
-    public var evidence: AuditEvidence?
-    /// The exchanges of ``endpoints`` in the other groupings. Not in the JSON: ``withEndpoints(by:)`` puts one grouping
-    /// there.
-    public var groupedEndpoints: [EndpointGrouping: [EndpointUsage]] = [:]
-    /// The last exchanges that ended, and the exchanges that go on. Not in the JSON of a snapshot: they have a document
-    /// of their own.
-    public var exchanges: [ExchangeUsage]?
 
     public init(
         takenAt: Timestamp,

@@ -179,7 +179,9 @@ extension Snapshot {
     /// all its bytes.
     ///
     /// If the snapshot has no sockets, terms about sockets are ignored.
-    public func filtered(by filter: Filter) -> Snapshot {
+    ///
+    /// - Parameter exchanges: The last exchanges; a term about exchanges looks for them and for endpoints.
+    public func filtered(by filter: Filter, exchanges: [ExchangeUsage] = []) -> Snapshot {
         guard !filter.isEmpty else { return self }
         var result = self
         if let sockets = self.sockets {
@@ -203,23 +205,35 @@ extension Snapshot {
         } else {
             result.processes = self.processes?.filter(filter.matches)
         }
-        if filter.needsExchanges { result.keepThoseWithExchanges(of: self, passing: filter) }
+        if filter.needsExchanges { result.keepThose(with: exchanges, passing: filter) }
         result.exited = self.exited?.filter(filter.matches)
         let passing = result.processes ?? []
-        let (groups, identities) = (Set(passing.map { ProcessGroup($0.details) }), Set(passing.map(\.identity)))
+        let groups = Set(passing.map { ProcessGroup($0.details) })
         result.endpoints = self.endpoints?.filter { groups.contains($0.process) && filter.matches($0) }
-        result.exchanges = self.exchanges?.filter { identities.contains($0.process) && filter.matches($0) }
         result.totals = Totals(of: passing, result.exited ?? [])
         return result
     }
 
     /// Keeps the processes that have an exchange that passes, among the last ones or in an endpoint of their own, and their sockets.
-    private mutating func keepThoseWithExchanges(of whole: Snapshot, passing filter: Filter) {
-        let named = Set((whole.exchanges ?? []).filter { filter.matches($0) }.map(\.process))
+    private mutating func keepThose(with exchanges: [ExchangeUsage], passing filter: Filter) {
+        let named = Set(exchanges.filter { filter.matches($0) }.map(\.process))
         self.processes = self.processes?.filter { process in
             named.contains(process.identity) || (process.endpoints ?? []).contains { filter.matches($0) }
         }
         let kept = Set((self.processes ?? []).map(\.identity))
         self.sockets = self.sockets?.filter { $0.owners.contains { kept.contains($0.identity) } }
+    }
+}
+
+extension Reading {
+    /// The snapshot's rows that pass, as in ``Snapshot/filtered(by:exchanges:)``, and the exchanges that pass, of the
+    /// processes that pass.
+    public func filtered(by filter: Filter) -> Reading {
+        guard !filter.isEmpty else { return self }
+        var result = self
+        result.snapshot = self.snapshot.filtered(by: filter, exchanges: self.exchanges)
+        let identities = Set((result.snapshot.processes ?? []).map(\.identity))
+        result.exchanges = self.exchanges.filter { identities.contains($0.process) && filter.matches($0) }
+        return result
     }
 }

@@ -6,7 +6,7 @@ import TrafficInbox
 import TrafficLedger
 import TrafficModel
 
-/// Moves the counted bytes from the capture to the ledger and then to the snapshot. One thread owns all three.
+/// Moves the counted bytes from the capture to the ledger and then to its readers. One thread owns all three.
 final class Accountant {
     private let source: any CaptureSource
     private let resolver: ProcessResolver
@@ -15,7 +15,7 @@ final class Accountant {
     private let daemon: DaemonDescription
     private let logger: Logger
     private let doctor: Doctor
-    private let box: SnapshotBox
+    private let box: ReadingBox
     private let notification: SystemdNotification
     private var ledger: Ledger
     private var addresses = HostAddressWatch()
@@ -35,7 +35,7 @@ final class Accountant {
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
         doctor: Doctor,
-        box: SnapshotBox,
+        box: ReadingBox,
         notification: SystemdNotification,
         logger: Logger
     ) {
@@ -102,7 +102,7 @@ final class Accountant {
         at time: () -> CaptureEvent = HostFacts.tick,
         isTick: Bool = true
     ) throws(CaptureError) {
-        // Both come before the sweep. So a snapshot has every byte from before its own time and from before the
+        // Both come before the sweep. So a reading has every byte from before its own time and from before the
         // requests that it answers, except for awaited rows.
         let requests = self.box.beginSweep()
         let end = time()
@@ -121,13 +121,13 @@ final class Accountant {
         let capture = self.ledger.withLosses(status)
         self.box.publish(checks: self.doctor.checks(loss: capture.loss))
         if self.box.isAwaited {
-            let snapshot = self.ledger.snapshot(
+            let reading = self.ledger.reading(
                 countingSince: self.daemon.startedAt,
                 host: self.host,
                 daemon: self.daemon,
                 capture: status
             )
-            self.box.publish(snapshot, answering: requests, isTick: isTick)
+            self.box.publish(reading, answering: requests, isTick: isTick)
         } else {
             self.box.publishNothing()
         }

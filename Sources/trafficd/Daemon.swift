@@ -37,7 +37,7 @@ struct Daemon {
         let demand = try SweepDemand()
         let retention = Ledger.Retention(exitedProcesses: configuration.keepExited)
         let limits = CaptureLimits.table(status.method) + retention.table + ReportLimits.table
-        let box = SnapshotBox(limits: limits) { demand.ask() }
+        let box = ReadingBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()

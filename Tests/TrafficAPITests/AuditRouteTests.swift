@@ -19,12 +19,11 @@ struct AuditRouteTests {
         evidence.goneSockets.sent[.payload] = 100
         evidence.goneSocketsOf[Fixture.root.identity] = AuditTallies(sentPayload: 60)
         evidence.goneSocketsOf[Fixture.nobody.identity] = AuditTallies(sentPayload: 40)
-        snapshot.evidence = evidence
         snapshot.interfaces?[0].evidence = InterfaceEvidence(
             sent: .init(counterBytes: 10, counterPackets: 1, seen: .init(packets: 1, ip: 10, noSocket: 10)),
             received: .init(counterBytes: 5, counterPackets: 1, seen: .init(packets: 1, ip: 5, socket: 7))
         )
-        self.routes.box.publish(snapshot)
+        self.routes.box.publish(Reading(snapshot: snapshot, evidence: evidence))
     }
 
     private func audit(_ query: String, as viewer: Viewer = .administrator) async throws -> AuditReport {

@@ -39,7 +39,7 @@ struct ControlServerTests {
     func asyncHTTPClient() async throws {
         try await TestServer.with { server in
             let large = Fixture.snapshot(sockets: 5000)
-            server.box.publish(large)
+            server.box.publish(Reading(snapshot: large))
             let url = try #require(URL(httpURLWithSocketPath: server.endpoints.socketPath, uri: "/v1/snapshot"))
             let client = HTTPClient()
             do {
@@ -67,7 +67,7 @@ struct ControlServerTests {
             chmod(server.endpoints.socketPath, 0o666)
             let become = ["setpriv", "--reuid", "65534", "--clear-groups"]
             let seen = try Self.decode(try await server.curl("/v1/snapshot", as: become).outputData)
-            #expect(seen == Fixture.snapshot().visible(to: .user(65_534)))
+            #expect(seen == Fixture.reading().visible(to: .user(65_534)).snapshot)
             #expect(seen.processes?.map(\.details.name) == ["web"])
             let other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups"]
             #expect(try Self.decode(try await server.curl("/v1/snapshot", as: other).outputData).processes == [])
@@ -107,7 +107,7 @@ struct ControlServerTests {
             let seen = try Self.decode(
                 try await Tool.run("env", ["curl", "-s", base + "/v1/snapshot"], mayFail: true).outputData
             )
-            #expect(seen == Fixture.snapshot().visible(to: .network))
+            #expect(seen == Fixture.reading().visible(to: .network).snapshot)
             let sockets = try await Tool.run(
                 "env",
                 ["curl", "-s", "-w", "%{http_code}", base + "/v1/sockets"],
@@ -174,7 +174,7 @@ struct ControlServerTests {
             withIntermediateDirectories: false
         )
         let server = ControlServer(
-            source: SnapshotBox(),
+            source: ReadingBox(),
             cost: FakeMeter(),
             runtimeDirectory: directory,
             listen: nil,
@@ -191,7 +191,7 @@ struct ControlServerTests {
             // Publishes snapshots until the client has its lines, however long the client takes.
             let publisher = Task {
                 for tick in 1... as PartialRangeFrom<UInt64> {
-                    server.box.publish(Fixture.snapshot(takenBoottimeNanoseconds: start + tick * 50_000_000))
+                    server.box.publish(Fixture.reading(takenBoottimeNanoseconds: start + tick * 50_000_000))
                     try await Task.sleep(for: .milliseconds(5))
                 }
             }
@@ -214,7 +214,7 @@ struct ControlServerTests {
         limits.stallTimeout = .seconds(3)
         try await TestServer.with(limits: limits) { server in
             let large = Fixture.snapshot(sockets: 2000)
-            server.box.publish(large)
+            server.box.publish(Reading(snapshot: large))
             let stalled = try await server.connectAndStall("/v1/stream")
             #expect(try await TestServer.eventually { try server.openSockets == 2 && server.box.readers == 1 })
             let before = try Self.residentBytes()
@@ -222,7 +222,7 @@ struct ControlServerTests {
             for tick in 0..<1000 as Range<UInt64> {
                 var snapshot = large
                 snapshot.takenBoottimeNanoseconds += tick * 1_000_000_000
-                server.box.publish(snapshot)
+                server.box.publish(Reading(snapshot: snapshot))
                 if tick.isMultiple(of: 10) { try await Task.sleep(for: .milliseconds(1)) }
             }
             #expect(try Self.residentBytes() - before < 200 << 20)
@@ -252,7 +252,7 @@ struct ControlServerTests {
         limits.stallTimeout = .seconds(3600)
         limits.idleTimeout = .seconds(3600)
         let stalled = try await TestServer.with(limits: limits) { server in
-            server.box.publish(Fixture.snapshot(sockets: 5000))
+            server.box.publish(Fixture.reading(sockets: 5000))
             let stalled = try await server.connectAndStall("/v1/stream")
             async let reader = server.curl("/v1/stream?view=processes", options: ["-N"])
             #expect(try await TestServer.eventually { server.box.readers == 2 })

@@ -63,6 +63,10 @@ enum Fixture {
         InternetAddress(text) ?? InternetAddress(bytes: .init(repeating: 0))
     }
 
+    static func reading(sockets: Int = 0, takenBoottimeNanoseconds: UInt64 = 1_000_000_000) -> Reading {
+        Reading(snapshot: self.snapshot(sockets: sockets, takenBoottimeNanoseconds: takenBoottimeNanoseconds))
+    }
+
     static func snapshot(sockets: Int = 0, takenBoottimeNanoseconds: UInt64 = 1_000_000_000) -> Snapshot {
         let time = Timestamp(nanosecondsSinceEpoch: 1_763_700_000_000_000_000)
         return Snapshot(

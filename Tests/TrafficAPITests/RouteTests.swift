@@ -11,11 +11,11 @@ import TrafficModel
 
 @Suite("The routes of the control API")
 struct RouteTests {
-    let box = SnapshotBox()
+    let box = ReadingBox()
     let meter = FakeMeter()
 
     init() {
-        self.box.publish(Fixture.snapshot())
+        self.box.publish(Fixture.reading())
         self.box.publish(checks: [.init(name: "capture", status: .degraded, detail: "no trampolines", remedy: "reboot")]
         )
     }
@@ -74,9 +74,9 @@ struct RouteTests {
 
     @Test("Exchanges are a document of their own, and a user sees only its own exchanges")
     func exchanges() async throws {
-        var snapshot = Fixture.snapshot()
-        snapshot.exchanges = Fixture.exchanges
-        self.box.publish(snapshot)
+        var reading = Fixture.reading()
+        reading.exchanges = Fixture.exchanges
+        self.box.publish(reading)
         func routes(_ query: String = "", as viewer: Viewer = .administrator) async throws -> [String] {
             let response = try await self.get("/v1/exchanges" + query, as: viewer)
             #expect(response.headers[.contentType] == "application/json")
@@ -103,13 +103,13 @@ struct RouteTests {
 
     @Test("Endpoints by host and by type are in no other view, and a user sees only its own")
     func endpointsByOthers() async throws {
-        var snapshot = Fixture.snapshot()
+        var reading = Fixture.reading()
         let groups = [Fixture.root, Fixture.nobody].map { ProcessGroup($0.details) }
-        snapshot.groupedEndpoints = [
+        reading.groupedEndpoints = [
             .host: groups.map { EndpointUsage(process: $0, role: .client, subject: .host("of.\($0.name)")) },
             .type: groups.map { EndpointUsage(process: $0, role: .client, subject: .content(.json), requests: 7) },
         ]
-        self.box.publish(snapshot)
+        self.box.publish(reading)
         let hosts = try await self.snapshot("/v1/endpoints?by=host").endpoints
         #expect(hosts?.map(\.subject) == [.host("of.sshd"), .host("of.web")])
         #expect(
@@ -120,7 +120,7 @@ struct RouteTests {
         )
         let types = try await self.snapshot("/v1/endpoints?by=type", as: .user(65_534)).endpoints
         #expect(types?.map(\.contentClass) == [.json] && types?.map(\.requests) == [7])
-        #expect(try await self.snapshot("/v1/endpoints?by=route").endpoints == snapshot.endpoints)
+        #expect(try await self.snapshot("/v1/endpoints?by=route").endpoints == reading.snapshot.endpoints)
         try self.expectProblem(try await self.get("/v1/endpoints?by=day"), .badRequest, parameter: "by")
         try self.expectProblem(try await self.get("/v1/processes?by=host"), .badRequest, parameter: "by")
     }
@@ -239,7 +239,7 @@ struct RouteTests {
         arguments: ["/healthz", "/v1/snapshot", "/v1/processes", "/v1/sockets", "/v1/doctor", "/v1/stream"]
     )
     func early(path: String) async throws {
-        let router = ControlAPI.router(source: SnapshotBox(), cost: self.meter, access: .fixed(.administrator))
+        let router = ControlAPI.router(source: ReadingBox(), cost: self.meter, access: .fixed(.administrator))
         let response = try await Application(router: router).test(.router) { client in
             try await client.executeRequest(uri: path, method: .get, headers: [:], body: nil)
         }

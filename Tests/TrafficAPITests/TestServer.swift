@@ -11,7 +11,7 @@ import TrafficModel
 
 /// A control server on real sockets in a directory of its own.
 struct TestServer: Sendable {
-    let box: SnapshotBox
+    let box: ReadingBox
     let meter: FakeMeter
     let path: String
     let endpoints: ControlServer.Endpoints
@@ -25,8 +25,8 @@ struct TestServer: Sendable {
     ) async throws -> Value {
         let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: path) }
-        let box = SnapshotBox()
-        box.publish(Fixture.snapshot())
+        let box = ReadingBox()
+        box.publish(Fixture.reading())
         let meter = FakeMeter()
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
         var logger = Logger(label: "test")

@@ -18,7 +18,7 @@ struct ViewerTests {
 
     @Test("A user sees its own processes and their sockets, and sums over just these")
     func user() throws {
-        let seen = Fixture.snapshot().visible(to: .user(65_534))
+        let seen = Fixture.reading().visible(to: .user(65_534)).snapshot
         #expect(seen.processes == [Fixture.nobody])
         #expect(seen.sockets?.map(\.cookie.rawValue) == [2, 3])
         #expect(seen.sockets?.flatMap { $0.owners.map(\.identity.pid) } == [20, 20])
@@ -35,14 +35,14 @@ struct ViewerTests {
             bytes: ByteCounts(payload: PayloadBytes(sent: 1_000))
         )
         snapshot.exited = (snapshot.exited ?? []) + [own, ExitedUsage(group: .other(of: nil), bytes: own.bytes)]
-        let seen = snapshot.visible(to: .user(65_534))
+        let seen = Reading(snapshot: snapshot).visible(to: .user(65_534)).snapshot
         #expect(seen.exited == [own])
         #expect(seen.totals.bytes == Fixture.nobody.bytes + own.bytes)
     }
 
     @Test("A user without processes sees none")
     func stranger() {
-        let seen = Fixture.snapshot().visible(to: .user(4242))
+        let seen = Fixture.reading().visible(to: .user(4242)).snapshot
         #expect(seen.processes == [])
         #expect(seen.sockets == [])
         #expect(seen.totals == Totals())
@@ -50,7 +50,7 @@ struct ViewerTests {
 
     @Test("The network sees processes without command lines, and no sockets")
     func network() {
-        let seen = Fixture.snapshot().visible(to: .network)
+        let seen = Fixture.reading().visible(to: .network).snapshot
         #expect(seen.processes?.map(\.details.name) == ["sshd", "web"])
         #expect(seen.processes?.allSatisfy { $0.details.commandLine == nil } == true)
         #expect(seen.sockets == nil)
@@ -58,6 +58,6 @@ struct ViewerTests {
 
     @Test("An administrator sees everything")
     func administrator() {
-        #expect(Fixture.snapshot().visible(to: .administrator) == Fixture.snapshot())
+        #expect(Fixture.reading().visible(to: .administrator) == Fixture.reading())
     }
 }

@@ -5,9 +5,9 @@ import TrafficModel
 
 extension Ledger {
     /// Ends a round of a capture's observations, now.
-    mutating func tick(_ capture: BPFCapture) -> Snapshot {
+    mutating func tick(_ capture: BPFCapture) -> Reading {
         self.absorb(HostFacts.tick())
-        return self.snapshot(
+        return self.reading(
             countingSince: .now,
             host: HostFacts.description(),
             daemon: HostFacts.daemon(version: "test"),

@@ -76,7 +76,7 @@ struct LiveCaptureTests {
         #expect(!counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)))
         #expect(loss.socketsFolded > 300)
         #expect(!loss.isLossy)
-        let snapshot = ledger.tick(capture)
+        let snapshot = ledger.tick(capture).snapshot
         let own = snapshot.processes?.first { $0.identity.pid == getpid() }
         #expect((own?.bytes.payload.sent ?? 0) >= 20_100)
     }
@@ -103,7 +103,7 @@ struct LiveCaptureTests {
         #expect(words.last?.contains("5000") == true)
         var ledger = Ledger()
         for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
-        let snapshot = ledger.tick(capture)
+        let snapshot = ledger.tick(capture).snapshot
         #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
     }
 
@@ -197,7 +197,7 @@ struct LiveCaptureTests {
         let sum = try line()
         #expect(sum == "100")
         for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
-        let snapshot = ledger.tick(capture)
+        let snapshot = ledger.tick(capture).snapshot
         let payload = snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload
         #expect(payload == PayloadBytes(sent: 110, received: 100))
         #expect(snapshot.capture.loss.countersBackwards == 0)

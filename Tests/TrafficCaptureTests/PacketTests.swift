@@ -148,7 +148,7 @@ extension LiveCaptureTests {
                     rows += [folded.rest].compactMap(\.self)
                 }
             }
-            let snapshot = ledger.tick(capture)
+            let snapshot = ledger.tick(capture).snapshot
             let loss = snapshot.capture.loss
             #expect(loss.socketsFolded > 700 && loss.mapFull == 0)
             var counted = ByteCounts()

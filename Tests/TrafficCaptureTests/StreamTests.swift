@@ -206,13 +206,13 @@ extension LiveCaptureTests {
             let sweep = { () throws -> [SocketUsage] in
                 try capture.sweep { ledger.absorb($0) }
                 ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 1), boottimeNanoseconds: 1))
-                let snapshot = ledger.snapshot(
+                let reading = ledger.reading(
                     countingSince: Timestamp(nanosecondsSinceEpoch: 0),
                     host: HostFacts.description(),
                     daemon: HostFacts.daemon(version: "test"),
                     capture: capture.status
                 )
-                return snapshot.sockets ?? []
+                return reading.snapshot.sockets ?? []
             }
             let held = try SocketPair()
             let cookies = try { () throws -> [UInt64] in

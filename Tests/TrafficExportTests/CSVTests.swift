@@ -121,9 +121,9 @@ struct CSVTests {
     @Test("Exchanges have the fields of their JSON, and an open exchange has as many cells as an ended one")
     func exchanges() {
         var random = RandomSnapshot(seed: 4)
-        var snapshot = random.snapshot()
-        snapshot.exchanges = (0..<20).map { _ in random.exchange() }
-        let lines = String(decoding: ExchangeReport(snapshot).tsv(), as: UTF8.self).split(separator: "\n")
+        let snapshot = random.snapshot()
+        let reading = Reading(snapshot: snapshot, exchanges: (0..<20).map { _ in random.exchange() })
+        let lines = String(decoding: ExchangeReport(reading).tsv(), as: UTF8.self).split(separator: "\n")
         let widths = lines.map { $0.split(separator: "\t", omittingEmptySubsequences: false).count }
         #expect(lines.count == 21 && Set(widths).count == 1)
         #expect(lines[0].hasPrefix("taken_at\thost_name\tpid\tstart_boottime_ns\tprocess_id\tprocess_name\texchange\t"))

@@ -72,9 +72,8 @@ struct SchemaTests {
         var documents: [[UInt8]] = []
         for seed in 0..<100 as Range<UInt64> {
             var random = RandomSnapshot(seed: seed)
-            var snapshot = random.snapshot()
-            snapshot.exchanges = random.list { $0.exchange() }
-            let report = ExchangeReport(snapshot)
+            let snapshot = random.snapshot()
+            let report = ExchangeReport(Reading(snapshot: snapshot, exchanges: random.list { $0.exchange() }))
             let json = report.json()
             #expect(try JSONDecoder().decode(ExchangeReport.self, from: Data(json)).json() == json)
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.exchanges.count)
@@ -153,7 +152,7 @@ struct SchemaTests {
         let documents = [
             (random.snapshot().json(), Snapshot.jsonSchema), (random.report().json(), DoctorReport.jsonSchema),
             (random.audit().json(), AuditReport.jsonSchema),
-            (ExchangeReport(random.snapshot()).json(), ExchangeReport.jsonSchema),
+            (ExchangeReport(Reading(snapshot: random.snapshot())).json(), ExchangeReport.jsonSchema),
         ]
         for (document, schema) in documents {
             let written = try JSONSerialization.jsonObject(with: Data(document)) as? [String: Any]
@@ -182,8 +181,8 @@ struct SchemaTests {
         // Everywhere a document names a process.
         let text = String(decoding: snapshot.json(), as: UTF8.self)
         let exchange = random.exchange()
-        snapshot.exchanges = [exchange]
-        let exchanges = String(decoding: ExchangeReport(snapshot).json(), as: UTF8.self)
+        let report = ExchangeReport(Reading(snapshot: snapshot, exchanges: [exchange]))
+        let exchanges = String(decoding: report.json(), as: UTF8.self)
         for document in [text, exchanges] {
             let (keys, names) = ("\"start_boottime_ns\":", "\"process_id\":\"")
             #expect(document.components(separatedBy: keys).count == document.components(separatedBy: names).count)
@@ -193,11 +192,11 @@ struct SchemaTests {
     @Test("An exchange names its socket as such, beside the bytes of HTTP cookies")
     func socketCookie() throws {
         var random = RandomSnapshot(seed: 1)
-        var snapshot = random.snapshot()
+        let snapshot = random.snapshot()
         var exchange = random.exchange()
         exchange.cookie = SocketCookie(rawValue: 4711)
-        snapshot.exchanges = [exchange]
-        let root = try JSONSerialization.jsonObject(with: Data(ExchangeReport(snapshot).json())) as? [String: Any]
+        let report = ExchangeReport(Reading(snapshot: snapshot, exchanges: [exchange]))
+        let root = try JSONSerialization.jsonObject(with: Data(report.json())) as? [String: Any]
         let row = (root?["exchanges"] as? [[String: Any]])?.first
         #expect(row?["socket_cookie"] as? Int == 4711)
     }

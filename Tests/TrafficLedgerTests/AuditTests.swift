@@ -199,7 +199,7 @@ struct AuditTests {
     }
 
     private func report(_ f: F, _ subject: AuditSubject = .host) throws -> AuditReport {
-        try AuditReport(of: subject, in: f.snapshot)
+        try AuditReport(of: subject, in: f.reading)
     }
 
     /// The sums of a direction, each with the total of the lines above it.

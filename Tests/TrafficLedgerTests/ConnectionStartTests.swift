@@ -63,7 +63,7 @@ struct ConnectionStartTests {
     ) throws -> [UInt64?] {
         var fixture = Self.fixture(connect)
         fixture.report(self.messages(1, from: from) + [self.outcome(1, change)])
-        let exchange = try #require(fixture.snapshot.exchanges?.first)
+        let exchange = try #require(fixture.reading.exchanges.first)
         #expect(exchange.outcome == .ok)
         return [exchange.phases[.connect], exchange.phases[.tls], exchange.duration]
     }
@@ -73,7 +73,7 @@ struct ConnectionStartTests {
         var fixture = Self.fixture(Self.connect())
         fixture.report(Self.messages(1) + [Self.outcome(1) { $0.outcome?.tlsEndedAt = Self.time(900) }])
         fixture.report(Self.messages(2, from: 100) + [Self.outcome(2)])
-        let exchanges = try #require(fixture.snapshot.exchanges)
+        let exchanges = fixture.reading.exchanges
         #expect(exchanges.map { $0.phases[.connect] } == [300, nil])
         #expect(exchanges.map { $0.phases[.tls] } == [500, nil])
         #expect(exchanges.map(\.duration) == [5_800, 5_000])
@@ -81,9 +81,8 @@ struct ConnectionStartTests {
         #expect(exchanges.allSatisfy { $0.phases[.dns] == nil && $0.startedAt == exchanges[0].startedAt })
 
         fixture.tick()
-        let snapshot = fixture.snapshot
-        for endpoints in [snapshot.endpoints, snapshot.groupedEndpoints[.host], snapshot.groupedEndpoints[.type]] {
-            let endpoint = try #require(endpoints?.first)
+        for grouping in [.route, .host, .type] as [EndpointGrouping] {
+            let endpoint = try #require(fixture.reading.grouped(by: grouping).snapshot.endpoints?.first)
             #expect(endpoint.phases[.connect] == .init(count: 1, sum: 300, max: 300))
             #expect(endpoint.phases[.tls] == .init(count: 1, sum: 500, max: 500))
             #expect(endpoint.phases[.wait]?.count == 2)
@@ -109,14 +108,14 @@ struct ConnectionStartTests {
         // The request's report was lost.
         var fixture = Self.fixture(Self.connect())
         fixture.report([Self.response(1, from: 0), Self.outcome(1)])
-        #expect(fixture.snapshot.exchanges?.first?.phases[.connect] == 300)
+        #expect(fixture.reading.exchanges.first?.phases[.connect] == 300)
         // The library did not know the socket.
         var nowhere = Self.request(2, from: 0)
         nowhere.cookie = 0
         nowhere.request?.quality = .inferred
         fixture.report([.exchange(nowhere), Self.outcome(2) { $0.outcome?.tlsEndedAt = Self.time(900) }])
-        #expect(fixture.snapshot.exchanges?.last?.phases[.connect] == nil)
-        #expect(fixture.snapshot.exchanges?.last?.duration == 5_000)
+        #expect(fixture.reading.exchanges.last?.phases[.connect] == nil)
+        #expect(fixture.reading.exchanges.last?.duration == 5_000)
     }
 
     @Test("a report may come before the kernel's first record of the socket, and an outcome after its last record")
@@ -128,11 +127,11 @@ struct ConnectionStartTests {
             .details(LedgerFixture.process(1), .init(name: "web", uid: 33))
         )
         early.report(Self.messages(1) + [Self.outcome(1) { $0.outcome?.tlsEndedAt = Self.time(900) }])
-        #expect(early.snapshot.exchanges?.isEmpty == true && early.snapshot.capture.reports.early == 3)
+        #expect(early.reading.exchanges.isEmpty == true && early.snapshot.capture.reports.early == 3)
         early.absorb(Self.event(Self.connect()))
         early.report([])
-        #expect(early.snapshot.exchanges?.map { $0.phases[.connect] } == [300])
-        #expect(early.snapshot.exchanges?.map { $0.phases[.tls] } == [500])
+        #expect(early.reading.exchanges.map { $0.phases[.connect] } == [300])
+        #expect(early.reading.exchanges.map { $0.phases[.tls] } == [500])
 
         var late = Self.fixture(Self.connect())
         late.report([.exchange(Self.request(1, from: 0))])
@@ -143,7 +142,7 @@ struct ConnectionStartTests {
         late.tick(after: 60)
         #expect(late.socket(7) == nil)
         late.report([Self.outcome(1)])
-        let exchange = try #require(late.snapshot.exchanges?.first)
+        let exchange = try #require(late.reading.exchanges.first)
         #expect(exchange.outcome == .ok && exchange.phases[.connect] == 300 && exchange.duration == 5_300)
     }
 

@@ -8,7 +8,7 @@ import TrafficReport
 @Suite("Endpoints by host and by type")
 struct EndpointGroupingTests {
     private func rows(_ fixture: LedgerFixture, by grouping: EndpointGrouping) -> [EndpointUsage] {
-        fixture.snapshot.withEndpoints(by: grouping).endpoints ?? []
+        fixture.reading.grouped(by: grouping).snapshot.endpoints ?? []
     }
 
     @Test("an exchange's type is unknown until its response names one, and none where no response came")

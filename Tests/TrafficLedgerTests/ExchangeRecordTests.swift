@@ -36,10 +36,10 @@ struct ExchangeRecordTests {
                 for part in (isReversed ? messages.reversed() : Array(messages)) + outcome { split.report([part]) }
             }
             #expect(whole.snapshot.endpoints == split.snapshot.endpoints)
-            let (one, other) = (whole.snapshot.withEndpoints(by: .type), split.snapshot.withEndpoints(by: .type))
+            let (one, other) = (whole.reading.grouped(by: .type).snapshot, split.reading.grouped(by: .type).snapshot)
             #expect(one.endpoints == other.endpoints)
-            #expect(whole.snapshot.exchanges == split.snapshot.exchanges)
-            #expect(whole.snapshot.exchanges?.count == 20)
+            #expect(whole.reading.exchanges == split.reading.exchanges)
+            #expect(whole.reading.exchanges.count == 20)
             #expect(whole.process(1)?.explained == split.process(1)?.explained)
             #expect(whole.snapshot.capture.reports.joined == split.snapshot.capture.reports.joined)
         }
@@ -52,7 +52,7 @@ struct ExchangeRecordTests {
         var (request, rest) = (whole, whole)
         (request.response, request.outcome) = (nil, nil)
         fixture.report([.exchange(request)])
-        var listed = try #require(fixture.snapshot.exchanges?.first)
+        var listed = try #require(fixture.reading.exchanges.first)
         #expect(listed.request != nil && listed.response == nil && listed.outcome == nil)
         #expect(fixture.process(1)?.explained == 100)
 
@@ -63,7 +63,7 @@ struct ExchangeRecordTests {
         #expect(fixture.snapshot.capture.reports.duplicate == 0)
         #expect(again.snapshot.capture.reports.duplicate == 1)
         for fixture in [fixture, again] {
-            listed = try #require(fixture.snapshot.exchanges?.first)
+            listed = try #require(fixture.reading.exchanges.first)
             #expect(listed.request != nil && listed.response != nil && listed.outcome == .ok)
             #expect(fixture.process(1)?.explained == 200)
             let endpoint = try #require(fixture.snapshot.endpoints?.first)
@@ -77,7 +77,7 @@ struct ExchangeRecordTests {
     func waits() throws {
         var fixture = LedgerFixture.reporting(sent: 50, received: 300)
         fixture.report([.exchange(Self.exchange(1))])
-        #expect(fixture.snapshot.exchanges?.isEmpty == true)
+        #expect(fixture.reading.exchanges.isEmpty == true)
         #expect(fixture.snapshot.capture.reports.early == 1)
         var late = fixture
         late.move(sent: 100, received: 300)
@@ -87,7 +87,7 @@ struct ExchangeRecordTests {
         for _ in 0..<3 { fixture.report([]) }
         let reports = fixture.snapshot.capture.reports
         #expect(reports.joined == 1 && reports.impossible == 1 && reports.unwaited == 0)
-        let listed = try #require(fixture.snapshot.exchanges?.first)
+        let listed = try #require(fixture.reading.exchanges.first)
         #expect(listed.request != nil && listed.response == nil && listed.outcome == .ok)
         #expect(fixture.process(1)?.explained == 100)
     }

@@ -9,7 +9,7 @@ struct ExchangeVersionTests {
     private static func version(_ records: [Report.Record]) throws -> HTTPVersion? {
         var fixture = LedgerFixture.reporting()
         fixture.report(records)
-        return try #require(fixture.snapshot.exchanges?.first).version
+        return try #require(fixture.reading.exchanges.first).version
     }
 
     private static func request(_ version: Report.HTTPVersion) -> Report.Record {

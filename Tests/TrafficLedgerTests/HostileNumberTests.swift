@@ -143,7 +143,7 @@ struct HostileNumberTests {
         var subjects: [AuditSubject] = [.host, .interface("eth0"), .interface("eth1"), .process(1)]
         subjects += (snapshot.sockets ?? []).map { .socket($0.cookie) }
         for subject in subjects {
-            let report = try AuditReport(of: subject, in: snapshot)
+            let report = try AuditReport(of: subject, in: f.reading)
             #expect(!report.json().isEmpty)
             #expect(AuditView(typeface: .ascii, width: 80).frame(of: report).rows.count > 2)
         }

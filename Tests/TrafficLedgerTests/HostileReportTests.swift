@@ -95,7 +95,8 @@ struct HostileReportTests {
 
     /// Checks what has to hold, whatever was reported.
     private func expectSound(_ fixture: LedgerFixture, _ comment: Comment) {
-        let snapshot = fixture.snapshot
+        let reading = fixture.reading
+        let snapshot = reading.snapshot
         let process = fixture.process(1)
         #expect(process?.explained ?? .max <= process?.bytes.payload.total ?? 0, comment)
         for socket in snapshot.sockets ?? [] {
@@ -105,7 +106,7 @@ struct HostileReportTests {
         #expect(snapshot.sockets?.reduce(0) { $0 + $1.explained } == process?.explained, comment)
         let rows = snapshot.endpoints ?? []
         for grouping in [EndpointGrouping.host, .type] {
-            let others = snapshot.withEndpoints(by: grouping).endpoints ?? []
+            let others = reading.grouped(by: grouping).snapshot.endpoints ?? []
             #expect(others.reduce(0) { $0 + $1.requests } == rows.reduce(0) { $0 + $1.requests }, comment)
             #expect(others.reduce(0) { $0 + $1.responses } == rows.reduce(0) { $0 + $1.responses }, comment)
             #expect(others.reduce(0) { $0 &+ $1.sent.total } == rows.reduce(0) { $0 &+ $1.sent.total }, comment)
@@ -113,7 +114,7 @@ struct HostileReportTests {
         #expect(rows.count <= ReportLimits.Rows().ofUser + 2, comment)
         let reports = snapshot.capture.reports
         #expect(reports.records >= reports.joined + reports.inferred, comment)
-        #expect(snapshot.exchanges?.count ?? 0 <= 1_000 + ReportLimits.openExchanges.process, comment)
+        #expect(reading.exchanges.count <= 1_000 + ReportLimits.openExchanges.process, comment)
     }
 
     @Test(

@@ -90,8 +90,10 @@ struct LedgerFixture {
 
     var now: UInt64 { self.seconds * 1_000_000_000 }
 
-    var snapshot: Snapshot {
-        self.ledger.snapshot(
+    var snapshot: Snapshot { self.reading.snapshot }
+
+    var reading: Reading {
+        self.ledger.reading(
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
             host: HostDescription(name: "host", bootID: "boot", kernel: "6"),
             daemon: DaemonDescription(version: "0", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),

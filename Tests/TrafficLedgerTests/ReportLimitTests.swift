@@ -301,7 +301,7 @@ struct ReportLimitTests {
             route: String(repeating: "é", count: 500)
         )
         fixture.report([.exchange(response)])
-        let exchange = try #require(fixture.snapshot.exchanges?.first)
+        let exchange = try #require(fixture.reading.exchanges.first)
         let lengths = [exchange.method, exchange.host, exchange.route].map(\.utf8.count)
         #expect(lengths == [ReportLimits.longestMethod, ReportLimits.longestHost, ReportLimits.longestRoute])
         #expect(fixture.snapshot.endpoints?.first?.host?.utf8.count == ReportLimits.longestHost)

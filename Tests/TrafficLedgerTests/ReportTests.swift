@@ -99,7 +99,7 @@ struct ReportTests {
         fixture.report([.request(1, from: 0, to: 100)])
         let endpoint = try #require(fixture.snapshot.endpoints?.first)
         #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.sent == MessageBytes())
-        let exchange = try #require(fixture.snapshot.exchanges?.first)
+        let exchange = try #require(fixture.reading.exchanges.first)
         #expect(
             exchange.request != nil && exchange.response == nil && exchange.status == nil && exchange.outcome == nil
         )

@@ -56,7 +56,7 @@ struct RowTests {
         )
         f.tick()
         for subject in [AuditSubject.host, .process(1)] {
-            let report = try AuditReport(of: subject, in: f.snapshot)
+            let report = try AuditReport(of: subject, in: f.reading)
             let sent = try #require(report.sections.first?.sent)
             #expect(sent.first { $0.line == .payload }?.bytes == 5)
             #expect(sent.first { $0.line == .folded }?.bytes == 45)
@@ -161,7 +161,7 @@ struct RowTests {
         f.absorb(.absent([9]))
         f.tick(after: 10)
         let payload = { () throws -> Int64? in
-            try AuditReport(of: .host, in: f.snapshot).sections.first?.sent.first { $0.line == .payload }?.bytes
+            try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }?.bytes
         }
         #expect(try payload() == 10)
         f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
@@ -353,7 +353,7 @@ struct RowTests {
         f.tick(after: 10)
         f.absorb(.gone([9]))
         f.tick()
-        let payload = try AuditReport(of: .host, in: f.snapshot).sections.first?.sent.first { $0.line == .payload }
+        let payload = try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }
         #expect(payload?.bytes == 10)
     }
 

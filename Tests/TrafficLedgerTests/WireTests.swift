@@ -200,7 +200,7 @@ struct WireTests {
             tell([Self.passed(7, 1, sent: 1, received: 2), Self.passed(0, 0, sent: 111, received: 222)])
         }
         #expect(Self.wire(of: 0, in: f.snapshot) == [112, 224])
-        #expect(f.snapshot.evidence?.packets.count == 2)
+        #expect(f.reading.evidence.packets.count == 2)
         for number in UInt64(1)...1_000 {
             tell([
                 Self.passed(UInt32(number), 1, sent: 1, received: 1),
@@ -209,7 +209,7 @@ struct WireTests {
         }
         for _ in 0..<4 { tell([Self.passed(0, 0, sent: 1_112, received: 1_224)]) }
         #expect(Self.wire(of: 0, in: f.snapshot) == [1_112, 1_224])
-        #expect(f.snapshot.evidence?.packets.count == 1)
+        #expect(f.reading.evidence.packets.count == 1)
     }
 
     @Test(
@@ -239,6 +239,6 @@ struct WireTests {
         for _ in 0..<4 { tell(6_000, 1_000) }
         if seenGone { tell(nil, 1_000) }
         for _ in 0..<4 { tell(300, 1_300) }
-        #expect(try AuditReport(of: .interface("veth0"), in: f.snapshot).unexplained == 0)
+        #expect(try AuditReport(of: .interface("veth0"), in: f.reading).unexplained == 0)
     }
 }

@@ -27,9 +27,9 @@ struct ExchangeFilterTests {
         )
     }
 
-    private static let snapshot: Snapshot = {
+    private static let reading: Reading = {
         var snapshot = FilterTests.snapshot
-        snapshot.exchanges = [
+        let exchanges = [
             exchange(1, FilterTests.nginx, "GET", "api.example", "/orders/{id}", 200, .ok),
             exchange(2, FilterTests.nginx, "POST", "api.example", "/orders", 503, .http5xx),
             exchange(3, FilterTests.curl, "GET", "cdn.example", "/images/{name}", 404, .http4xx),
@@ -52,7 +52,7 @@ struct ExchangeFilterTests {
         ]
         // Its last exchanges are no longer listed.
         snapshot.processes?[1].endpoints = [ProcessEndpoint(role: .client, host: "old.example", route: "/old")]
-        return snapshot
+        return Reading(snapshot: snapshot, exchanges: exchanges)
     }()
 
     @Test(
@@ -66,19 +66,19 @@ struct ExchangeFilterTests {
         ] as [(String, [UInt64])]
     )
     func exchanges(text: String, numbers: [UInt64]) throws {
-        #expect(Self.snapshot.filtered(by: try Filter(text)).exchanges?.map(\.exchange) == numbers)
+        #expect(Self.reading.filtered(by: try Filter(text)).exchanges.map(\.exchange) == numbers)
     }
 
     @Test("a process passes with its sockets when one of its exchanges or own endpoints passes")
     func processes() throws {
         func passing(_ text: String) throws -> [Int32]? {
-            Self.snapshot.filtered(by: try Filter(text)).processes?.map(\.identity.pid)
+            Self.reading.filtered(by: try Filter(text)).snapshot.processes?.map(\.identity.pid)
         }
         #expect(try passing("status:503") == [101])
         #expect(try passing("host:example") == [101, 202])
         #expect(try passing("host:old") == [202])
         #expect(try passing("route:/none") == [])
-        let server = Self.snapshot.filtered(by: try Filter("status:503"))
+        let server = Self.reading.filtered(by: try Filter("status:503")).snapshot
         #expect(server.sockets?.map(\.cookie.rawValue) == [1] && server.exited == [])
         #expect(server.totals.bytes == FilterTests.nginx.bytes)
     }
@@ -86,7 +86,7 @@ struct ExchangeFilterTests {
     @Test("an endpoint's row has its host, route and outcomes, and neither methods nor statuses")
     func endpoints() throws {
         func routes(_ text: String) throws -> [String?]? {
-            Self.snapshot.filtered(by: try Filter(text)).endpoints?.map(\.route)
+            Self.reading.filtered(by: try Filter(text)).snapshot.endpoints?.map(\.route)
         }
         #expect(try routes("host:api") == ["/orders/{id}", "/orders"])
         #expect(try routes("route:{id}") == ["/orders/{id}"])

@@ -3,8 +3,10 @@ import TrafficModel
 @testable import TrafficView
 
 extension Fixture {
+    static func snapshotWithEndpoints() throws -> Snapshot { try self.readingWithEndpoints().snapshot }
+
     /// The same host with a process that reports: two endpoints as a client, three as a server.
-    static func snapshotWithEndpoints() throws -> Snapshot {
+    static func readingWithEndpoints() throws -> Reading {
         var snapshot = try Self.snapshot(tick: 29, withSockets: true)
         let index = try snapshot.busiest()
         var processes = snapshot.processes ?? []
@@ -47,7 +49,7 @@ extension Fixture {
             Self.own(.client, "日本.example", "/\u{1b}[31m", requests: 1, sent: 100, quality: .inferred),
             Self.own(.client, EndpointUsage.other, EndpointUsage.other, requests: 2, sent: 20),
         ]
-        snapshot.groupedEndpoints = [
+        let grouped: [EndpointGrouping: [EndpointUsage]] = [
             .host: [
                 Self.endpoint(group, .server, .host("shop.example"), requests: 12_462, failures: 12, sent: 940_050_000),
                 Self.endpoint(group, .client, .host("api.payments.example"), requests: 9, sent: 9_000),
@@ -57,7 +59,7 @@ extension Fixture {
                 Self.endpoint(group, .server, .content(.image), requests: 77, sent: 900_000_000),
             ],
         ]
-        return snapshot
+        return Reading(snapshot: snapshot, groupedEndpoints: grouped)
     }
 
     static func endpoint(

@@ -57,7 +57,7 @@ struct TableTests {
 
     @Test("Endpoints by host and by type have a column for that alone", arguments: [EndpointGrouping.host, .type])
     func groupedEndpoints(by grouping: EndpointGrouping) throws {
-        let snapshot = try Fixture.snapshotWithEndpoints().withEndpoints(by: grouping).withEndpoints(sortedBy: .sent)
+        let snapshot = try Fixture.readingWithEndpoints().grouped(by: grouping).snapshot.withEndpoints(sortedBy: .sent)
         let frame = Table.endpoints(snapshot, by: grouping).frame(width: 120, typeface: Fixture.unicode, units: .bytes)
         FrameTests.check(frame, width: 120, height: .max, typeface: Fixture.unicode)
         try FrameTests.compare(frame.plainText, with: "table-endpoints-by-\(grouping.rawValue)-120")
@@ -82,14 +82,14 @@ struct TableTests {
 
     @Test("exchanges have the requested order; the limit keeps the newest, or the first of the order")
     func exchangeOrder() throws {
-        var snapshot = try Fixture.snapshot()
-        snapshot.exchanges = try ([(1, 200), (2, 503), (3, 404)] as [(UInt64, UInt16)]).map { number, status in
+        let exchanges = try ([(1, 200), (2, 503), (3, 404)] as [(UInt64, UInt16)]).map { number, status in
             var exchange = try Fixture.exchange(number, status: status, outcome: .ok)
             exchange.duration = [50, 900, 10][Int(number) - 1]
             return exchange
         }
+        let report = ExchangeReport(Reading(snapshot: try Fixture.snapshot(), exchanges: exchanges))
         func order(_ key: ExchangeSortKey, reversed: Bool = false, limit: Int? = nil) -> [UInt64] {
-            ExchangeReport(snapshot).sorted(by: key, reversed: reversed, limit: limit).exchanges.map(\.exchange)
+            report.sorted(by: key, reversed: reversed, limit: limit).exchanges.map(\.exchange)
         }
         #expect(order(.started) == [1, 2, 3] && order(.started, limit: 2) == [2, 3])
         #expect(order(.started, reversed: true, limit: 2) == [3, 2])

@@ -60,12 +60,12 @@ struct SocketCost: ParsableCommand {
     }
 
     private static func snapshot(of ledger: Ledger) -> Snapshot {
-        ledger.snapshot(
+        ledger.reading(
             countingSince: Timestamp(nanosecondsSinceEpoch: 0),
             host: HostDescription(name: "host", bootID: "boot", kernel: "6"),
             daemon: DaemonDescription(version: "0", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
             capture: CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])
-        )
+        ).snapshot
     }
 
     private static func residentBytes() -> Int {

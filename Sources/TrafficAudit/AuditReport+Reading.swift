@@ -1,11 +1,10 @@
 public import TrafficModel
 
 extension AuditReport {
-    /// - Parameter snapshot: A snapshot that the ledger made. A snapshot decoded from JSON has no evidence.
-    /// - Throws: ``AuditError`` if the subject is not in the snapshot.
-    public init(of subject: AuditSubject, in snapshot: Snapshot) throws(AuditError) {
+    /// - Throws: ``AuditError`` if the subject is not in the reading.
+    public init(of subject: AuditSubject, in reading: Reading) throws(AuditError) {
+        let (snapshot, evidence) = (reading.snapshot, reading.evidence)
         let sockets = snapshot.sockets ?? []
-        let evidence = snapshot.evidence ?? AuditEvidence()
         var disputed: [SocketUsage]
         var count = 0
         switch subject {

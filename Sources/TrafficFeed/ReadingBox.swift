@@ -1,25 +1,25 @@
 import Synchronization
 public import TrafficModel
 
-/// Holds the newest snapshot. The capture side publishes each snapshot here, and all readers read it here.
+/// Holds the newest reading. The capture side publishes each reading here, and all readers read it here.
 ///
 /// Publishing holds a lock for a few assignments only, whatever the readers do. Only one thread publishes.
-public final class SnapshotBox: SnapshotSource {
+public final class ReadingBox: ReadingSource {
     private struct State {
         var isReady = false
-        /// `nil` if nobody asked for a snapshot of the last sweep.
-        var latest: Snapshot?
-        /// A request had to go without a snapshot. The next sweep makes one, for the request after it.
+        /// `nil` if nobody asked for a reading of the last sweep.
+        var latest: Reading?
+        /// A request had to go without a reading. The next sweep makes one, for the request after it.
         var isOwed = false
 
         var isAwaited: Bool { !self.isReady || self.isOwed || !self.readers.isEmpty || !self.waiting.isEmpty }
         var checks: [DoctorReport.Check] = []
-        var readers: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
-        /// The readers that wait for their first snapshot: the next one whose sweep begins after they came, whatever
+        var readers: [UInt64: AsyncStream<Reading>.Continuation] = [:]
+        /// The readers that wait for their first reading: the next one whose sweep begins after they came, whatever
         /// causes it.
         var newReaders: Set<UInt64> = []
         /// Requests that wait for a sweep, numbered in the order in which they came.
-        var waiting: [UInt64: AsyncStream<Snapshot>.Continuation] = [:]
+        var waiting: [UInt64: AsyncStream<Reading>.Continuation] = [:]
         var nextReader: UInt64 = 0
         var isFinished = false
     }
@@ -28,14 +28,14 @@ public final class SnapshotBox: SnapshotSource {
     private let state = Mutex(State())
     private let demand: (@Sendable () -> Void)?
     private let patience: Duration
-    /// How many times its patience a request waits if no sweep made a snapshot meanwhile.
+    /// How many times its patience a request waits if no sweep made a reading meanwhile.
     private static let mostWaits = 10
 
     /// - Parameters:
     ///   - limits: For `doctor`.
-    ///   - patience: How long a request waits for its sweep. Longer, if there is no older snapshot to answer with.
+    ///   - patience: How long a request waits for its sweep. Longer, if there is no older reading to answer with.
     ///   - demand: Asks the publisher for a sweep. Called on any thread, must not wait. `nil` if the publisher can't be
-    ///     asked: then the newest snapshot answers every request.
+    ///     asked: then the newest reading answers every request.
     public init(
         limits: [DoctorReport.Limit] = [],
         patience: Duration = .seconds(2),
@@ -50,8 +50,8 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.isReady }
     }
 
-    /// The snapshot of the last sweep, if the sweep made one.
-    package var latest: Snapshot? {
+    /// The reading of the last sweep, if the sweep made one.
+    package var latest: Reading? {
         self.state.withLock { $0.latest }
     }
 
@@ -59,12 +59,12 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.checks }
     }
 
-    public func fresh() async -> Snapshot? {
+    public func fresh() async -> Reading? {
         guard let demand, self.isReady else { return self.latest }
         // The publisher gives the stream its only element. Otherwise the stream ends without one: by the clock, by
-        // finish(), or because the task is cancelled. The snapshot comes with the stream, because a later sweep may drop
+        // finish(), or because the task is cancelled. The reading comes with the stream, because a later sweep may drop
         // ``latest`` before this task runs again.
-        let (swept, waiter) = AsyncStream.makeStream(of: Snapshot.self)
+        let (swept, waiter) = AsyncStream.makeStream(of: Reading.self)
         let number = self.state.withLock { state -> UInt64? in
             guard !state.isFinished else { return nil }
             state.nextReader += 1
@@ -77,7 +77,7 @@ public final class SnapshotBox: SnapshotSource {
         }
         demand()
         let clock = Task { [weak self, patience] in
-            // An older snapshot is better than none, and is then the answer.
+            // An older reading is better than none, and is then the answer.
             var waits = 0
             repeat {
                 try? await Task.sleep(for: patience)
@@ -86,7 +86,7 @@ public final class SnapshotBox: SnapshotSource {
             waiter.finish()
         }
         defer { clock.cancel() }
-        for await snapshot in swept { return snapshot }
+        for await reading in swept { return reading }
         return self.state.withLock { state in
             state.isOwed = state.isOwed || state.latest == nil
             return state.latest
@@ -101,34 +101,34 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.nextReader }
     }
 
-    /// Whether somebody waits for a snapshot or reads a stream. If not, the publisher calls ``publishNothing()``: a
-    /// snapshot of many sockets takes long to make, and much memory.
+    /// Whether somebody waits for a reading or reads a stream. If not, the publisher calls ``publishNothing()``: a
+    /// reading of many sockets takes long to make, and much memory.
     public var isAwaited: Bool {
         self.state.withLock { $0.isAwaited }
     }
 
-    /// Drops the snapshot of the sweep before, which grows old.
+    /// Drops the reading of the sweep before, which grows old.
     public func publishNothing() {
         self.state.withLock { $0.latest = nil }
     }
 
     /// - Parameters:
     ///   - number: What ``beginSweep()`` returned.
-    ///   - isTick: Whether the interval caused this snapshot. Streams get only these snapshots, so that other clients'
+    ///   - isTick: Whether the interval caused this reading. Streams get only these readings, so that other clients'
     ///     requests do not change the pace of a stream.
-    public func publish(_ snapshot: Snapshot, answering number: UInt64 = 0, isTick: Bool = true) {
+    public func publish(_ reading: Reading, answering number: UInt64 = 0, isTick: Bool = true) {
         let (readers, answered) = self.state.withLock { state in
-            state.latest = snapshot
+            state.latest = reading
             state.isReady = true
             state.isOwed = false
             let readers = state.readers.filter { state.newReaders.contains($0.key) ? $0.key <= number : isTick }
             state.newReaders = state.newReaders.filter { $0 > number }
             return (Array(readers.values), state.waiting.filter { $0.key <= number })
         }
-        for reader in readers { reader.yield(snapshot) }
+        for reader in readers { reader.yield(reading) }
         // Outside the lock: `finish()` calls `onTermination`, which takes the lock.
         for waiter in answered.values {
-            waiter.yield(snapshot)
+            waiter.yield(reading)
             waiter.finish()
         }
     }
@@ -137,7 +137,7 @@ public final class SnapshotBox: SnapshotSource {
         self.state.withLock { $0.checks = checks }
     }
 
-    /// Ends all streams: nothing more will be published. The last snapshot, if there is one, stays readable.
+    /// Ends all streams: nothing more will be published. The last reading, if there is one, stays readable.
     public func finish() {
         let (readers, waiting) = self.state.withLock { state in
             state.isFinished = true
@@ -148,15 +148,15 @@ public final class SnapshotBox: SnapshotSource {
         for waiter in waiting { waiter.finish() }
     }
 
-    public func updates() -> AsyncStream<Snapshot> {
-        let (stream, reader) = AsyncStream.makeStream(of: Snapshot.self, bufferingPolicy: .bufferingNewest(1))
+    public func updates() -> AsyncStream<Reading> {
+        let (stream, reader) = AsyncStream.makeStream(of: Reading.self, bufferingPolicy: .bufferingNewest(1))
         let (number, isFinished) = self.state.withLock { state in
             state.nextReader += 1
             if !state.isFinished {
                 state.readers[state.nextReader] = reader
                 if self.demand != nil { state.newReaders.insert(state.nextReader) }
             }
-            // Inside the lock, so that a snapshot that is published meanwhile comes after this snapshot.
+            // Inside the lock, so that a reading that is published meanwhile comes after this reading.
             if let latest = state.latest, self.demand == nil || state.isFinished { reader.yield(latest) }
             return (state.nextReader, state.isFinished)
         }

@@ -14,16 +14,16 @@ extension Ledger {
     }
 
     /// Everything as of the last tick or look. Rates are of the last tick.
-    public func snapshot(
+    public func reading(
         countingSince: Timestamp,
         host: HostDescription,
         daemon: DaemonDescription,
         capture: CaptureStatus
-    ) -> Snapshot {
+    ) -> Reading {
         let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
         let bootedAt = self.bootedAt
         let list = ListedSockets(self.sockets.accounts, moving: self.moving, limit: self.retention.openSocketLimit)
-        var snapshot = Snapshot(
+        let snapshot = Snapshot(
             takenAt: wall,
             takenBoottimeNanoseconds: boottime,
             countingSince: countingSince,
@@ -42,6 +42,7 @@ extension Ledger {
                 usage?.explained = self.reports.explained(ofSocket: $0).total
                 return usage
             },
+            socketsUnlisted: list.unlisted.isEmpty ? nil : list.unlisted.count,
             endpoints: self.reports.endpointUsages,
             interfaces: self.interfaces.usages,
             totals: Totals(
@@ -51,11 +52,12 @@ extension Ledger {
                 byClass: self.destinations.byClass
             )
         )
-        snapshot.groupedEndpoints = self.reports.groupedEndpointUsages
-        snapshot.exchanges = self.reports.exchangeUsages
-        snapshot.socketsUnlisted = list.unlisted.isEmpty ? nil : list.unlisted.count
-        snapshot.evidence = self.evidence(unlisted: list.unlisted)
-        return snapshot
+        return Reading(
+            snapshot: snapshot,
+            groupedEndpoints: self.reports.groupedEndpointUsages,
+            exchanges: self.reports.exchangeUsages,
+            evidence: self.evidence(unlisted: list.unlisted)
+        )
     }
 
     /// The sums as of the last tick or look. Takes time for each process and group, and none for sockets.
