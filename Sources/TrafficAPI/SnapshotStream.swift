@@ -51,8 +51,8 @@ extension ResponseBody {
 
     /// One line of JSON per snapshot, until the client goes away, the daemon stops or the source ends.
     ///
-    /// For one client the server holds at most the line that it is sending and one waiting snapshot. A newer snapshot
-    /// replaces the waiting snapshot.
+    /// For one client the server holds at most the line that it is sending and one waiting reading. A newer reading
+    /// replaces the waiting one.
     init(lines query: SnapshotQuery, interval: UInt64?, of source: any ReadingSource, to request: Request) {
         self.init { writer in
             // Without this the server would notice that a client left only at the next line, up to an hour later.

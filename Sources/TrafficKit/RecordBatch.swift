@@ -71,12 +71,3 @@ extension RecordBatch: Sequence {
         }.makeIterator()
     }
 }
-
-extension Array {
-    /// Removes a few elements, all or all but the first ones, and keeps the memory. `removeAll(keepingCapacity:)`
-    /// replaces a range, which costs some hundred instructions even without elements.
-    @inlinable
-    package mutating func removeFew(downTo count: Int = 0) {
-        while self.count > count { self.removeLast() }
-    }
-}

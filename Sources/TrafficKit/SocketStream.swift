@@ -9,7 +9,7 @@ package enum Side: CaseIterable, Sendable {
 package typealias SharedTLSStream = ManagedBuffer<TLSStream, Void>
 
 extension SharedTLSStream {
-    /// One look for several questions: each look into an object is checked when the program runs.
+    /// One access answers several questions: Swift enforces exclusive access to an object's properties at run time.
     @inline(__always)
     package func with<Result>(_ body: (inout TLSStream) -> Result) -> Result { body(&self.header) }
 }

@@ -345,7 +345,7 @@ package struct TLSStream {
     /// - Returns: `nil`: the message has no place.
     package func interval(_ interval: Report.Interval) -> (interval: Report.Interval, isExact: Bool)? {
         guard let from = self.start(interval.from),
-            let to = self.segments.last(where: { $0.plain < interval.to && interval.to <= $0.plain + $0.plainBytes })?
+            let to = self.segments.last(where: { $0.plain < interval.to && interval.to <= $0.end })?
                 .place(interval.to)
         else { return nil }
         let bytes = to.position - from.position - (to.beside - from.beside)
@@ -354,7 +354,7 @@ package struct TLSStream {
 
     private func start(_ plain: UInt64) -> Place? {
         if let start = self.start, start.plain == plain { return start.place }
-        return self.segments.first { $0.plain <= plain && plain < $0.plain + $0.plainBytes }?.place(plain)
+        return self.segments.first { $0.plain <= plain && plain < $0.end }?.place(plain)
     }
 
     /// Forgets the segments that no message needs any more, if every byte of plaintext has a place.
@@ -372,6 +372,7 @@ package struct TLSStream {
         while gone < most, self.segments[gone].end <= start || self.segments[gone].end < position { gone += 1 }
         guard gone > 0 else { return }
         guard gone == most else { return self.segments.removeFirst(gone) }
+        // Nearly always. To move the last segment costs less than to remove a range.
         self.segments[0] = self.segments[most]
         self.segments.removeFew(downTo: 1)
     }

@@ -91,7 +91,7 @@ package final class TrafficReporter: ExchangeNaming {
         return (name, isLasting)
     }
 
-    /// As ``TrafficMonitor/report(_:)``, in the order of the batch.
+    /// As ``TrafficMonitor/report(_:)``, the exchanges first.
     package func report(_ batch: borrowing RecordBatch) {
         guard !batch.isEmpty else { return }
         self.refresh()

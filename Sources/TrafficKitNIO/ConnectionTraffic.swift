@@ -46,7 +46,7 @@ struct ConnectionTraffic {
     private var writes = PendingWrites()
     /// For a connection that was joined late.
     private var trial: LateTrial?
-    /// Records to report, in this order.
+    /// Records to report.
     private var records = RecordBatch()
 
     /// - Parameters:
@@ -167,7 +167,7 @@ struct ConnectionTraffic {
 
     /// Counts bytes that another channel has taken.
     mutating func sent(_ part: IOData, at time: UInt64) -> Actions {
-        self.trySend()
+        self.continueTrial()
         if let http2 {
             http2.exchanges.sent(part, at: time, tellsOpen: false, &self.records)
         } else {
@@ -201,7 +201,7 @@ struct ConnectionTraffic {
     private mutating func count(_ bytes: Int) {
         guard bytes > 0 else { return }
         let time = TrafficClock.nanoseconds()
-        self.trySend()
+        self.continueTrial()
         if let http2 {
             http2.exchanges.sent(bytes, of: &self.writes, at: time, tellsOpen: false, &self.records)
         } else {
@@ -209,8 +209,8 @@ struct ConnectionTraffic {
         }
     }
 
-    /// A request may go on or begin in the bytes that have been sent.
-    private mutating func trySend() {
+    /// A request of a client may go on or begin in the bytes that have been sent.
+    private mutating func continueTrial() {
         if self.role == .client { self.trial?.goesOn(self.http1) }
     }
 

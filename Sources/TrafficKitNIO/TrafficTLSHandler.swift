@@ -123,7 +123,7 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
 
 /// Written ciphertext that the kernel has not taken, oldest first.
 ///
-/// One value, because each look at a handler's property is checked when the program runs.
+/// One value, because Swift enforces exclusive access to each property of a handler at run time.
 private struct PendingCiphertext {
     /// With the bytes of plaintext in each part.
     private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
@@ -142,8 +142,7 @@ private struct PendingCiphertext {
         return self.run
     }
 
-    /// - Parameter plaintext: Says how much plaintext is in what was written, and not in earlier parts. Called if there
-    ///   are new parts.
+    /// - Parameter plaintext: Returns the bytes of plaintext that are not in earlier parts. Called if there are new parts.
     mutating func flush(_ plaintext: () -> Int) {
         guard self.flushed < self.parts.count else { return }
         self.parts[self.parts.count - 1].plaintext += plaintext()

@@ -2,20 +2,23 @@ import TrafficModel
 
 /// The bytes of process groups: what a group has moved in all, and the part of its processes that are no longer listed.
 ///
-/// A process joins a group when its details are known, or when it ends. It leaves when its details change, and when it is
-/// folded, and what it moved meanwhile stays with the group. So a group's sum never falls.
+/// A process joins a group when the daemon has looked up its details, or has not found them out for long. It leaves when
+/// it runs another program, when its details say another group, and when it leaves the list. What it moved meanwhile
+/// stays with the group, so a group's sum never falls.
 ///
 /// A user has a limited number of groups. If a further group needs room, the lives end of the groups of that user that
 /// have had no listed process for the longest time: transient units and containers come and go, and would use up any
-/// limit within days. What exceeds the limit adds up in the user's group `_other`.
+/// limit within days. A reader has the sum of an ended life under its group, so no other group's sum gets these bytes.
+/// The row of its ended processes is no such sum: it moves to the user's row `_other`. If every group of a user at the
+/// limit has a listed process, further groups add up in the user's group `_other`.
 struct GroupAccounts {
     private struct Account {
         let number: UInt64
         let beganAt: UInt64
         /// Listed processes in this group.
         var members = 0
-        /// When the last member left: the number of departures so far.
-        var leftAt: UInt64 = 0
+        /// The number of the last departure of a member, among all departures.
+        var lastDeparture: UInt64 = 0
         /// What processes moved that have left the group.
         var bytes = ByteCounts()
         var explained: UInt64 = 0
@@ -29,11 +32,14 @@ struct GroupAccounts {
         var hasExited: Bool { self.exited.processes > 0 || self.exited.bytes != ByteCounts() }
     }
 
-    /// How many groups a user has, besides `_other`.
+    /// The groups of a user, besides `_other`.
     private struct Share {
         var groups = 0
-        /// Groups without a listed process.
-        var empty = 0
+        /// Groups in the order in which their last member left, each with the number of that departure. A group that has
+        /// got members since, or whose life has ended, is still here.
+        var left: [(group: ProcessGroup, departure: UInt64)] = []
+        /// The first of `left` that was not looked at.
+        var next = 0
     }
 
     private let limit: Ledger.Retention.Limit
@@ -43,15 +49,19 @@ struct GroupAccounts {
     private var count = 0
     private var lives: UInt64 = 0
     private var departures: UInt64 = 0
-    private var ended = ByteCounts()
-    /// `CLOCK_BOOTTIME` of the last tick.
-    var now: UInt64 = 0
+    private var endedLives = ByteCounts()
+    /// There was no group without a process to end since the last tick. A look at all users takes long.
+    private var isFull = false
+    /// `CLOCK_BOOTTIME` of the last tick; 0: none yet.
+    private var now: UInt64 = 0
 
     /// - Parameter limit: How many groups a user may have, and all users. If there are too many users, they share one
     ///   group `_other` of no user.
     init(limit: Ledger.Retention.Limit) {
         self.limit = limit
     }
+
+    mutating func tick(at boottime: UInt64) { (self.now, self.isFull) = (boottime, false) }
 
     // MARK: Processes
 
@@ -67,20 +77,33 @@ struct GroupAccounts {
     ///   - bytes: What the process has moved since it joined.
     mutating func leave(_ group: ProcessGroup, _ bytes: ByteCounts, explained: UInt64) {
         self.departures += 1
-        let departures = self.departures
-        self.change(group) { account in
+        let departure = self.departures
+        let isEmpty = self.accounts.changeInPlace(group) { account in
             account.members -= 1
-            account.leftAt = departures
+            account.lastDeparture = departure
             account.bytes += bytes
             account.explained +|= explained
+            return account.members == 0
+        }
+        if isEmpty == true, let uid = group.uid, !group.isOther { self.queue(group, departure, of: uid) }
+    }
+
+    private mutating func queue(_ group: ProcessGroup, _ departure: UInt64, of uid: UInt32) {
+        let accounts = self.accounts
+        self.shares.changeInPlace(uid) { share in
+            // Processes that come and go in the same groups leave entries behind.
+            if share.left.count > 2 * share.groups + 16 {
+                share.left = share.left[share.next...].filter { accounts[$0.group]?.lastDeparture == $0.departure }
+                share.next = 0
+            }
+            share.left.append((group, departure))
         }
     }
 
     /// The process is no longer listed.
     mutating func fold(_ process: consuming ProcessAccount) {
         process.join(&self)
-        let group = process.group ?? .other(of: process.uid)
-        process.leave(&self)
+        guard let group = process.leave(&self) else { return }
         self.change(group) { account in
             account.exited.processes += 1
             account.exited.bytes += process.bytes.settled
@@ -107,21 +130,11 @@ struct GroupAccounts {
 
     /// Changes an account, and makes it if there is none.
     private mutating func change(_ group: ProcessGroup, _ body: (inout Account) -> Void) {
-        let (wasEmpty, isEmpty) = self.withAccount(group) { account in
-            let wasEmpty = account.members == 0
-            body(&account)
-            return (wasEmpty, account.members == 0)
-        }
-        guard wasEmpty != isEmpty, let uid = group.uid, !group.isOther else { return }
-        self.shares[uid, default: Share()].empty += isEmpty ? 1 : -1
-    }
-
-    private mutating func withAccount<Result>(_ group: ProcessGroup, _ body: (inout Account) -> Result) -> Result {
         if self.accounts[group] == nil {
             self.lives += 1
             self.accounts[group] = Account(group, number: self.lives, at: self.now)
         }
-        return body(&self.accounts[group]!)
+        self.accounts.changeInPlace(group, body)
     }
 
     // MARK: Lives
@@ -129,52 +142,52 @@ struct GroupAccounts {
     private mutating func admitted(_ group: ProcessGroup) -> ProcessGroup {
         guard let uid = group.uid, !group.isOther else { return self.other(of: group.uid) }
         if self.accounts[group] != nil { return group }
-        if !self.hasRoom(for: uid) { self.endLives(for: uid) }
-        guard self.hasRoom(for: uid) else { return self.other(of: uid) }
+        guard self.makeRoom(for: uid) else { return self.other(of: uid) }
         self.shares[uid, default: Share()].groups += 1
-        self.shares[uid, default: Share()].empty += 1
         self.count += 1
         return group
     }
 
-    private func hasRoom(for uid: UInt32) -> Bool {
-        self.shares[uid, default: Share()].groups < self.limit.ofUser && self.count < self.limit.inAll
-    }
-
-    /// The rows of users and of groups together are at most twice the groups' limit.
+    /// The rows of users and of groups together are at most three times the groups' limit.
     private func other(of uid: UInt32?) -> ProcessGroup {
         let other = ProcessGroup.other(of: uid)
         return self.accounts[other] != nil || self.accounts.count < 2 * self.limit.inAll ? other : .other(of: nil)
     }
 
-    /// Makes room for a group of a user. A user at the user's own limit gives up own groups. Otherwise all users
-    /// together are at the limit, and the user with the most groups gives up some.
-    private mutating func endLives(for uid: UInt32) {
-        var giver = uid
-        if self.shares[uid, default: Share()].groups < self.limit.ofUser {
-            let most = self.shares.filter { $0.value.empty > 0 }.max {
-                ($0.value.groups, $0.key) < ($1.value.groups, $1.key)
-            }
-            guard let most else { return }
-            giver = most.key
-        }
-        guard self.shares[giver, default: Share()].empty > 0 else { return }
-        // Some at a time, because to find the oldest takes a look at all groups.
-        let oldest = self.accounts.filter { $0.key.uid == giver && !$0.key.isOther && $0.value.members == 0 }
-            .sorted { $0.value.leftAt < $1.value.leftAt }
-            .prefix(max(1, self.limit.ofUser / 8))
-        for (group, account) in oldest { self.end(group, account, of: giver) }
+    /// Makes room for a group of a user. A user at the user's own limit gives up an own group. If all users together are
+    /// at the limit, the user with the most groups gives up one, but never for a user with as many.
+    private mutating func makeRoom(for uid: UInt32) -> Bool {
+        let own = self.shares[uid]?.groups ?? 0
+        if own >= self.limit.ofUser { return self.endOldestLife(of: uid) }
+        guard self.count >= self.limit.inAll else { return true }
+        guard !self.isFull, let most = self.shares.max(by: { ($0.value.groups, $0.key) < ($1.value.groups, $1.key) })
+        else { return false }
+        let hasRoom = most.value.groups > own + 1 && self.endOldestLife(of: most.key)
+        self.isFull = !hasRoom
+        return hasRoom
     }
 
-    /// Nothing that was read of the group before is read again under another name: its bytes go to `ended`.
+    /// - Returns: `false` if each group of the user has a listed process.
+    private mutating func endOldestLife(of uid: UInt32) -> Bool {
+        while let share = self.shares[uid], share.next < share.left.count {
+            let (group, departure) = share.left[share.next]
+            self.shares.changeInPlace(uid) { $0.next += 1 }
+            guard let account = self.accounts[group], account.members == 0, account.lastDeparture == departure else {
+                continue
+            }
+            self.end(group, account, of: uid)
+            return true
+        }
+        return false
+    }
+
     private mutating func end(_ group: ProcessGroup, _ account: Account, of uid: UInt32) {
         self.accounts[group] = nil
         self.count -= 1
-        self.shares[uid, default: Share()].groups -= 1
-        self.shares[uid, default: Share()].empty -= 1
+        self.shares.changeInPlace(uid) { $0.groups -= 1 }
         if self.shares[uid]?.groups == 0 { self.shares[uid] = nil }
-        self.ended += account.bytes
-        self.withAccount(self.other(of: uid)) { other in
+        self.endedLives += account.bytes
+        self.change(self.other(of: uid)) { other in
             other.exited.processes += account.exited.processes
             other.exited.bytes += account.exited.bytes
             other.exited.explained +|= account.exited.explained
@@ -188,9 +201,11 @@ struct GroupAccounts {
         self.accounts.values.filter(\.hasExited).map(\.exited).sorted { $0.group.order < $1.group.order }
     }
 
-    /// - Parameter processes: All that are listed.
-    func totals(with processes: some Collection<ProcessAccount>) -> GroupTotals {
-        var totals = GroupTotals(ended: self.ended)
+    /// - Parameters:
+    ///   - processes: All that are listed.
+    ///   - unowned: As ``GroupTotals/unowned``.
+    func totals(with processes: some Collection<ProcessAccount>, unowned: ByteCounts) -> GroupTotals {
+        var totals = GroupTotals(endedLives: self.endedLives, unowned: unowned)
         var indexes: [ProcessGroup: Int] = [:]
         for (group, account) in self.accounts.sorted(by: { $0.value.number < $1.value.number }) {
             indexes[group] = totals.lives.count
@@ -211,7 +226,7 @@ struct GroupAccounts {
                 totals.lives[index].bytes += since.bytes
                 totals.lives[index].explained +|= since.explained
             } else {
-                totals.unnamed += since.bytes
+                totals.unknown += since.bytes
             }
         }
         return totals

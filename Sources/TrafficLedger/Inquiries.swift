@@ -4,7 +4,7 @@ import TrafficModel
 struct Inquiries {
     /// The time between two rounds in which the ledger asks again. It asks for processes without details, or with a
     /// name in doubt.
-    private static let period: UInt64 = 10_000_000_000
+    static let period: UInt64 = 10_000_000_000
 
     private var pending: [OwnerObservation] = []
     private var namesAreOld = false
@@ -23,7 +23,8 @@ struct Inquiries {
         self.nextRound = boottime +| Self.period
         if isFirst { return }
         for process in processes where process.exitedAt == nil && process.identity != .kernel {
-            if self.namesAreOld || !process.isResolved { self.pending.append(process.inquiry) }
+            // A process without a group runs another program, and what was asked then may have found no room.
+            if self.namesAreOld || !process.isResolved || process.group == nil { self.pending.append(process.inquiry) }
         }
         self.namesAreOld = false
     }

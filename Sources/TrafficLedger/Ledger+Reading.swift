@@ -70,7 +70,7 @@ extension Ledger {
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
-            groups: self.groups.totals(with: self.processes.values)
+            groups: self.groups.totals(with: self.processes.values, unowned: self.unowned)
         )
     }
 

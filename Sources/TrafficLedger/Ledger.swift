@@ -24,6 +24,8 @@ public struct Ledger: Sendable {
     private(set) var interfaces = InterfaceAccounts()
     private(set) var loss = CaptureLoss()
     private(set) var totals = ByteCounts(retransmitted: 0)
+    /// The part of `totals` that no process has: as ``GroupTotals/unowned``.
+    private(set) var unowned = ByteCounts()
     private(set) var totalMeter = RateMeter()
     private(set) var destinations: DestinationTotals
     private(set) var lastTick: (wall: Timestamp, boottime: UInt64)?
@@ -71,17 +73,17 @@ public struct Ledger: Sendable {
             self.close(allBut: serials)
         case .details(let process, let details):
             // A process that was folded into `exited` meanwhile is not listed again just for its name.
-            Self.change(process, in: &self.processes, of: &self.groups) { $0.resolve(details) }
+            Self.resolve(process, as: details, in: &self.processes, of: &self.groups)
             if let user = details.user { self.userNames[details.uid] = user }
         case .executed(let process, let name):
             // Most processes that execute a program have never used a socket.
-            let owner = Self.change(process, in: &self.processes, of: &self.groups, isNew: true) { $0.rename(name) }
-            if let owner { self.inquiries.add(owner) }
+            if let owner = Self.rename(process, as: name, in: &self.processes, of: &self.groups) {
+                self.inquiries.add(owner)
+            }
         case .executedUntold:
             self.inquiries.doubtNames()
         case .exited(let process, let time):
-            let boottime = self.lastTick?.boottime ?? 0
-            Self.change(process, in: &self.processes, of: &self.groups) { $0.end(at: time, boottime: boottime) }
+            self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
             self.reports.end(process: process)
             self.endsUnfolded += 1
             if self.endsUnfolded >= Self.mostEndsUnfolded { self.foldExitedProcesses() }
@@ -213,11 +215,15 @@ public struct Ledger: Sendable {
                 let isListed =
                     self.processes.changeInPlace(sender) { $0.add(retransmitted: growth.retransmitted) } != nil
                 if !isListed { self.groups.add(ByteCounts(retransmitted: growth.retransmitted), ofUser: uid(sender)) }
+            } else {
+                self.unowned.retransmitted = (self.unowned.retransmitted ?? 0) +| growth.retransmitted
             }
             self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| growth.retransmitted
         }
         if let wire = growth.wire {
             self.totals.add(wire: wire)
+            self.unowned.add(wire: wire)
+            for (_, share) in growth.wireShares { self.unowned.remove(wire: share) }
             for (process, share) in growth.wireShares where process != .kernel {
                 guard self.processes.changeInPlace(process, { $0.add(wire: share) }) == nil else { continue }
                 var bytes = ByteCounts()
@@ -227,6 +233,7 @@ public struct Ledger: Sendable {
             for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
         }
         self.totals.payload += growth.payload
+        self.unowned.payload += growth.unowned
         if let ends = growth.ends {
             let uid = growth.owners.first?.owner.uid ?? 0
             let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
@@ -270,25 +277,34 @@ public struct Ledger: Sendable {
         self.foldExitedProcesses(endedBefore: boottime > age ? boottime - age : 0)
     }
 
-    /// Changes what is known of a process. From then on its bytes count for the group that it is in now.
-    ///
-    /// - Parameter isNew: The process runs another program, so the daemon has to look it up before it joins a group.
-    /// - Returns: `nil` if the process is not listed.
-    @discardableResult
-    private static func change<Result>(
+    /// The daemon has looked the process up. From then on its bytes count for the group that the details say.
+    private static func resolve(
         _ process: ProcessIdentity,
+        as details: ProcessDetails,
         in processes: inout [ProcessIdentity: ProcessAccount],
-        of groups: inout GroupAccounts,
-        isNew: Bool = false,
-        _ body: (inout ProcessAccount) -> Result?
-    ) -> Result? {
+        of groups: inout GroupAccounts
+    ) {
         processes.changeInPlace(process) { account in
-            var changed = account
-            let result = body(&changed)
-            if isNew || ProcessGroup(changed.details) != ProcessGroup(account.details) { changed.leave(&groups) }
-            if !isNew { changed.join(&groups) }
-            account = changed
-            return result
+            let known = ProcessGroup(account.details)
+            account.resolve(details)
+            if ProcessGroup(account.details) != known { account.leave(&groups) }
+            account.join(&groups)
+        }
+    }
+
+    /// The process runs another program. Its bytes wait until the daemon has looked it up.
+    ///
+    /// - Returns: What the daemon needs to look up the details.
+    private static func rename(
+        _ process: ProcessIdentity,
+        as name: String,
+        in processes: inout [ProcessIdentity: ProcessAccount],
+        of groups: inout GroupAccounts
+    ) -> OwnerObservation? {
+        processes.changeInPlace(process) { account in
+            guard let owner = account.rename(name) else { return nil }
+            account.leave(&groups)
+            return owner
         } ?? nil
     }
 
@@ -298,7 +314,7 @@ public struct Ledger: Sendable {
         _ boottime: UInt64,
         seconds: Double
     ) {
-        groups.now = boottime
+        groups.tick(at: boottime)
         processes.forEachInPlace { process in
             process.tick(seconds: seconds)
             process.joinInTime(&groups, at: boottime)

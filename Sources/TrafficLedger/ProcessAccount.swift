@@ -26,9 +26,9 @@ struct ProcessAccount {
     /// What the process had moved when it joined the group.
     private var before: (bytes: ByteCounts, explained: UInt64) = (ByteCounts(), 0)
     /// The first tick without a group: `CLOCK_BOOTTIME`.
-    private var unnamedSince: UInt64?
-    /// So long a process may be without a group: longer than two rounds of ``Inquiries``.
-    private static let patience: UInt64 = 25_000_000_000
+    private var ungroupedSince: UInt64?
+    /// How long a process may be without a group. Meanwhile the ledger asks again at least once.
+    private static let patience = 5 * Inquiries.period / 2
     /// The daemon has looked the process up in `/proc`.
     private(set) var isResolved = false
 
@@ -123,19 +123,22 @@ struct ProcessAccount {
         self.group = groups.join(ProcessGroup(self.details))
     }
 
-    mutating func leave(_ groups: inout GroupAccounts) {
-        guard let group = self.group.take() else { return }
-        self.unnamedSince = nil
+    /// - Returns: The group that the process was in.
+    @discardableResult
+    mutating func leave(_ groups: inout GroupAccounts) -> ProcessGroup? {
+        guard let group = self.group.take() else { return nil }
+        self.ungroupedSince = nil
         let since = self.sinceItJoined
         groups.leave(group, since.bytes, explained: since.explained)
         self.before = (self.bytes.settled, self.explained)
+        return group
     }
 
     /// Joins the group of what is known, if the daemon has not found out more for long, or there is nothing to find out.
     mutating func joinInTime(_ groups: inout GroupAccounts, at boottime: UInt64) {
         guard self.group == nil else { return }
-        let since = self.unnamedSince ?? boottime
-        self.unnamedSince = since
+        let since = self.ungroupedSince ?? boottime
+        self.ungroupedSince = since
         if self.identity == .kernel || boottime >= since +| Self.patience { self.join(&groups) }
     }
 

@@ -63,8 +63,8 @@ extension Ledger {
                     "groups of processes",
                     self.groupLimit,
                     beyond: """
-                        the groups longest without a listed process move to the user's row `_other`; if there are none, \
-                        the rest adds up there
+                        the groups longest without a listed process move to the user's row `_other`; if every group has \
+                        a listed process, further groups add up there
                         """
                 ),
                 limit(

@@ -33,15 +33,18 @@ public struct Balance: Sendable, Hashable {
     }
 
     /// What was moved between two balances. Pending bytes are in no growth.
+    ///
+    /// A process's bytes reach its group when the daemon knows the process. So the growths of the groups and
+    /// ``ofEndedLives`` are ``bytes``, more or less by the change of ``GroupTotals/unknown`` and ``GroupTotals/unowned``.
     public struct Growth: Sendable, Hashable {
         public var bytes = ByteCounts()
         public var byScope: [String: ByteCounts] = [:]
         public var byClass: [String: ByteCounts] = [:]
-        /// Only groups that have moved something.
+        /// Only groups that gained something.
         public var byGroup: [ProcessGroup: ByteCounts] = [:]
-        /// What groups have moved whose lives ended meanwhile, beyond what the earlier balance has of them. Nearly
-        /// always 0, because a life ends some time after its last process.
-        public var ofEndedGroups = ByteCounts()
+        /// What groups whose lives ended meanwhile gained since the earlier balance. Nearly always 0, because a life ends
+        /// some time after its last process.
+        public var ofEndedLives = ByteCounts()
 
         public init() {}
     }
@@ -64,7 +67,7 @@ public struct Balance: Sendable, Hashable {
             if bytes.hasBytes { growth.byGroup[life.group, default: ByteCounts()] += bytes }
         }
         // The lives that are left have ended.
-        growth.ofEndedGroups = self.groups.ended.growth(since: before.values.reduce(earlier.groups.ended, +))
+        growth.ofEndedLives = self.groups.endedLives.growth(since: before.values.reduce(earlier.groups.endedLives, +))
         return growth
     }
 

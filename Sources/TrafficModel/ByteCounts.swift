@@ -111,6 +111,12 @@ public struct ByteCounts: Hashable, Sendable {
         )
     }
 
+    /// Takes wire bytes out that count elsewhere from now on.
+    package mutating func remove(wire: WireTotals) {
+        self.wireSent = self.wireSent.map { $0 -| wire.sent }
+        self.wireReceived = self.wireReceived.map { $0 -| wire.received }
+    }
+
     /// What has crossed the socket API so far, including calls that have not returned. A person who watches wants to
     /// see this.
     public var payloadSoFar: PayloadBytes { self.payload + PayloadBytes(sent: self.pendingSent) }

@@ -1,30 +1,38 @@
 /// What process groups have moved, each since its life began.
 ///
 /// The bytes of a process move between the rows of a snapshot: from its own row to the row of ended processes. They never
-/// leave their group, so a group's sum never falls. A process's bytes count once the daemon knows the process or it has
-/// ended; until then they are in ``unnamed``. The lives of groups, ``ended`` and ``unnamed`` add up to
-/// ``Balance/bytes``.
+/// leave their group, so a group's sum never falls. A process's bytes count once the daemon knows the process; until then
+/// they are in ``unknown``. The lives of groups, ``endedLives``, ``unknown`` and ``unowned`` add up to ``Balance/bytes``.
 public struct GroupTotals: Sendable, Hashable {
     public var lives: [GroupLife]
     /// What the groups had moved whose lives are over: the user had too many groups, and none of their processes is
     /// listed any more. Never falls.
-    public var ended: ByteCounts
-    /// Of processes that the daemon does not know yet.
-    public var unnamed: ByteCounts
+    public var endedLives: ByteCounts
+    /// Of processes whose details the daemon has not found out yet.
+    public var unknown: ByteCounts
+    /// Of sockets that no process is known to have used. Of these, packets get a process with the socket's first call, or
+    /// go to the kernel when the socket ends.
+    public var unowned: ByteCounts
 
-    public init(lives: [GroupLife] = [], ended: ByteCounts = ByteCounts(), unnamed: ByteCounts = ByteCounts()) {
+    public init(
+        lives: [GroupLife] = [],
+        endedLives: ByteCounts = ByteCounts(),
+        unknown: ByteCounts = ByteCounts(),
+        unowned: ByteCounts = ByteCounts()
+    ) {
         self.lives = lives
-        self.ended = ended
-        self.unnamed = unnamed
+        self.endedLives = endedLives
+        self.unknown = unknown
+        self.unowned = unowned
     }
 }
 
-/// A group from its first byte until it is forgotten. A group may have a second life, which begins at 0 again.
+/// A group from its first process until it is forgotten. A group may have a second life, which begins at 0 again.
 public struct GroupLife: Sendable, Hashable {
     public var group: ProcessGroup
     /// Unique among all lives of all groups, and later lives have higher numbers.
     public var number: UInt64
-    /// When the life began: `CLOCK_BOOTTIME`, nanoseconds.
+    /// The last tick before the life began: `CLOCK_BOOTTIME`, nanoseconds. 0: it began before the first tick.
     public var beganBoottimeNanoseconds: UInt64
     /// Processes of the group that are listed.
     public var processes: Int

@@ -5,6 +5,7 @@
 public struct ProcessGroup: Sendable, Codable, Hashable {
     public var name: String
     public var executable: String?
+    /// With a `*` in place of what differs each time: all logins are `session-*.scope`.
     public var systemdUnit: String?
     public var containerID: String?
     /// The user who owns the processes, and so may see what they do. `nil` for processes of several users.
@@ -28,7 +29,7 @@ public struct ProcessGroup: Sendable, Codable, Hashable {
         self.init(
             name: details.name,
             executable: details.executable,
-            systemdUnit: details.systemdUnit,
+            systemdUnit: details.systemdUnit.map(SystemdUnit.pattern),
             containerID: details.containerID,
             uid: details.uid
         )

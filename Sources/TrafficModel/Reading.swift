@@ -1,6 +1,6 @@
-/// All that readers of the daemon can ask for, at one moment. Immutable.
+/// All that clients of the daemon can ask for of the traffic, at one moment.
 ///
-/// What goes out is made of it: a ``Snapshot`` with the parts that a reader asked for and may see, exchanges, an audit.
+/// What goes out is made of it: a ``Snapshot`` with the parts that a client asked for and may see, exchanges, an audit.
 public struct Reading: Sendable, Hashable {
     /// With all its parts.
     public var snapshot: Snapshot
@@ -23,7 +23,8 @@ public struct Reading: Sendable, Hashable {
         self.evidence = evidence
     }
 
-    /// The reading with the rows of this grouping as the snapshot's endpoints, and without other groupings.
+    /// The reading with the rows of this grouping as the snapshot's endpoints, and without other groupings. A filter
+    /// comes after this, because it looks at the snapshot's endpoints only.
     public func grouped(by grouping: EndpointGrouping) -> Reading {
         var result = self
         if grouping != .route { result.snapshot.endpoints = self.groupedEndpoints[grouping] }

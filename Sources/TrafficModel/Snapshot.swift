@@ -1,4 +1,4 @@
-/// What goes out to a reader of what is known at one moment (``Reading``).
+/// The part of a ``Reading`` that goes to a client.
 ///
 /// Decoded from the JSON of the control API. Only TrafficExport encodes it. Field names in JSON are an interface
 /// (`schema_version` 1, see `Snapshot.schema.json` there). Integers are bytes, nanoseconds or counts since

@@ -157,7 +157,7 @@ public struct Filter: Sendable, Hashable {
     }
 
     /// Whether the row of a group's ended processes passes. A term about anything that the row does not say does not
-    /// hold: a pid, a user by name, sockets, exchanges, rates.
+    /// hold, and holds if it is negated: a pid, a user by name, sockets, exchanges, rates.
     func matches(_ exited: ExitedUsage) -> Bool {
         self.terms.allSatisfy { term in
             term.holds {
@@ -180,7 +180,8 @@ extension Snapshot {
     ///
     /// If the snapshot has no sockets, terms about sockets are ignored.
     ///
-    /// - Parameter exchanges: The last exchanges; a term about exchanges looks for them and for endpoints.
+    /// - Parameter exchanges: The last exchanges. Terms about exchanges are tested against these and the processes'
+    ///   endpoints.
     public func filtered(by filter: Filter, exchanges: [ExchangeUsage] = []) -> Snapshot {
         guard !filter.isEmpty else { return self }
         var result = self

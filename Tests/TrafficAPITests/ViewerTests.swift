@@ -40,6 +40,25 @@ struct ViewerTests {
         #expect(seen.totals.bytes == Fixture.nobody.bytes + own.bytes)
     }
 
+    @Test("Exchanges, endpoints of other groupings and evidence are a user's own, and the network's none")
+    func beyondTheSnapshot() {
+        var reading = Fixture.reading()
+        reading.exchanges = Fixture.exchanges
+        reading.groupedEndpoints = [.host: [Fixture.root, Fixture.nobody].map { Fixture.endpoint(of: $0, "/") }]
+        reading.evidence.goneSockets.sent[.payload] = 100
+        for process in [Fixture.root, Fixture.nobody] {
+            reading.evidence.goneSocketsOf[process.identity] = AuditTallies()
+        }
+        let own = reading.visible(to: .user(65_534))
+        #expect(own.exchanges.map(\.process) == [Fixture.nobody.identity])
+        #expect(own.groupedEndpoints[.host]?.map(\.process.uid) == [65_534])
+        #expect(Array(own.evidence.goneSocketsOf.keys) == [Fixture.nobody.identity])
+        #expect(own.evidence.goneSockets == AuditEvidence().goneSockets)
+        let network = reading.visible(to: .network)
+        #expect(network.exchanges == [] && network.evidence == AuditEvidence())
+        #expect(reading.visible(to: .administrator) == reading)
+    }
+
     @Test("A user without processes sees none")
     func stranger() {
         let seen = Fixture.reading().visible(to: .user(4242)).snapshot

@@ -43,11 +43,11 @@ struct GroupTests {
         f.absorb(F.socket(9, [Self.owner(one, sent: 10)]))
         f.tick()
         #expect(f.balance.groups.lives == [])
-        #expect(f.balance.groups.unnamed.payload.sent == 10)
+        #expect(f.balance.groups.unknown.payload.sent == 10)
         f.absorb(.details(one, Self.details("app")))
         let groups = f.balance.groups
         #expect(groups.lives.map(\.group) == [Self.group("app")])
-        #expect(groups.lives.map(\.bytes.payload.sent) == [10] && groups.unnamed == ByteCounts())
+        #expect(groups.lives.map(\.bytes.payload.sent) == [10] && groups.unknown == ByteCounts())
         #expect(groups.lives.map(\.processes) == [1])
     }
 
@@ -64,12 +64,21 @@ struct GroupTests {
         #expect(Self.sent(f) == ["comm": 10, "app": 5])
     }
 
+    @Test("details that come after the end still decide the group of all bytes")
+    func lateDetails() {
+        var f = F()
+        f.absorb(F.socket(9, [Self.owner(one, sent: 10)], closed: f.now), .exited(one, at: f.snapshot.takenAt))
+        f.tick()
+        f.absorb(.details(one, Self.details("app")), .executed(one, name: "late"))
+        #expect(Self.sent(f) == ["app": 10])
+    }
+
     @Test("what a process moved before it ran another program stays with the group of the first program")
     func executed() {
         var f = F()
         f.absorb(F.socket(9, [Self.owner(one, sent: 10)]), .details(one, Self.details("sh")))
         f.absorb(.executed(one, name: "curl"), F.socket(9, [Self.owner(one, sent: 14)]))
-        #expect(Self.sent(f) == ["sh": 10] && f.balance.groups.unnamed.payload.sent == 4)
+        #expect(Self.sent(f) == ["sh": 10] && f.balance.groups.unknown.payload.sent == 4)
         f.absorb(.details(one, Self.details("curl")), F.socket(9, [Self.owner(one, sent: 20)]))
         #expect(Self.sent(f) == ["sh": 10, "curl": 10])
     }
@@ -114,11 +123,11 @@ struct GroupTests {
         Self.run(3, "c", sent: 5, in: &f)
         f.tick()
         #expect(Self.sent(f) == ["b": 10, "c": 5, "_other": 0])
-        #expect(f.balance.groups.ended.payload.sent == 10)
+        #expect(f.balance.groups.endedLives.payload.sent == 10)
         // What an ended life had moved is in no group's growth.
         var growth = try #require(f.balance.growth(since: before))
         #expect(growth.byGroup.mapValues(\.payload.sent) == [Self.group("c"): 5])
-        #expect(growth.ofEndedGroups.payload == PayloadBytes())
+        #expect(growth.ofEndedLives.payload == PayloadBytes())
         let rows = (f.snapshot.exited ?? []).map { ($0.group.name, $0.bytes.payload.sent) }
         #expect(Dictionary(uniqueKeysWithValues: rows) == ["_other": 10, "b": 10, "c": 5])
         Self.run(4, "a", sent: 3, in: &f)
@@ -144,6 +153,45 @@ struct GroupTests {
         #expect(Self.sent(f) == ["a": 1, "b": 1, "_other": 5])
         Self.run(4, "d", sent: 2, in: &f)
         #expect(Self.sent(f) == ["d": 2, "b": 1, "_other": 5])
+    }
+
+    @Test("the groups end in the order in which their last processes left, also those that had come back")
+    func order() {
+        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), groupLimit: .init(3, inAll: 10)))
+        for (pid, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "a")] as [(Int32, String)] {
+            Self.run(pid, name, sent: 1, in: &f)
+            f.tick()
+        }
+        Self.run(5, "d", sent: 1, in: &f)
+        f.tick()
+        #expect(Set(Self.sent(f).keys) == ["a", "c", "d", "_other"])
+        #expect(f.balance.groups.endedLives.payload.sent == 1)
+        // Processes that come and go in the same groups do not use up memory or order.
+        for pid in 6...500 as ClosedRange<Int32> { Self.run(pid, ["c", "d"][Int(pid) % 2], sent: 1, in: &f) }
+        f.tick()
+        Self.run(501, "e", sent: 1, in: &f)
+        f.tick()
+        #expect(Set(Self.sent(f).keys) == ["c", "d", "e", "_other"])
+    }
+
+    @Test("users who fill all groups with processes end no group of another user")
+    func collusion() {
+        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), groupLimit: .init(4, inAll: 7)))
+        Self.run(1, "nginx", sent: 100, uid: 33, in: &f)
+        Self.run(2, "sshd", sent: 100, uid: 33, in: &f)
+        f.tick()
+        for pid in 10..<30 as Range<Int32> {
+            let uid: UInt32 = pid % 2 == 0 ? 8 : 9
+            f.absorb(
+                F.socket(UInt64(pid), [Self.owner(F.process(pid), sent: 1, uid: uid)]),
+                .details(F.process(pid), Self.details("n\(pid)", uid: uid))
+            )
+        }
+        Self.run(40, "third", sent: 1, uid: 10, in: &f)
+        f.tick()
+        #expect(Self.sent(f)["nginx"] == 100 && Self.sent(f)["sshd"] == 100)
+        #expect(f.balance.groups.endedLives.payload.sent == 0)
+        #expect(f.balance.groups.lives.first { $0.group == .other(of: 10) }?.bytes.payload.sent == 1)
     }
 
     @Test("a user who makes up programs costs only groups of that user")
@@ -174,19 +222,31 @@ struct GroupTests {
             )
         )
         var (sent, gone) = ([Int32: UInt64](), Set<Int32>())
+        var (generation, known) = (UInt64(0), Set<Int32>())
         var before = f.balance
         for step in 0..<1_500 {
             let pid = Int32.random(in: 1...40, using: &random) + Int32(step / 10)
             let (process, uid) = (F.process(pid), UInt32(pid % 4))
-            switch Int.random(in: 0..<12, using: &random) {
+            switch Int.random(in: 0..<14, using: &random) {
             case 0..<6:
                 sent[pid, default: 0] += UInt64.random(in: 0...1_000, using: &random)
                 let wire = SocketWire(sent: WireBytes(headers: sent[pid]!), received: WireBytes(), quality: .exact)
-                let owner = Self.owner(process, sent: sent[pid]!, uid: uid)
-                f.absorb(F.socket(UInt64(pid), [owner], retransmitted: sent[pid]! / 9, wire: wire))
+                var owner = Self.owner(process, sent: sent[pid]!, uid: uid)
+                owner.payload.received = sent[pid]! / 3
+                // Its packets, and some bytes, may come before its process.
+                let owners = Bool.random(using: &random) || known.contains(pid) ? [owner] : []
+                if !owners.isEmpty { known.insert(pid) }
+                let unowned = PayloadBytes(sent: UInt64(pid))
+                f.absorb(
+                    F.socket(UInt64(pid), owners, retransmitted: sent[pid]! / 9, wire: wire, unowned: unowned)
+                )
             case 6, 7:
                 f.absorb(.details(process, Self.details("p\(Int.random(in: 0..<9, using: &random))", uid: uid)))
             case 8: f.absorb(.executed(process, name: "q\(Int.random(in: 0..<9, using: &random))"))
+            case 12, 13:
+                generation += 1
+                let row = FoldedRows.Row(owner: Self.owner(process, sent: 7, uid: uid), sockets: 1)
+                f.absorb(.rows(FoldedRows(generation: generation, processes: [row], users: [row], rest: row)))
             case 9:
                 guard gone.insert(pid).inserted else { continue }
                 f.absorb(.exited(process, at: f.snapshot.takenAt))
@@ -201,7 +261,7 @@ struct GroupTests {
 
     private static func check(_ now: Balance, since before: Balance) throws {
         let groups = now.groups
-        let all = groups.lives.reduce(groups.ended + groups.unnamed) { $0 + $1.bytes }
+        let all = groups.lives.reduce(groups.endedLives + groups.unknown + groups.unowned) { $0 + $1.bytes }
         #expect(all.payload == now.bytes.payload)
         #expect(all.wireSent ?? 0 == now.bytes.wireSent ?? 0)
         #expect(all.retransmitted ?? 0 == now.bytes.retransmitted ?? 0)
@@ -211,9 +271,12 @@ struct GroupTests {
             #expect(life.group == old.group && !life.bytes.payload.isBehind(old.bytes.payload))
             #expect(life.bytes.wireSent ?? 0 >= old.bytes.wireSent ?? 0)
         }
-        #expect(groups.lives.count { $0.group.name != "_other" } <= 5)
+        let own = groups.lives.filter { $0.group.name != "_other" }
+        #expect(own.count <= 5)
+        #expect(Dictionary(grouping: own) { $0.group.uid }.values.allSatisfy { $0.count <= 3 })
         let growth = try #require(now.growth(since: before))
-        let grown = growth.byGroup.values.reduce(growth.ofEndedGroups, +).payload.sent
-        #expect(grown + groups.unnamed.payload.sent == growth.bytes.payload.sent + before.groups.unnamed.payload.sent)
+        let grown = growth.byGroup.values.reduce(growth.ofEndedLives, +).payload.sent
+        let elsewhere = { (groups: GroupTotals) in (groups.unknown + groups.unowned).payload.sent }
+        #expect(grown + elsewhere(groups) == growth.bytes.payload.sent + elsewhere(before.groups))
     }
 }
