@@ -121,13 +121,6 @@ struct GroupAccounts {
         }
     }
 
-    /// - Parameter uid: `nil` if the user of these bytes is not known.
-    mutating func add(_ row: FoldedRows.Row, ofUser uid: UInt32?) {
-        var bytes = ByteCounts(payload: row.owner.payload, retransmitted: row.retransmitted)
-        bytes.add(wire: row.wire)
-        self.add(bytes, ofUser: uid)
-    }
-
     /// Changes an account, and makes it if there is none.
     private mutating func change(_ group: ProcessGroup, _ body: (inout Account) -> Void) {
         if self.accounts[group] == nil {

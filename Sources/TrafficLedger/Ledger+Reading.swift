@@ -30,13 +30,13 @@ extension Ledger {
             host: host,
             daemon: daemon,
             capture: self.withLosses(capture),
-            processes: self.processes.values.map { process in
+            processes: self.processes.accounts.values.map { process in
                 var usage = process.usage
                 usage.socketsOpen = self.openSockets[process.identity] ?? 0
                 if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
-            exited: self.groups.exited,
+            exited: self.processes.exited,
             sockets: list.listed.compactMap {
                 var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
                 usage?.explained = self.reports.explained(ofSocket: $0).total
@@ -70,7 +70,7 @@ extension Ledger {
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
-            groups: self.groups.totals(with: self.processes.values, unowned: self.unowned)
+            groups: self.processes.totals(unowned: self.unowned)
         )
     }
 
@@ -93,7 +93,7 @@ extension Ledger {
         for account in self.presumedClosed.accounts {
             evidence.goneSockets += account.evidence.tallies
         }
-        for process in self.processes.values {
+        for process in self.processes.accounts.values {
             var tallies = process.goneSockets
             if let part = parts[process.identity] { tallies += part }
             evidence.goneSocketsOf[process.identity] = tallies

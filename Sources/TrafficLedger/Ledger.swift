@@ -16,11 +16,7 @@ public struct Ledger: Sendable {
     private var pending: Set<UInt64> = []
     /// How many open sockets each process uses, also a process that is no longer listed.
     private(set) var openSockets: [ProcessIdentity: Int] = [:]
-    private(set) var processes: [ProcessIdentity: ProcessAccount] = [:]
-    private var inquiries = Inquiries()
-    /// User names from details of processes, so that the next process of a user has the user name at once.
-    private var userNames: [UInt32: String] = [:]
-    private(set) var groups: GroupAccounts
+    private(set) var processes: ProcessTable
     private(set) var interfaces = InterfaceAccounts()
     private(set) var loss = CaptureLoss()
     private(set) var totals = ByteCounts(retransmitted: 0)
@@ -38,17 +34,13 @@ public struct Ledger: Sendable {
     private var rowGeneration: UInt64 = 0
     private var absences = Absences()
     private(set) var goneSockets = GoneSockets()
-    /// Processes that ended since the ledger last folded exited processes.
-    private var endsUnfolded = 0
-    /// So many ended processes may be listed beyond the limits between two ticks.
-    private static let mostEndsUnfolded = 512
     private(set) var reports = ReportAccounts()
 
     /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
         self.retention = retention
         self.destinations = DestinationTotals(classes: classes, limit: retention.undecidedLimit)
-        self.groups = GroupAccounts(limit: retention.groupLimit)
+        self.processes = ProcessTable(retention)
         self.closedSockets = ClosedSockets(limit: retention.closedSocketLimit)
     }
 
@@ -72,21 +64,16 @@ public struct Ledger: Sendable {
         case .census(let serials):
             self.close(allBut: serials)
         case .details(let process, let details):
-            // A process that was folded into `exited` meanwhile is not listed again just for its name.
-            Self.resolve(process, as: details, in: &self.processes, of: &self.groups)
-            if let user = details.user { self.userNames[details.uid] = user }
+            self.processes.resolve(process, as: details)
         case .executed(let process, let name):
-            // Most processes that execute a program have never used a socket.
-            if let owner = Self.rename(process, as: name, in: &self.processes, of: &self.groups) {
-                self.inquiries.add(owner)
-            }
+            self.processes.executed(process, name: name)
         case .executedUntold:
-            self.inquiries.doubtNames()
+            self.processes.doubtNames()
         case .exited(let process, let time):
-            self.processes[process]?.end(at: time, boottime: self.lastTick?.boottime ?? 0)
             self.reports.end(process: process)
-            self.endsUnfolded += 1
-            if self.endsUnfolded >= Self.mostEndsUnfolded { self.foldExitedProcesses() }
+            if self.processes.end(process, at: time, boottime: self.lastTick?.boottime ?? 0) {
+                self.foldEndedProcesses()
+            }
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
         case .packets(let packets):
@@ -99,7 +86,11 @@ public struct Ledger: Sendable {
             guard !reports.isEmpty || dropped > self.reports.counters.droppedDatagrams || self.reports.isWaiting else {
                 return
             }
-            let round = ReportRound(sockets: self.sockets, processes: self.processes.keys, bootedAt: self.bootedAt)
+            let round = ReportRound(
+                sockets: self.sockets,
+                processes: self.processes.accounts.keys,
+                bootedAt: self.bootedAt
+            )
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
@@ -112,7 +103,7 @@ public struct Ledger: Sendable {
     /// details or name are in doubt. The caller should look up their details, and absorb them as
     /// ``CaptureEvent/details(_:_:)``.
     public mutating func takeUnresolved() -> [OwnerObservation] {
-        self.inquiries.take()
+        self.processes.takeUnresolved()
     }
 
     private mutating func absorb(_ observation: SocketObservation) {
@@ -143,20 +134,16 @@ public struct Ledger: Sendable {
     private mutating func absorb(_ rows: FoldedRows) {
         guard rows.generation > self.rowGeneration else { return }
         self.rowGeneration = rows.generation
-        let users = self.userNames
         for row in rows.processes {
-            let process = row.owner.identity
-            let isNews = self.processes[process, default: ProcessAccount(row.owner, user: users[row.owner.uid])]
-                .add(row)
-            if isNews && process != .kernel { self.inquiries.add(row.owner) }
+            self.processes.credit(row)
             self.count(row)
         }
         for row in rows.users {
-            self.groups.add(row, ofUser: row.owner.uid)
+            self.processes.credit(row, ofUser: row.owner.uid)
             self.count(row)
         }
         if let rest = rows.rest {
-            self.groups.add(rest, ofUser: nil)
+            self.processes.credit(rest, ofUser: nil)
             self.count(rest)
         }
     }
@@ -194,27 +181,21 @@ public struct Ledger: Sendable {
 
     /// Credits the growth of a socket's counters.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
-        let users = self.userNames
         // The user of a process that is no longer listed; `nil` if the socket's record does not name the process.
         let uid = { (process: ProcessIdentity) in growth.owners.first { $0.owner.identity == process }?.owner.uid }
         for (owner, payload) in growth.owners {
-            // A process that was folded into `exited` is not listed again because one of its sockets is still there.
+            // A process that was folded is not listed again because one of its sockets is still there.
             guard
                 payload.total > 0 || growth.newOwners.contains(owner.identity) || self.processes[owner.identity] != nil
             else { continue }
-            let isNews = self.processes[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])]
-                .add(payload, as: owner.name)
-            if isNews { self.inquiries.add(owner) }
+            self.processes.credit(payload, to: owner)
         }
         for process in growth.newOwners where !growth.wasClosed { self.openSockets[process, default: 0] += 1 }
         if growth.retransmitted > 0 {
             // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
             // caused them.
-            let sender = growth.owners.max { $0.payload.sent < $1.payload.sent }?.owner.identity
-            if let sender {
-                let isListed =
-                    self.processes.changeInPlace(sender) { $0.add(retransmitted: growth.retransmitted) } != nil
-                if !isListed { self.groups.add(ByteCounts(retransmitted: growth.retransmitted), ofUser: uid(sender)) }
+            if let sender = growth.owners.max(by: { $0.payload.sent < $1.payload.sent })?.owner.identity {
+                self.processes.credit(retransmitted: growth.retransmitted, to: sender, ofUser: uid(sender))
             } else {
                 self.unowned.retransmitted = (self.unowned.retransmitted ?? 0) +| growth.retransmitted
             }
@@ -223,14 +204,10 @@ public struct Ledger: Sendable {
         if let wire = growth.wire {
             self.totals.add(wire: wire)
             self.unowned.add(wire: wire)
-            for (_, share) in growth.wireShares { self.unowned.remove(wire: share) }
-            for (process, share) in growth.wireShares where process != .kernel {
-                guard self.processes.changeInPlace(process, { $0.add(wire: share) }) == nil else { continue }
-                var bytes = ByteCounts()
-                bytes.add(wire: share)
-                self.groups.add(bytes, ofUser: uid(process))
+            for (process, share) in growth.wireShares {
+                self.unowned.remove(wire: share)
+                self.processes.credit(share, to: process, ofUser: uid(process))
             }
-            for (process, share) in growth.wireShares where process == .kernel { self.addToKernel(share) }
         }
         self.totals.payload += growth.payload
         self.unowned.payload += growth.unowned
@@ -244,12 +221,7 @@ public struct Ledger: Sendable {
     /// Packets of no socket.
     private mutating func creditToKernel(_ wire: WireTotals) {
         self.totals.add(wire: wire)
-        self.addToKernel(wire)
-    }
-
-    private mutating func addToKernel(_ wire: WireTotals) {
-        let kernel = OwnerObservation(identity: .kernel, name: "kernel", isKernelThread: true)
-        self.processes[.kernel, default: ProcessAccount(kernel, user: self.userNames[0])].add(wire: wire)
+        self.processes.credit(wire, to: .kernel, ofUser: nil)
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
@@ -268,57 +240,12 @@ public struct Ledger: Sendable {
             let isMoving = self.sockets.change(serial) { $0.tick(seconds: seconds) }
             if isMoving != true { self.moving.remove(serial) }
         }
-        Self.tick(&self.processes, of: &self.groups, boottime, seconds: seconds)
+        self.processes.tick(at: boottime, seconds: seconds)
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
         self.reports.tick()
-        self.inquiries.tick(boottime: boottime, processes: self.processes.values)
         let age = self.retention.exitedProcesses.nanoseconds
-        self.foldExitedProcesses(endedBefore: boottime > age ? boottime - age : 0)
-    }
-
-    /// The daemon has looked the process up. From then on its bytes count for the group that the details say.
-    private static func resolve(
-        _ process: ProcessIdentity,
-        as details: ProcessDetails,
-        in processes: inout [ProcessIdentity: ProcessAccount],
-        of groups: inout GroupAccounts
-    ) {
-        processes.changeInPlace(process) { account in
-            let known = ProcessGroup(account.details)
-            account.resolve(details)
-            if ProcessGroup(account.details) != known { account.leave(&groups) }
-            account.join(&groups)
-        }
-    }
-
-    /// The process runs another program. Its bytes wait until the daemon has looked it up.
-    ///
-    /// - Returns: What the daemon needs to look up the details.
-    private static func rename(
-        _ process: ProcessIdentity,
-        as name: String,
-        in processes: inout [ProcessIdentity: ProcessAccount],
-        of groups: inout GroupAccounts
-    ) -> OwnerObservation? {
-        processes.changeInPlace(process) { account in
-            guard let owner = account.rename(name) else { return nil }
-            account.leave(&groups)
-            return owner
-        } ?? nil
-    }
-
-    private static func tick(
-        _ processes: inout [ProcessIdentity: ProcessAccount],
-        of groups: inout GroupAccounts,
-        _ boottime: UInt64,
-        seconds: Double
-    ) {
-        groups.tick(at: boottime)
-        processes.forEachInPlace { process in
-            process.tick(seconds: seconds)
-            process.joinInTime(&groups, at: boottime)
-        }
+        self.foldEndedProcesses(before: boottime > age ? boottime - age : 0)
     }
 
     /// Updates everything for a moment between two ticks, except what needs two ticks or ages by ticks.
@@ -329,7 +256,7 @@ public struct Ledger: Sendable {
         self.lastLook = (wall, boottime)
         self.surveyPending()
         self.reports.summarize()
-        self.foldExitedProcesses()
+        self.foldEndedProcesses()
     }
 
     private mutating func settleDestinations() {
@@ -362,7 +289,7 @@ public struct Ledger: Sendable {
         self.goneSockets.bury(whole)
         if whole.isDisputed { self.goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
         for (process, share) in socket.shares {
-            self.processes.changeInPlace(process) {
+            self.processes.change(process) {
                 $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
             }
         }
@@ -370,7 +297,7 @@ public struct Ledger: Sendable {
 
     /// Counts the bytes that are pending at this moment.
     private mutating func surveyPending() {
-        self.processes.forEachInPlace { $0.forgetPending() }
+        self.processes.forgetPending()
         self.totals.pendingSent = 0
         self.destinations.forgetPending()
         for serial in self.pending {
@@ -381,7 +308,7 @@ public struct Ledger: Sendable {
             let pending = socket.bytes.pendingSent
             // If several processes use the socket, the ledger does not know which process's call is at work.
             if socket.owners.count == 1, let owner = socket.owners.first {
-                self.processes.changeInPlace(owner) { $0.addPending(pending) }
+                self.processes.change(owner) { $0.addPending(pending) }
             }
             self.totals.pendingSent +|= pending
             if let destination = socket.destination {
@@ -401,30 +328,8 @@ public struct Ledger: Sendable {
         }
     }
 
-    /// Folds processes that ended before `moment`, and processes beyond the limits.
-    private mutating func foldExitedProcesses(endedBefore moment: UInt64 = 0) {
-        self.endsUnfolded = 0
-        let limit = self.retention.exitedProcessLimit
-        var gone = self.processes.values.compactMap { process in
-            process.exitedBoottime.map {
-                (boottime: $0, wall: process.exitedAt, identity: process.identity, uid: process.uid)
-            }
-        }
-        // Processes that ended between the same two ticks are in the order of the wall clock.
-        gone.sort {
-            ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
-        }
-        var counts: [UInt32: Int] = [:]
-        for process in gone { counts[process.uid, default: 0] += 1 }
-        let kept = counts.mapValues { min($0, limit.ofUser) }
-        var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
-        surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)
-        for process in gone {
-            let isSurplus = (surplus[process.uid] ?? 0) > 0
-            if isSurplus { surplus[process.uid]? -= 1 }
-            guard isSurplus || process.boottime < moment else { continue }
-            self.reports.forget(process: process.identity)
-            if let account = self.processes.removeValue(forKey: process.identity) { self.groups.fold(account) }
-        }
+    /// Takes processes off the list that ended before `moment`, and ended processes beyond the limits.
+    private mutating func foldEndedProcesses(before moment: UInt64 = 0) {
+        for process in self.processes.fold(endedBefore: moment) { self.reports.forget(process: process) }
     }
 }

@@ -53,7 +53,7 @@ struct ReportAccounts {
         _ reports: [ReceivedReport],
         dropped: UInt64,
         round: ReportRound,
-        processes: inout [ProcessIdentity: ProcessAccount]
+        processes: inout ProcessTable
     ) {
         self.counters.droppedDatagrams = dropped
         for entry in self.waiting.takeAll() {
@@ -78,7 +78,7 @@ struct ReportAccounts {
     /// What the ledger needs of a process to settle the records of a datagram.
     private mutating func sender(
         _ identity: ProcessIdentity,
-        in processes: [ProcessIdentity: ProcessAccount]
+        in processes: ProcessTable
     ) -> ReportSender {
         guard let process = processes[identity] else { return ReportSender(identity: identity) }
         return ReportSender(
@@ -118,10 +118,10 @@ struct ReportAccounts {
     /// Credits the bytes that a process has explained since the last call.
     private mutating func passOn(
         to process: ProcessIdentity,
-        in processes: inout [ProcessIdentity: ProcessAccount]
+        in processes: inout ProcessTable
     ) {
         guard self.explained > 0 else { return }
-        processes.changeInPlace(process) { $0.explain(self.explained) }
+        processes.change(process) { $0.explain(self.explained) }
         self.explained = 0
     }
 

@@ -1,0 +1,174 @@
+import TrafficModel
+
+/// The processes that the ledger lists, their groups, and which processes to look up. One place changes all three.
+struct ProcessTable: Sendable {
+    private(set) var accounts: [ProcessIdentity: ProcessAccount] = [:]
+    private var groups: GroupAccounts
+    private var inquiries = Inquiries()
+    /// User names from details of processes, so that the next process of a user has the user name at once.
+    private var userNames: [UInt32: String] = [:]
+    private let endedLimit: Ledger.Retention.Limit
+    /// Processes that ended since the table last folded ended processes.
+    private var endsUnfolded = 0
+    /// So many ended processes may be listed beyond the limits between two ticks.
+    private static let mostEndsUnfolded = 512
+
+    init(_ retention: Ledger.Retention) {
+        self.groups = GroupAccounts(limit: retention.groupLimit)
+        self.endedLimit = retention.exitedProcessLimit
+    }
+
+    subscript(process: ProcessIdentity) -> ProcessAccount? { self.accounts[process] }
+
+    /// Changes an account in place, except for what decides the group of the process.
+    ///
+    /// - Returns: The result of `body`; `nil` if the process is not listed.
+    @discardableResult
+    mutating func change<Result>(_ process: ProcessIdentity, _ body: (inout ProcessAccount) -> Result) -> Result? {
+        self.accounts.changeInPlace(process, body)
+    }
+
+    // MARK: Bytes
+
+    mutating func credit(_ payload: PayloadBytes, to owner: OwnerObservation) {
+        if self.withAccount(of: owner, { $0.add(payload, as: owner.name) }) { self.inquiries.add(owner) }
+    }
+
+    mutating func credit(_ row: FoldedRows.Row) {
+        let isNews = self.withAccount(of: row.owner) { $0.add(row) }
+        if isNews && row.owner.identity != .kernel { self.inquiries.add(row.owner) }
+    }
+
+    /// Bytes of processes that have no row. Nobody knows more of these processes.
+    ///
+    /// - Parameter uid: `nil` if the user of these bytes is not known.
+    mutating func credit(_ row: FoldedRows.Row, ofUser uid: UInt32?) {
+        var bytes = ByteCounts(payload: row.owner.payload, retransmitted: row.retransmitted)
+        bytes.add(wire: row.wire)
+        self.groups.add(bytes, ofUser: uid)
+    }
+
+    /// Packets of the kernel, or of a process that need not be listed any more.
+    ///
+    /// - Parameter uid: The user of such a process; `nil` if the user is not known.
+    mutating func credit(_ wire: WireTotals, to process: ProcessIdentity, ofUser uid: UInt32?) {
+        guard process != .kernel else {
+            let kernel = OwnerObservation(identity: .kernel, name: "kernel", isKernelThread: true)
+            return self.withAccount(of: kernel) { $0.add(wire: wire) }
+        }
+        guard self.change(process, { $0.add(wire: wire) }) == nil else { return }
+        var bytes = ByteCounts()
+        bytes.add(wire: wire)
+        self.groups.add(bytes, ofUser: uid)
+    }
+
+    /// As ``credit(_:to:ofUser:)-(WireTotals,_,_)``.
+    mutating func credit(retransmitted: UInt64, to process: ProcessIdentity, ofUser uid: UInt32?) {
+        guard self.change(process, { $0.add(retransmitted: retransmitted) }) == nil else { return }
+        self.groups.add(ByteCounts(retransmitted: retransmitted), ofUser: uid)
+    }
+
+    private mutating func withAccount<Result>(
+        of owner: OwnerObservation,
+        _ body: (inout ProcessAccount) -> Result
+    ) -> Result {
+        let users = self.userNames
+        return body(&self.accounts[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])])
+    }
+
+    /// Pending bytes are counted anew at every tick and look.
+    mutating func forgetPending() { self.accounts.forEachInPlace { $0.forgetPending() } }
+
+    // MARK: Details
+
+    /// As ``Ledger/takeUnresolved()``.
+    mutating func takeUnresolved() -> [OwnerObservation] { self.inquiries.take() }
+
+    /// Some process runs another program, and the ledger does not know which process.
+    mutating func doubtNames() { self.inquiries.doubtNames() }
+
+    /// The daemon has looked the process up. From then on its bytes count for the group that the details say.
+    mutating func resolve(_ process: ProcessIdentity, as details: ProcessDetails) {
+        if let user = details.user { self.userNames[details.uid] = user }
+        // A process that was folded meanwhile is not listed again just for its name.
+        guard let index = self.accounts.index(forKey: process) else { return }
+        let known = ProcessGroup(self.accounts.values[index].details)
+        self.accounts.values[index].resolve(details)
+        if ProcessGroup(self.accounts.values[index].details) != known {
+            self.accounts.values[index].leave(&self.groups)
+        }
+        self.accounts.values[index].join(&self.groups)
+    }
+
+    /// The process runs another program. Its bytes wait until the daemon has looked it up.
+    mutating func executed(_ process: ProcessIdentity, name: String) {
+        // Most processes that execute a program have never used a socket.
+        guard let index = self.accounts.index(forKey: process),
+            let owner = self.accounts.values[index].rename(name)
+        else { return }
+        self.accounts.values[index].leave(&self.groups)
+        self.inquiries.add(owner)
+    }
+
+    // MARK: Time
+
+    mutating func tick(at boottime: UInt64, seconds: Double) {
+        self.groups.tick(at: boottime)
+        var index = self.accounts.values.startIndex
+        while index != self.accounts.values.endIndex {
+            self.accounts.values[index].tick(seconds: seconds)
+            self.accounts.values[index].joinInTime(&self.groups, at: boottime)
+            self.accounts.values.formIndex(after: &index)
+        }
+        self.inquiries.tick(boottime: boottime, processes: self.accounts.values)
+    }
+
+    /// - Returns: Whether so many processes have ended that it is time to fold.
+    mutating func end(_ process: ProcessIdentity, at time: Timestamp, boottime: UInt64) -> Bool {
+        self.change(process) { $0.end(at: time, boottime: boottime) }
+        self.endsUnfolded += 1
+        return self.endsUnfolded >= Self.mostEndsUnfolded
+    }
+
+    /// Takes processes off the list that ended before `moment`, and ended processes beyond the limits. Their groups keep
+    /// their bytes.
+    ///
+    /// - Returns: These processes.
+    mutating func fold(endedBefore moment: UInt64 = 0) -> [ProcessIdentity] {
+        self.endsUnfolded = 0
+        var gone = self.accounts.values.compactMap { process in
+            process.exitedBoottime.map {
+                (boottime: $0, wall: process.exitedAt, identity: process.identity, uid: process.uid)
+            }
+        }
+        // Processes that ended between the same two ticks are in the order of the wall clock.
+        gone.sort {
+            ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
+        }
+        var counts: [UInt32: Int] = [:]
+        for process in gone { counts[process.uid, default: 0] += 1 }
+        let limit = self.endedLimit
+        let kept = counts.mapValues { min($0, limit.ofUser) }
+        var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
+        surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)
+        var folded: [ProcessIdentity] = []
+        for process in gone {
+            let isSurplus = (surplus[process.uid] ?? 0) > 0
+            if isSurplus { surplus[process.uid]? -= 1 }
+            guard isSurplus || process.boottime < moment else { continue }
+            if let account = self.accounts.removeValue(forKey: process.identity) { self.groups.fold(account) }
+            folded.append(process.identity)
+        }
+        return folded
+    }
+
+    // MARK: Readers
+
+    /// What processes moved that are no longer listed.
+    var exited: [ExitedUsage] { self.groups.exited }
+
+    /// - Parameter unowned: As ``GroupTotals/unowned``.
+    func totals(unowned: ByteCounts) -> GroupTotals {
+        self.groups.totals(with: self.accounts.values, unowned: unowned)
+    }
+}
