@@ -40,30 +40,16 @@ struct HTTP1Exchange {
     /// There are messages that have ended and are not told yet.
     var isTellable: Bool { self.hasUntold && self.name != nil }
 
-    /// - Parameters:
-    ///   - tlsEndedAt: When the connection's TLS handshake ended; 0: unknown.
-    ///   - isFromStart: The connection had sent nothing before its first exchange.
-    func outcome(
-        _ ending: Report.Ending,
-        at time: UInt64,
-        _ tlsEndedAt: UInt64,
-        _ isFromStart: Bool
-    ) -> Report.Exchange.Outcome {
-        var outcome = Report.Exchange.Outcome()
-        outcome.duration = time - min(time, self.startedAt)
-        outcome.ending = ending
-        outcome.status = self.status
-        if self.ordinal == 1 {
-            outcome.tlsEndedAt = tlsEndedAt
-            outcome.isFirst = isFromStart || tlsEndedAt != 0
-        }
-        outcome.phases = Report.Phases(
+    /// - Parameter start: What is known of the connection's start.
+    func outcome(_ ending: Report.Ending, at time: UInt64, _ start: ConnectionStart) -> Report.Exchange.Outcome {
+        let phases = Report.Phases(
             startedAt: self.startedAt,
             requestEndedAt: self.requestEndedAt,
             responseBeganAt: self.responseBeganAt,
             responseEndedAt: time
         )
-        return outcome
+        let isFirst = self.ordinal == 1
+        return .init(ending, status: self.status, from: self.startedAt, to: time, phases, isFirst ? start : nil)
     }
 }
 

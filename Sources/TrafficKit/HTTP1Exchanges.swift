@@ -16,10 +16,8 @@ package struct HTTP1Exchanges: MessageExchanges {
     package let routes: (any RouteSource)?
     /// The socket's cookie; 0: unknown. The caller must set the cookie before the first message ends.
     package var cookie: UInt64
-    /// When the TLS handshake of a client's connection ended; 0: unknown, or no TLS.
-    package var tlsEndedAt: UInt64 = 0
-    /// The process had sent nothing on the connection when this began. `false`: it had sent bytes, or this is unknown.
-    package var isFromStart = false
+    /// For the outcome of the first exchange.
+    package var start = ConnectionStart()
     /// The ending of exchanges with a message that is cut off.
     private var ending = Report.Ending.truncated
     private var isClosed = false
@@ -318,8 +316,8 @@ package struct HTTP1Exchanges: MessageExchanges {
     ) {
         // Without an answer the exchange has no name yet.
         if self.open.with(index, { $0.asked != nil }) { self.nameRoute(index) }
-        let (tlsEndedAt, isFromStart) = (self.tlsEndedAt, self.isFromStart)
-        let outcome = self.open.with(index) { $0.outcome(ending, at: time, tlsEndedAt, isFromStart) }
+        let start = self.start
+        let outcome = self.open.with(index) { $0.outcome(ending, at: time, start) }
         self.tell(index, response, outcome, &found)
         self.open.remove(at: index)
     }

@@ -13,17 +13,10 @@ package struct HTTP2Exchanges: MessageExchanges {
     private var records: HTTP2Records
     private var isClosed = false
 
-    /// When the TLS handshake of a client's connection ended. The first exchange reports it. 0: unknown, or no TLS.
-    package var tlsEndedAt: UInt64 {
-        get { self.records.tlsEndedAt }
-        set { self.records.tlsEndedAt = newValue }
-    }
-
-    /// The process had sent nothing on the connection, except for the TLS handshake, when counting began. The first
-    /// exchange reports it.
-    package var isFromStart: Bool {
-        get { self.records.isFromStart }
-        set { self.records.isFromStart = newValue }
+    /// For the outcome of the first exchange.
+    package var start: ConnectionStart {
+        get { self.records.start }
+        set { self.records.start = newValue }
     }
 
     package mutating func stream(_ side: Side) -> SocketStream { self.records.with(side) { $0.stream } }

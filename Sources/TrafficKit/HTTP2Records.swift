@@ -41,8 +41,7 @@ struct HTTP2Records {
     /// How often the bytes of no message are told while the connection lasts, at most. In nanoseconds.
     private static let pause: UInt64 = 1_000_000_000
 
-    var tlsEndedAt: UInt64 = 0
-    var isFromStart = false
+    var start = ConnectionStart()
     private let role: Report.Role
     private let cookie: UInt64
     private let naming: any ExchangeNaming
@@ -257,8 +256,7 @@ struct HTTP2Records {
         self.hasEnded = true
         // Without an answer the exchange has no name yet.
         if !self.streams.slots[slot].isAnswered { self.nameRoute(slot) }
-        let (time, tlsEndedAt, isFromStart) = (self.time, self.tlsEndedAt, self.isFromStart)
-        let outcome = self.streams.slots[slot].outcome(ending, at: time, tlsEndedAt, isFromStart)
+        let outcome = self.streams.slots[slot].outcome(ending, at: self.time, self.start)
         self.tell(slot, request: true, response: true, outcome)
         // Nothing of the exchange stays in memory.
         (self.streams.slots[slot].name, self.streams.slots[slot].asked) = (nil, nil)

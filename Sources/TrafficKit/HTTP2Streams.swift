@@ -28,30 +28,16 @@ struct HTTP2Stream {
         isRequest ? body(&self.request) : body(&self.response)
     }
 
-    /// - Parameters:
-    ///   - tlsEndedAt: When the connection's TLS handshake ended; 0: unknown.
-    ///   - isFromStart: The connection had sent nothing before its first exchange.
-    func outcome(
-        _ ending: Report.Ending,
-        at time: UInt64,
-        _ tlsEndedAt: UInt64,
-        _ isFromStart: Bool
-    ) -> Report.Exchange.Outcome {
-        var outcome = Report.Exchange.Outcome()
-        outcome.duration = time - min(time, self.startedAt)
-        outcome.ending = ending
-        outcome.status = self.response.head.status
-        if self.isFirst {
-            outcome.tlsEndedAt = tlsEndedAt
-            outcome.isFirst = isFromStart || tlsEndedAt != 0
-        }
-        outcome.phases = Report.Phases(
+    /// - Parameter start: What is known of the connection's start.
+    func outcome(_ ending: Report.Ending, at time: UInt64, _ start: ConnectionStart) -> Report.Exchange.Outcome {
+        let phases = Report.Phases(
             startedAt: self.startedAt,
             requestEndedAt: self.request.endedAt,
             responseBeganAt: self.response.startedAt,
             responseEndedAt: self.response.endedAt ?? time
         )
-        return outcome
+        let status = self.response.head.status
+        return .init(ending, status: status, from: self.startedAt, to: time, phases, self.isFirst ? start : nil)
     }
 }
 

@@ -33,10 +33,10 @@ struct ConnectionTraffic {
     private var http2: HTTP2?
     /// When the TLS handshake of a client's connection ended. 0: unknown.
     var tlsEndedAt: UInt64 {
-        get { self.http1.tlsEndedAt }
+        get { self.http1.start.tlsEndedAt }
         set {
-            self.http1.tlsEndedAt = newValue
-            self.http2?.exchanges.tlsEndedAt = newValue
+            self.http1.start.tlsEndedAt = newValue
+            self.http2?.exchanges.start.tlsEndedAt = newValue
         }
     }
     private let hasTLS: Bool
@@ -79,7 +79,7 @@ struct ConnectionTraffic {
             routes: routes,
             naming: reporter
         )
-        self.http1.isFromStart = socket.isFresh
+        self.http1.start.isFromStart = socket.isFresh
     }
 
     /// The connection speaks HTTP/2 from here on, and has spoken nothing else.
@@ -93,8 +93,7 @@ struct ConnectionTraffic {
             routes: self.http1.routes,
             naming: self.http1.naming
         )
-        exchanges.tlsEndedAt = self.http1.tlsEndedAt
-        exchanges.isFromStart = self.http1.isFromStart
+        exchanges.start = self.http1.start
         self.http2 = HTTP2(exchanges)
     }
 

@@ -261,8 +261,7 @@ final class HTTP2ExchangesTests {
         [false, true]
     )
     func first(tlsEndedAt: UInt64, isFromStart: Bool) throws {
-        self.exchanges.tlsEndedAt = tlsEndedAt
-        self.exchanges.isFromStart = isFromStart
+        (self.exchanges.start.tlsEndedAt, self.exchanges.start.isFromStart) = (tlsEndedAt, isFromStart)
         for stream: UInt32 in [1, 3, 5] { try self.request(stream) }
         for stream: UInt32 in [3, 1, 5] { try self.respond(stream, 200) }
         self.close()
