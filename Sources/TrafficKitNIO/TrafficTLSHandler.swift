@@ -73,13 +73,11 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
         guard !self.queue.isClosing, let plaintext = self.plaintext, plaintext.isCounted,
             case .byteBuffer(let buffer) = self.unwrapOutboundIn(data), buffer.readableBytes > 0
         else { return context.write(data, promise: promise) }
-        let run = self.writes.append(buffer)
+        let number = self.writes.append(buffer)
         if self.queue.isAsked { return context.write(data, promise: promise) }
         // A promise of our own, because the program's may be of another event loop.
         let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess {
-            if run == self.writes.run { self.sent(1) }
-        }
+        sent.futureResult.assumeIsolatedUnsafeUnchecked().whenSuccess { self.sent(upTo: number + 1) }
         if let promise { sent.futureResult.cascade(to: promise) }
         context.write(data, promise: sent)
     }
@@ -107,67 +105,16 @@ public final class TrafficTLSHandler: ChannelDuplexHandler, RemovableChannelHand
     /// Counts the writes of which the kernel has taken every byte.
     func settle() {
         guard self.awaitsKernel, let buffered = self.queue.buffered else { return }
-        self.sent(self.writes.taken(buffered))
+        self.sent(upTo: self.writes.taken(buffered))
     }
 
-    private func sent(_ count: Int) {
-        for _ in 0..<count {
-            // Code that the reports call may write again.
-            guard let part = self.writes.removeFirst() else { return }
+    /// - Parameter end: The number of the first part that the kernel has not taken whole.
+    private func sent(upTo end: Int) {
+        // Code that the reports call may write again, and so come here again.
+        while let part = self.writes.removeFirst(before: end) {
             self.plaintext?.sent(ciphertext: part.buffer, part.plaintext)
         }
     }
 
     var awaitsKernel: Bool { !self.writes.isEmpty }
-}
-
-/// Written ciphertext that the kernel has not taken, oldest first.
-///
-/// One value, because Swift enforces exclusive access to each property of a handler at run time.
-private struct PendingCiphertext {
-    /// With the bytes of plaintext in each part.
-    private var parts: [(buffer: ByteBuffer, plaintext: Int)] = []
-    private var bytes = 0
-    /// How many of the parts the channel was told to send.
-    private var flushed = 0
-    /// Goes up when the parts are dropped.
-    private(set) var run = 0
-
-    var isEmpty: Bool { self.parts.isEmpty }
-
-    /// - Returns: The run that the part belongs to.
-    mutating func append(_ buffer: ByteBuffer) -> Int {
-        self.parts.append((buffer, 0))
-        self.bytes += buffer.readableBytes
-        return self.run
-    }
-
-    /// - Parameter plaintext: Returns the bytes of plaintext that are not in earlier parts. Called if there are new parts.
-    mutating func flush(_ plaintext: () -> Int) {
-        guard self.flushed < self.parts.count else { return }
-        self.parts[self.parts.count - 1].plaintext += plaintext()
-        self.flushed = self.parts.count
-    }
-
-    /// - Parameter buffered: Bytes that the channel has left.
-    /// - Returns: How many parts the kernel has taken whole.
-    func taken(_ buffered: Int) -> Int {
-        var (taken, count) = (self.bytes - buffered, 0)
-        while count < self.parts.count, self.parts[count].buffer.readableBytes <= taken {
-            taken -= self.parts[count].buffer.readableBytes
-            count += 1
-        }
-        return count
-    }
-
-    mutating func removeFirst() -> (buffer: ByteBuffer, plaintext: Int)? {
-        // Nearly always there is one part.
-        guard let part = self.parts.count == 1 ? self.parts.popLast() : self.parts.first else { return nil }
-        if !self.parts.isEmpty { self.parts.removeFirst() }
-        self.bytes -= part.buffer.readableBytes
-        self.flushed -= min(1, self.flushed)
-        return part
-    }
-
-    mutating func drop() { (self.parts, self.bytes, self.flushed, self.run) = ([], 0, 0, self.run + 1) }
 }
