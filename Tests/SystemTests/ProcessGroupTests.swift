@@ -1,0 +1,105 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// Programs in cgroups that are named as systemd names them, beside what the programs say that they moved.
+    @Suite(.needsBPF, .needs("python3", "setpriv", "curl"))
+    struct ProcessGroupTests {
+        /// Sends `argv[1]` bytes to itself over a connection on loopback. Prints what its calls returned, and ends with
+        /// its input.
+        private static let program = """
+            import socket, sys
+            listener = socket.create_server(("127.0.0.1", 0))
+            client = socket.create_connection(listener.getsockname())
+            server, _ = listener.accept()
+            sent = client.send(bytes(int(sys.argv[1])))
+            received = 0
+            while received < sent: received += len(server.recv(65536))
+            print(sent, received, flush=True)
+            sys.stdin.read()
+            """
+        private static let stranger: UInt32 = 65534
+
+        /// Runs the program in a cgroup, in each hierarchy that a unit's name may come from, until the daemon has read
+        /// the name: what ends earlier may have none.
+        private static func run(
+            _ bytes: Int,
+            in unit: String,
+            as uid: UInt32,
+            _ daemon: Daemon
+        ) async throws -> UInt64 {
+            let roots = ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"].filter {
+                FileManager.default.fileExists(atPath: $0 + "/cgroup.procs")
+            }
+            let parent = "trafficd-\(UUID().uuidString)"
+            let places = roots.map { "\($0)/\(parent)/\(unit)" }
+            for place in places {
+                try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
+            }
+            defer {
+                for place in places { rmdir(place) }
+                for root in roots { rmdir("\(root)/\(parent)") }
+            }
+            let enter = places.map { "echo $$ >'\($0)/cgroup.procs'" }.joined(separator: " && ")
+            // Another user may not have the python3 that root's PATH finds first.
+            let python = "env PATH=/usr/bin:/bin python3 -c \"$0\" \(bytes)"
+            let script = "\(enter) && exec setpriv --reuid \(uid) --clear-groups \(python)"
+            let program = try Program(URL(filePath: "/bin/sh"), ["-c", script, Self.program])
+            let line = try #require(try await program.line(), "\(program.errorText)")
+            let moved = String(decoding: line, as: UTF8.self).split(separator: " ").compactMap { UInt64($0) }
+            let deadline = ContinuousClock.now + .seconds(30)
+            var known: String?
+            while known != unit, ContinuousClock.now < deadline {
+                let processes = try await daemon.snapshot().processes ?? []
+                known = processes.first { $0.identity.pid == program.pid }?.details.systemdUnit
+            }
+            program.closeInput()
+            #expect(try await program.exit() == 0 && known == unit, "\(program.errorText)")
+            try #require(moved.count == 2 && moved[0] == moved[1])
+            return moved[0]
+        }
+
+        @Test(
+            "ended processes add up by unit and user, to the byte; logins are one unit, and a user sees own rows only"
+        )
+        func units() async throws {
+            try await withDaemon(arguments: ["--keep-exited", "0"]) { daemon in
+                var truth: [String: UInt64] = ["session-*.scope": 0]
+                for (unit, bytes) in [("session-7.scope", 7_001), ("session-8.scope", 9_003)] {
+                    truth["session-*.scope"]! += try await Self.run(bytes, in: unit, as: 0, daemon)
+                }
+                truth["one.service"] = try await Self.run(1_234, in: "one.service", as: 0, daemon)
+                truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Self.stranger, daemon)
+
+                var rows: [ExitedUsage] = []
+                let deadline = ContinuousClock.now + .seconds(40)
+                while rows.count < truth.count, ContinuousClock.now < deadline {
+                    rows = try await daemon.snapshot().exited?.filter { truth[$0.group.systemdUnit ?? ""] != nil } ?? []
+                }
+                let counted = Dictionary(rows.map { ($0.group.systemdUnit!, $0.bytes.payload) }, uniquingKeysWith: +)
+                #expect(counted == truth.mapValues { PayloadBytes(sent: $0, received: $0) })
+                #expect(
+                    rows.allSatisfy { $0.group.uid == ($0.group.systemdUnit == "two@5.service" ? Self.stranger : 0) }
+                )
+                #expect(rows.map(\.processes).sorted() == [1, 1, 2])
+
+                let socket = daemon.directories.controlSocket
+                #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
+                let curl = [
+                    "--reuid", "\(Self.stranger)", "--clear-groups", "curl", "-s", "--unix-socket", socket.path,
+                ]
+                let answer = try await Program.run(
+                    try #require(Machine.path(of: "setpriv")),
+                    curl + ["http://localhost/v1/snapshot"]
+                )
+                let seen = try JSONDecoder().decode(Snapshot.self, from: answer.output)
+                #expect(seen.exited?.map(\.group.uid) == [Self.stranger])
+                let own = truth["two@5.service"]!
+                #expect(seen.exited?.map(\.bytes.payload) == [PayloadBytes(sent: own, received: own)])
+            }
+        }
+    }
+}
