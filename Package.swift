@@ -38,6 +38,7 @@ let package = Package(
         .systemLibrary(name: "CLibbpf", pkgConfig: "libbpf", providers: [.apt(["libbpf-dev", "libelf-dev"])]),
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
         .target(name: "CPrivileges", cSettings: [.treatAllWarnings(as: .error)]),
@@ -87,9 +88,15 @@ let package = Package(
             dependencies: ["TrafficAudit", "TrafficModel"],
             resources: [
                 .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
-                .embedInCode("ExchangeReport.schema.json"),
+                .embedInCode("ExchangeReport.schema.json"), .embedInCode("HistoryReport.schema.json"),
                 .embedInCode("Snapshot.schema.json"),
             ],
+            swiftSettings: strict
+        ),
+        // What was moved in the minutes, hours, days and months before, in a database.
+        .target(
+            name: "TrafficHistory",
+            dependencies: ["CSQLite", "TrafficFeed", "TrafficModel"],
             swiftSettings: strict
         ),
         .target(name: "TrafficFeed", dependencies: ["TrafficModel"], swiftSettings: strict),
@@ -161,7 +168,7 @@ let package = Package(
             name: "trafficd",
             dependencies: [
                 "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficFeed", "TrafficInbox",
-                "TrafficLedger", "TrafficModel",
+                "TrafficHistory", "TrafficLedger", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -228,7 +235,7 @@ let package = Package(
         .executableTarget(
             name: "trafficcheck",
             dependencies: [
-                "GroundTruth", "TestSupport", "TrafficModel",
+                "GroundTruth", "TestSupport", "TrafficHistory", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/trafficcheck",
@@ -285,7 +292,7 @@ let package = Package(
         .executableTarget(
             name: "ledgerbench",
             dependencies: [
-                "TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport",
+                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficModel", "TrafficReport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/ledgerbench",
@@ -344,6 +351,11 @@ let package = Package(
         .testTarget(
             name: "TrafficExportTests",
             dependencies: ["TestSupport", "TrafficAudit", "TrafficExport", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficHistoryTests",
+            dependencies: ["CSQLite", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel"],
             swiftSettings: strict
         ),
         .testTarget(name: "TrafficFeedTests", dependencies: ["TrafficFeed", "TrafficModel"], swiftSettings: strict),
@@ -439,7 +451,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficCapture", "TrafficExport",
-                "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO", "TrafficLedger",
+                "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO", "TrafficLedger",
                 "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -64,7 +64,7 @@ without_services() {
 }
 
 # What a build needs beside the toolchain.
-build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev)
+build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev libsqlite3-dev)
 
 need_swift() {
     command -v swift >/dev/null && return

@@ -112,6 +112,56 @@ extension ExchangeReport {
     }
 }
 
+extension HistoryReport {
+    /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.
+    public func json() -> [UInt8] {
+        var writer = JSONWriter(capacity: 1024 + 300 * self.rows.count)
+        writer.object { writer in
+            writer.number(CodingKeys.schemaVersion, self.schemaVersion)
+            writer.text(CodingKeys.host, self.host)
+            writer.time(CodingKeys.since, self.since)
+            writer.time(CodingKeys.until, self.until)
+            writer.word(CodingKeys.level, self.level)
+            writer.texts(CodingKeys.by, self.by.map(\.rawValue))
+            writer.number(CodingKeys.countedSeconds, self.countedSeconds)
+            writer.rows(CodingKeys.rows, self.rows)
+            writer.number(CodingKeys.othersCount, self.othersCount)
+            if let others = self.others { writer.nested(CodingKeys.others, others) }
+            writer.nested(CodingKeys.totals, self.totals)
+        }
+        return writer.bytes
+    }
+
+    /// RFC 4180 with a header line and stable columns: the fields of a row of ``json()``.
+    public func csv() -> [UInt8] { self.delimited(.csv) }
+
+    /// The same columns with tabs between them.
+    public func tsv() -> [UInt8] { self.delimited(.tsv) }
+
+    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+        var writer = DelimitedWriter(dialect)
+        var header = DelimitedHeader()
+        HistoryRow(name: HistoryName(), bytes: ByteCounts()).write(to: &header)
+        for column in header.columns { writer.cell(column) }
+        writer.endLine()
+        for row in self.rows {
+            row.write(to: &writer)
+            writer.endLine()
+        }
+        return writer.bytes
+    }
+
+    /// One JSON object per row.
+    public func ndjson() -> [UInt8] {
+        var writer = JSONWriter()
+        for row in self.rows {
+            writer.object { row.write(to: &$0) }
+            writer.lineFeed()
+        }
+        return writer.bytes
+    }
+}
+
 extension DoctorReport {
     /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.
     public func json() -> [UInt8] {

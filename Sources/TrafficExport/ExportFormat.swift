@@ -45,6 +45,21 @@ extension ExchangeReport {
     }
 }
 
+extension HistoryReport {
+    /// The complete document in `format`. The last line is ended.
+    public func encoded(as format: ExportFormat) -> [UInt8] {
+        switch format {
+        case .json: self.json() + [UInt8(ascii: "\n")]
+        case .ndjson: self.ndjson()
+        case .csv: self.csv()
+        case .tsv: self.tsv()
+        }
+    }
+
+    /// JSON Schema (draft 2020-12) of ``json()``.
+    public static var jsonSchema: [UInt8] { PackageResources.HistoryReport_schema_json }
+}
+
 extension AuditReport {
     /// JSON Schema (draft 2020-12) of ``json()``.
     public static var jsonSchema: [UInt8] { PackageResources.AuditReport_schema_json }

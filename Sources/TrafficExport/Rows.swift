@@ -223,3 +223,22 @@ extension CaptureCost.Program: Row {
         sink.number(CodingKeys.missed, self.missed)
     }
 }
+
+extension HistoryName: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.process, self.process)
+        sink.number(CodingKeys.uid, self.uid)
+        sink.text(CodingKeys.systemdUnit, self.systemdUnit)
+        sink.text(CodingKeys.containerID, self.containerID)
+        sink.text(CodingKeys.scope, self.scope)
+        sink.text(CodingKeys.addressClass, self.addressClass)
+    }
+}
+
+extension HistoryRow: Row {
+    func write(to sink: inout some FieldSink) {
+        sink.time(CodingKeys.time, self.time)
+        self.name.write(to: &sink)
+        self.bytes.write(to: &sink)
+    }
+}

@@ -106,6 +106,9 @@ public struct Ledger: Sendable {
         self.processes.takeUnresolved()
     }
 
+    /// Puts the bytes of every process into a group, because counting ends and nothing more will be found out.
+    public mutating func groupAll() { self.processes.groupAll() }
+
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
         let growth = self.sockets.absorb(observation, after: presumed)

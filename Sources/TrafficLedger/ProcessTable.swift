@@ -110,6 +110,15 @@ struct ProcessTable: Sendable {
         self.inquiries.add(owner)
     }
 
+    /// Nothing more will be found out: every process joins the group of what is known.
+    mutating func groupAll() {
+        var index = self.accounts.values.startIndex
+        while index != self.accounts.values.endIndex {
+            self.accounts.values[index].join(&self.groups)
+            self.accounts.values.formIndex(after: &index)
+        }
+    }
+
     // MARK: Time
 
     mutating func tick(at boottime: UInt64, seconds: Double) {

@@ -82,7 +82,7 @@ public struct Balance: Sendable, Hashable {
 
 extension ByteCounts {
     /// A byte was moved, in one direction or the other.
-    fileprivate var hasBytes: Bool {
+    package var hasBytes: Bool {
         self.payload.total > 0 || [self.wireSent, self.wireReceived, self.retransmitted].contains { $0 ?? 0 > 0 }
     }
 }

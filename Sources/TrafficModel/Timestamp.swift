@@ -19,6 +19,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     }
 
     private static let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+    private static let wholeSeconds = Date.ISO8601FormatStyle()
 }
 
 extension Timestamp {
@@ -77,10 +78,18 @@ extension Timestamp: Codable, CustomStringConvertible {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
-        guard let date = try? Self.format.parse(text) else {
+        guard let time = Timestamp(rfc3339: text) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "not an RFC 3339 time: \(text)")
         }
-        self.init(nanosecondsSinceEpoch: Int64((date.timeIntervalSince1970 * 1e3).rounded()) * 1_000_000)
+        self = time
+    }
+
+    /// With or without a fraction of a second; rounded to milliseconds.
+    package init?(rfc3339 text: String) {
+        guard let date = (try? Self.format.parse(text)) ?? (try? Self.wholeSeconds.parse(text)),
+            let milliseconds = Int64(exactly: (date.timeIntervalSince1970 * 1e3).rounded())
+        else { return nil }
+        self.init(nanosecondsSinceEpoch: milliseconds *| 1_000_000)
     }
 
     public func encode(to encoder: any Encoder) throws {

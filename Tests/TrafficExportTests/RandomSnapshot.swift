@@ -301,6 +301,36 @@ struct RandomSnapshot {
         )
     }
 
+    mutating func history() -> HistoryReport {
+        HistoryReport(
+            host: self.text(),
+            since: self.time(),
+            until: self.time(),
+            level: self.pick(HistoryLevel.allCases),
+            by: self.list { $0.pick(HistoryDimension.allCases) },
+            countedSeconds: self.count(),
+            rows: self.list { $0.historyRow() },
+            others: self.maybe { $0.historyRow() },
+            othersCount: self.maybe { Int(clamping: $0.count()) },
+            totals: self.bytes()
+        )
+    }
+
+    private mutating func historyRow() -> HistoryRow {
+        HistoryRow(
+            time: self.maybe { $0.time() },
+            name: HistoryName(
+                process: self.maybe { $0.text() },
+                uid: self.maybe { UInt32(truncatingIfNeeded: $0.count()) },
+                systemdUnit: self.maybe { $0.text() },
+                containerID: self.maybe { $0.text() },
+                scope: self.maybe { $0.pick(SocketScope.allCases).rawValue },
+                addressClass: self.maybe { $0.className() }
+            ),
+            bytes: self.bytes()
+        )
+    }
+
     mutating func report() -> DoctorReport {
         DoctorReport(
             capture: self.capture(),

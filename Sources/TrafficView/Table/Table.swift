@@ -9,6 +9,8 @@ public struct Table: Sendable {
         case microseconds(UInt64)
         /// A number that is neither bytes nor time, shown with `places` digits after the point.
         case number(Double, places: Int)
+        /// A bar: a part of the longest one, from 0 to 1.
+        case share(Double)
         /// Not known.
         case none
     }
@@ -89,13 +91,15 @@ public struct Table: Sendable {
     private func isNumber(_ column: Int) -> Bool {
         for row in self.rows {
             switch row[column] {
-            case .text: return false
+            case .text, .share: return false
             case .count, .bytes, .rate, .microseconds, .number: return true
             case .none: continue
             }
         }
         return false
     }
+
+    private static let barColumns = 16
 
     private static func readable(_ cell: Cell, _ typeface: Typeface, _ units: Units) -> String {
         switch cell {
@@ -106,6 +110,7 @@ public struct Table: Sendable {
         case .microseconds(let time): TimeText.roundTrip(microseconds: time)
         case .number(let number, let places):
             Units.fixed(number.isFinite ? min(max(0, number), 1e12) : 0, decimals: places)
+        case .share(let share): typeface.bar(share, columns: Self.barColumns)
         case .none: "-"
         }
     }

@@ -60,6 +60,12 @@ public struct Typeface: Sendable {
         return result
     }
 
+    /// A bar of at most `columns`. What is more than nothing is seen.
+    func bar(_ share: Double, columns: Int) -> String {
+        let length = (share * Double(columns)).rounded(.up)
+        return String(repeating: self.isUnicode ? "█" : "#", count: max(0, min(columns, Int(length))))
+    }
+
     private enum Reading {
         case letter(width: Int)
         case mark

@@ -251,6 +251,12 @@ class Bench:
             f"{crowded['ms_of_one_report'] * 1_000:.0f} µs", f"{result['ms_of_one_report'] * 1_000:.0f} µs beside none",
         )
 
+    def history(self) -> None:
+        result = json.loads(subprocess.check_output([self.program("ledgerbench"), "history"]))
+        self.row("a minute of history, 2,000 groups", f"{result['minute_ms']:.1f} ms", f"{result['ms_per_25000_rows']:.0f} ms for 25,000 rows (bound 100)")
+        self.row("a row of history", f"{result['bytes_per_row']:.1f} bytes", "(bound 40)")
+        self.row("30 days by unit and day, of 2,000 groups", f"{result['answer_30d_ms']:.0f} ms", "(bound 200)")
+
     def library(self) -> None:
         library.measure(self)
 
@@ -289,7 +295,7 @@ def run(*command: str) -> None:
 
 def main() -> None:
     figures = (
-        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "join",
+        "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "join", "history",
         "library", "instructions",
     )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
 import GroundTruth
+import TrafficHistory
+import TrafficModel
 
 /// The tests, scripts/accuracy and scripts/kernel-matrix share this comparison.
 @main
@@ -8,7 +10,7 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trafficcheck",
         abstract: "Compare what trafficd counts with what trafficgen's calls returned and what the kernel saw pass.",
-        subcommands: [Run.self, Table.self],
+        subcommands: [Run.self, Table.self, Starts.self],
         defaultSubcommand: Run.self
     )
 }
@@ -24,5 +26,20 @@ struct Table: AsyncParsableCommand {
         let rows = input.split(separator: "\n").compactMap { AccuracyRow(line: String($0)) }
         guard !rows.isEmpty else { throw ValidationError("No line of a run in the input.") }
         FileHandle.standardOutput.write(Data(AccuracyTable(rows).markdown.utf8))
+    }
+}
+
+/// For a test: the time zone is one for a process, and tests share theirs.
+struct Starts: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Read seconds since 1970, a line each, and print when their hours, days and months began.",
+        shouldDisplay: false
+    )
+
+    func run() {
+        while let line = readLine() {
+            guard let time = Int64(line) else { continue }
+            print([HistoryLevel.hour, .day, .month].map { "\($0.start(of: time))" }.joined(separator: " "))
+        }
     }
 }

@@ -1,0 +1,177 @@
+import Dispatch
+import Glibc
+import Synchronization
+public import TrafficFeed
+public import TrafficModel
+
+/// The history of a machine in a file, and the one thread that has the file. Whoever counts hands minutes over and never
+/// waits; whoever asks waits for an answer.
+public final class History: HistorySource {
+    private enum Job {
+        case minute(HistoryMinute)
+        case question(HistoryQuestion, CheckedContinuation<HistoryReport, any Error>)
+        case stop
+    }
+
+    /// What this tells the daemon's log.
+    public enum News: Sendable, Hashable, CustomStringConvertible {
+        /// The file was damaged, or of another machine, and has another name now.
+        case setAside(path: String, reason: String)
+        /// Minutes wait until the file can be written.
+        case unwritten(reason: String)
+        case writtenAgain
+
+        public var description: String {
+            switch self {
+            case .setAside(let path, let reason): "began a new history, and kept the old one as \(path): \(reason)"
+            case .unwritten(let reason): "can't write history, and keeps it in memory until it can: \(reason)"
+            case .writtenAgain: "history is written again"
+            }
+        }
+    }
+
+    /// Minutes that wait to be written. Beyond, the two oldest become one.
+    private static let mostUnwritten = 60
+    /// Questions that wait. Beyond, they are turned down.
+    private static let mostQuestions = 64
+    private static let busy = HistoryRefusal.unavailable("too many questions at once, or the daemon stops")
+
+    private let jobs = Mutex<[Job]>([])
+    private let filled = DispatchSemaphore(value: 0)
+    private let lock: LockedDirectory
+    private let host: String
+    private let retention: HistoryRetention
+    private let report: @Sendable (News) -> Void
+
+    /// Takes the directory. No other daemon can have it at the same time.
+    ///
+    /// - Parameters:
+    ///   - directory: It is made if it is missing; its parent must exist.
+    ///   - host: The host's name, for reports.
+    ///   - report: Called on the history's own thread.
+    /// - Throws: ``HistoryError``.
+    public init(
+        directory: String,
+        host: String,
+        retention: HistoryRetention,
+        report: @escaping @Sendable (News) -> Void
+    ) throws(HistoryError) {
+        self.lock = try LockedDirectory(taking: directory)
+        self.host = host
+        self.retention = retention
+        self.report = report
+    }
+
+    // MARK: Callers
+
+    /// Never waits.
+    public func add(_ minute: HistoryMinute) { self.enqueue(.minute(minute)) }
+
+    public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
+        try await withCheckedThrowingContinuation { continuation in
+            let isAccepted = self.jobs.withLock { jobs in
+                let waiting = jobs.reduce(0) { if case .question = $1 { $0 + 1 } else { $0 } }
+                guard waiting < Self.mostQuestions else { return false }
+                jobs.append(.question(question, continuation))
+                return true
+            }
+            guard isAccepted else { return continuation.resume(throwing: Self.busy) }
+            self.filled.signal()
+        }
+    }
+
+    /// Ends ``run()`` when everything that was handed over is written.
+    public func stop() { self.enqueue(.stop) }
+
+    private func enqueue(_ job: Job) {
+        self.jobs.withLock { $0.append(job) }
+        self.filled.signal()
+    }
+
+    // MARK: The thread
+
+    /// Writes and answers until ``stop()``.
+    public func run() {
+        var (store, unwritten, hasFailed): (HistoryStore?, [HistoryMinute], Bool) = (nil, [], false)
+        while true {
+            self.filled.wait()
+            let job = self.jobs.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            switch job {
+            case .minute(let minute):
+                unwritten.append(minute)
+                if unwritten.count > Self.mostUnwritten { unwritten[1].add(unwritten.removeFirst()) }
+            case .question, .stop, nil: break
+            }
+            let failure = self.write(&unwritten, to: &store)
+            if let failure, !hasFailed { self.report(.unwritten(reason: failure)) }
+            if failure == nil, hasFailed { self.report(.writtenAgain) }
+            hasFailed = failure != nil
+            switch job {
+            case .question(let question, let continuation):
+                continuation.resume(
+                    with: Result {
+                        guard let store else { throw HistoryRefusal.unavailable(failure ?? "the file is not open") }
+                        do {
+                            return try store.report(question, host: self.host, now: Int64(time(nil)))
+                        } catch let error as SQLiteError {
+                            throw HistoryRefusal.unavailable(error.description)
+                        }
+                    }
+                )
+            case .stop: return self.refuseTheRest()
+            case .minute, nil: break
+            }
+        }
+    }
+
+    private func refuseTheRest() {
+        for job in self.jobs.withLock({ $0 }) {
+            if case .question(_, let continuation) = job { continuation.resume(throwing: Self.busy) }
+        }
+    }
+
+    /// - Returns: Why something is still unwritten; `nil` if everything is in the file.
+    private func write(_ minutes: inout [HistoryMinute], to store: inout HistoryStore?) -> String? {
+        do {
+            if store == nil { store = try self.open() }
+            while let minute = minutes.first {
+                try store?.add(minute)
+                minutes.removeFirst()
+            }
+            return nil
+        } catch let error as SQLiteError where error.isCorruption {
+            // The next attempt opens the file anew, and sets it aside.
+            store = nil
+            return "\(error)"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    private func open() throws -> HistoryStore {
+        let machine = Self.machine
+        let open = { try HistoryStore(path: self.lock.databasePath, retention: self.retention, machine: machine) }
+        do {
+            return try open()
+        } catch let error as SQLiteError where error.isCorruption {
+            try self.setAside("\(error)")
+        } catch HistoryFileError.ofOtherMachine {
+            try self.setAside("\(HistoryFileError.ofOtherMachine)")
+        }
+        return try open()
+    }
+
+    private func setAside(_ reason: String) throws(HistoryError) {
+        self.report(.setAside(path: try self.lock.setDatabaseAside(), reason: reason))
+    }
+
+    /// machine-id(5), or `nil`. It leaves the machine nowhere.
+    private static var machine: String? {
+        let descriptor = Glibc.open("/etc/machine-id", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var id = [UInt8](repeating: 0, count: 32)
+        guard unsafe read(descriptor, &id, id.count) == id.count else { return nil }
+        return String(validating: id, as: UTF8.self)
+    }
+}

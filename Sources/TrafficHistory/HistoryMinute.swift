@@ -1,0 +1,77 @@
+package import TrafficModel
+
+/// What was moved in one minute: a row of history for each name, before it is written.
+public struct HistoryMinute: Sendable {
+    /// How many groups of processes a minute may have: of a user, and in all. A user chooses the names of processes.
+    static let groupLimit = (ofUser: 500, inAll: 2_000)
+
+    /// Seconds since 1970.
+    var time: Int64
+    var countedSeconds: UInt64
+    private(set) var bytes: [HistorySeries: ByteCounts]
+
+    /// - Parameters:
+    ///   - time: When the growth began.
+    ///   - countedSeconds: How long it took.
+    package init(_ growth: Balance.Growth, at time: Timestamp, countedSeconds: UInt64) {
+        self.time = time.nanosecondsSinceEpoch / 1_000_000_000
+        self.countedSeconds = countedSeconds
+        self.bytes = [.total: growth.bytes]
+        for (scope, bytes) in growth.byScope { self.bytes[.scope(scope)] = bytes }
+        for (name, bytes) in growth.byClass { self.bytes[.class(name)] = bytes }
+        self.add(growth.byGroup)
+        self.add(growth.ofEndedLives, to: .group(.other(of: nil)))
+    }
+
+    /// Bytes that no group has, when no later minute will tell more.
+    mutating func addUngrouped(_ bytes: ByteCounts) { self.add(bytes, to: .group(.other(of: nil))) }
+
+    /// A minute that could not be written becomes part of this one.
+    mutating func add(_ earlier: HistoryMinute) {
+        self.countedSeconds +|= earlier.countedSeconds
+        for (series, bytes) in earlier.bytes { self.bytes[series, default: ByteCounts()] += bytes }
+    }
+
+    /// Beyond the limits, the groups with the least payload add up in the group `_other` of their user.
+    private mutating func add(_ groups: [ProcessGroup: ByteCounts]) {
+        var (ofUser, inAll): ([UInt32?: Int], Int) = ([:], 0)
+        for (group, bytes) in groups.sorted(by: { $0.value.payload.total > $1.value.payload.total }) {
+            let hasRoom = ofUser[group.uid, default: 0] < Self.groupLimit.ofUser && inAll < Self.groupLimit.inAll
+            if hasRoom {
+                ofUser[group.uid, default: 0] += 1
+                inAll += 1
+            }
+            self.add(bytes, to: .group(hasRoom ? group : .other(of: group.uid)))
+        }
+    }
+
+    private mutating func add(_ bytes: ByteCounts, to series: HistorySeries) {
+        guard bytes.hasBytes else { return }
+        self.bytes[series, default: ByteCounts()] += bytes
+    }
+}
+
+/// Whose bytes a sum of history has.
+enum HistorySeries: Hashable, Sendable {
+    case total
+    case scope(String)
+    case `class`(String)
+    case group(ProcessGroup)
+
+    /// In the database. The numbers stay as they are.
+    enum Kind: Int64 {
+        case total = 0
+        case scope = 1
+        case `class` = 2
+        case group = 3
+    }
+
+    var kind: Kind {
+        switch self {
+        case .total: .total
+        case .scope: .scope
+        case .class: .class
+        case .group: .group
+        }
+    }
+}

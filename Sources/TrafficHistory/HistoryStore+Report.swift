@@ -1,0 +1,158 @@
+import TrafficFeed
+package import TrafficModel
+
+extension HistoryStore {
+    /// - Parameter now: Seconds since 1970.
+    /// - Throws: ``SQLiteError``; ``HistoryRefusal``.
+    package func report(_ question: HistoryQuestion, host: String, now: Int64) throws -> HistoryReport {
+        let asked = question.since.seconds
+        let level = question.bucket ?? self.retention.level(since: asked, at: now)
+        let until = question.until.map { $0.seconds } ?? now + 1
+        // What is older was removed, and would look like a time without traffic.
+        let kept = self.retention.limit(of: level, at: now).map { level.start(of: $0) } ?? asked
+        let since = max(level.start(of: asked), kept)
+        var report = HistoryReport(
+            host: host,
+            since: Timestamp(seconds: since),
+            until: Timestamp(seconds: min(until, now)),
+            level: level,
+            by: question.by
+        )
+        let range: [SQLiteFile.Value] = [.number(since / 60), .number((until + 59) / 60)]
+        report.countedSeconds = UInt64(
+            clamping: try self.file.number(
+                "SELECT sum(seconds) FROM counted WHERE level = ? AND time >= ? AND time < ?",
+                [.text(level.rawValue)] + range
+            )
+        )
+        var rows = try self.rows(question, level, range)
+        if question.uid != nil || question.by == [.total] {
+            report.totals = rows.reduce(ByteCounts()) { $0 + $1.bytes }
+        } else {
+            let totals = HistoryQuestion(since: question.since, by: [.total])
+            report.totals = try self.rows(totals, level, range).reduce(ByteCounts()) { $0 + $1.bytes }
+        }
+        report.keepTop(question.top, of: &rows)
+        return report
+    }
+
+    /// In the order of time, then the most payload first.
+    private func rows(
+        _ question: HistoryQuestion,
+        _ level: HistoryLevel,
+        _ range: [SQLiteFile.Value]
+    ) throws -> [HistoryRow] {
+        var columns = question.by.map(\.column)
+        let hasTime = question.bucket != nil
+        if hasTime { columns.append("time") }
+        let groups = columns.filter { $0 != "''" }.joined(separator: ", ")
+        let kind = question.by[0].kind.rawValue
+        let sql = """
+            SELECT \(columns.joined(separator: ", ")), sum(sent), sum(received), sum(wire_sent), sum(wire_received),
+            sum(retransmitted) FROM \(level.table) JOIN series ON series = id WHERE kind = ? AND time >= ? AND time < ?
+            \(question.uid == nil ? "" : "AND uid = ?") \(groups.isEmpty ? "" : "GROUP BY \(groups)")
+            ORDER BY \(hasTime ? "time, " : "") sum(sent) + sum(received) DESC, \(columns.joined(separator: ", "))
+            LIMIT \(Self.mostRows + 1)
+            """
+        var rows: [HistoryRow] = []
+        let uid = question.uid.map { [SQLiteFile.Value.number(Int64($0))] } ?? []
+        try self.file.run(sql, [.number(kind)] + range + uid) { row in
+            var name = HistoryName()
+            for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
+            let first = Int32(question.by.count + (hasTime ? 1 : 0))
+            // A sum over nothing is one row without numbers.
+            guard let sent = row.number(first), let received = row.number(first + 1) else { return }
+            func bytes(_ index: Int32) -> UInt64? { row.number(index).map { UInt64(clamping: $0) } }
+            rows.append(
+                HistoryRow(
+                    time: hasTime ? row.number(first - 1).map { Timestamp(seconds: $0 * 60) } : nil,
+                    name: name,
+                    bytes: ByteCounts(
+                        payload: PayloadBytes(sent: UInt64(clamping: sent), received: UInt64(clamping: received)),
+                        wireSent: bytes(first + 2),
+                        wireReceived: bytes(first + 3),
+                        retransmitted: bytes(first + 4)
+                    )
+                )
+            )
+        }
+        guard rows.count <= Self.mostRows else {
+            throw HistoryRefusal.tooLong(
+                "More than \(Self.mostRows) rows: take a longer bucket, a shorter time, or fewer words to divide by."
+            )
+        }
+        return rows
+    }
+
+    /// For the benchmark: bytes of the file.
+    package func size() throws -> Int64 {
+        try self.file.number("PRAGMA page_count") * self.file.number("PRAGMA page_size")
+    }
+
+    /// For the benchmark.
+    package func rowCount(_ level: HistoryLevel) throws -> Int64 {
+        try self.file.number("SELECT count(*) FROM \(level.table)")
+    }
+
+    /// Of one answer. About 200 bytes each.
+    static let mostRows = 100_000
+}
+
+extension HistoryReport {
+    /// Leaves the names with the most payload over the whole time.
+    fileprivate mutating func keepTop(_ top: Int, of rows: inout [HistoryRow]) {
+        var payload: [HistoryName: UInt64] = [:]
+        for row in rows { payload[row.name, default: 0] +|= row.bytes.payload.total }
+        guard payload.count > top else {
+            self.rows = rows
+            return
+        }
+        let order = payload.sorted { ($0.value, $1.key.text) > ($1.value, $0.key.text) }
+        let kept = Set(order.prefix(top).map(\.key))
+        self.rows = rows.filter { kept.contains($0.name) }
+        let others = rows.lazy.filter { !kept.contains($0.name) }.reduce(ByteCounts()) { $0 + $1.bytes }
+        self.others = HistoryRow(name: HistoryName(), bytes: others)
+        self.othersCount = payload.count - kept.count
+    }
+}
+
+extension HistoryName {
+    /// Decides between names with as many bytes.
+    fileprivate var text: String {
+        [self.process, self.uid.map { String($0) }, self.systemdUnit, self.containerID, self.scope, self.addressClass]
+            .map { $0 ?? "" }.joined(separator: "\0")
+    }
+
+    fileprivate mutating func set(_ dimension: HistoryDimension, _ row: SQLiteFile.Row, _ column: Int32) {
+        switch dimension {
+        case .process: self.process = row.text(column)
+        case .user: self.uid = row.number(column).flatMap { UInt32(exactly: $0) }
+        case .unit: self.systemdUnit = row.text(column)
+        case .container: self.containerID = row.text(column)
+        case .scope: self.scope = row.text(column)
+        case .class: self.addressClass = row.text(column)
+        case .total: break
+        }
+    }
+}
+
+extension HistoryDimension {
+    fileprivate var column: String {
+        switch self {
+        case .process, .scope, .class: "name"
+        case .user: "uid"
+        case .unit: "unit"
+        case .container: "container"
+        case .total: "''"
+        }
+    }
+
+    fileprivate var kind: HistorySeries.Kind {
+        switch self {
+        case .process, .user, .unit, .container: .group
+        case .scope: .scope
+        case .class: .class
+        case .total: .total
+        }
+    }
+}

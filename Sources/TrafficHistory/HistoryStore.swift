@@ -1,0 +1,264 @@
+import TrafficModel
+
+/// The database of history. One thread uses it.
+///
+/// Each level has a table with a row for each time and series. A minute adds to one row of each level, so there is no
+/// later work that could be forgotten or done twice. Times are minutes since 1970.
+package final class HistoryStore {
+    private static let application: Int64 = 0x7472_6166  // "traf"
+    private static let version: Int64 = 1
+    /// How many groups may have sums in one month: of a user, and of all users. Further groups add up in `_other`.
+    static let groupLimit = (ofUser: 2_000, inAll: 20_000)
+
+    let file: SQLiteFile
+    let retention: HistoryRetention
+    private var identifiers: [HistorySeries: Int64] = [:]
+    /// Groups with sums in the month that began at `month`.
+    private var groupsOfUser: [UInt32?: Int] = [:]
+    private var groupsInAll = 0
+    private var month: Int64 = .min
+    private var tidied: Int64 = .min
+    /// What is old by this time is removed. It follows the clock, but is at most ``patience`` times as fast as time: a
+    /// clock that is wrong for an hour must not remove the sums of years.
+    private var today: Int64?
+    private static let patience: Int64 = 24
+
+    /// - Parameter machine: Names the machine; `nil` if nothing does.
+    /// - Throws: ``SQLiteError``; ``HistoryFileError`` for a file that this daemon must not write to.
+    package init(path: String, retention: HistoryRetention, machine: String?) throws {
+        self.file = try SQLiteFile(path: path)
+        self.retention = retention
+        let application = try self.file.number("PRAGMA application_id")
+        let version = try self.file.number("PRAGMA user_version")
+        let isNew = try self.file.number("SELECT count(*) FROM sqlite_schema") == 0
+        guard isNew || application == Self.application else { throw HistoryFileError.foreign }
+        guard version <= Self.version else { throw HistoryFileError.later(version) }
+        // A crash of the daemon loses nothing that was written; a power cut may lose the last minutes, and no more.
+        try self.file.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = OFF")
+        if isNew { try self.create(machine) }
+        var owner: String?
+        try self.file.run("SELECT id FROM machine", []) { row in owner = row.text(0) }
+        if let owner, let machine, owner != machine { throw HistoryFileError.ofOtherMachine }
+        // So that damage shows now, when it can be set aside.
+        for level in HistoryLevel.allCases { _ = try self.file.number("SELECT max(time) FROM \(level.table)") }
+    }
+
+    private func create(_ machine: String?) throws(SQLiteError) {
+        try self.file.transaction { () throws(SQLiteError) in
+            try self.file.run(
+                """
+                PRAGMA application_id = \(Self.application);
+                PRAGMA user_version = \(Self.version);
+                CREATE TABLE machine (id TEXT);
+                CREATE TABLE series (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL,
+                    executable TEXT, uid INTEGER, unit TEXT, container TEXT);
+                CREATE INDEX series_of_name ON series (name);
+                CREATE TABLE counted (level TEXT, time INTEGER, seconds INTEGER NOT NULL, PRIMARY KEY (level, time))
+                    WITHOUT ROWID;
+                """
+            )
+            try self.file.run("INSERT INTO machine VALUES (?)", [.text(machine)])
+            for level in HistoryLevel.allCases {
+                try self.file.run(
+                    """
+                    CREATE TABLE \(level.table) (time INTEGER, series INTEGER, sent INTEGER NOT NULL,
+                        received INTEGER NOT NULL, wire_sent INTEGER, wire_received INTEGER, retransmitted INTEGER,
+                        PRIMARY KEY (time, series)) WITHOUT ROWID
+                    """
+                )
+            }
+        }
+    }
+
+    // MARK: Writing
+
+    /// Adds a minute. If this throws, nothing of it was added.
+    ///
+    /// - Throws: ``SQLiteError``.
+    package func add(_ minute: HistoryMinute) throws(SQLiteError) {
+        do throws(SQLiteError) {
+            try self.file.transaction { () throws(SQLiteError) in
+                try self.begin(month: HistoryLevel.month.start(of: minute.time))
+                var bytes: [Int64: ByteCounts] = [:]
+                for (series, growth) in minute.bytes {
+                    bytes[try self.admitted(series), default: ByteCounts()] += growth
+                }
+                for level in HistoryLevel.allCases {
+                    let time = level.start(of: minute.time) / 60
+                    try self.file.run(
+                        """
+                        INSERT INTO counted VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
+                        """,
+                        [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
+                    )
+                    for (series, growth) in bytes { try self.add(growth, to: series, level, time) }
+                }
+                try self.forget(after: minute)
+            }
+        } catch {
+            // They may name rows that were not written.
+            (self.identifiers, self.month) = ([:], .min)
+            throw error
+        }
+    }
+
+    private func add(_ bytes: ByteCounts, to series: Int64, _ level: HistoryLevel, _ time: Int64) throws(SQLiteError) {
+        func sum(_ column: String) -> String {
+            "\(column) = CASE WHEN excluded.\(column) IS NULL THEN \(column) ELSE ifnull(\(column), 0) + excluded.\(column) END"
+        }
+        func number(_ bytes: UInt64?) -> SQLiteFile.Value { .number(bytes.map { Int64(clamping: $0) }) }
+        try self.file.run(
+            """
+            INSERT INTO \(level.table) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET sent = sent + excluded.sent,
+            received = received + excluded.received, \(sum("wire_sent")), \(sum("wire_received")), \(sum("retransmitted"))
+            """,
+            [
+                .number(time), .number(series), number(bytes.payload.sent), number(bytes.payload.received),
+                number(bytes.wireSent), number(bytes.wireReceived), number(bytes.retransmitted),
+            ]
+        )
+    }
+
+    /// Counts the groups that have sums in this month already.
+    private func begin(month: Int64) throws(SQLiteError) {
+        guard month != self.month else { return }
+        (self.identifiers, self.groupsOfUser, self.groupsInAll) = ([:], [:], 0)
+        var known: [(HistorySeries, Int64)] = []
+        try self.file.run(
+            """
+            SELECT id, kind, name, executable, uid, unit, container FROM series
+            WHERE id IN (SELECT series FROM months WHERE time = ?)
+            """,
+            [.number(month / 60)]
+        ) { row in
+            if let series = HistorySeries(row, from: 1), let id = row.number(0) { known.append((series, id)) }
+        }
+        for (series, id) in known { self.admit(series, id) }
+        self.month = month
+    }
+
+    private func admit(_ series: HistorySeries, _ id: Int64) {
+        self.identifiers[series] = id
+        guard case .group(let group) = series, group.name != EndpointUsage.other else { return }
+        self.groupsOfUser[group.uid, default: 0] += 1
+        self.groupsInAll += 1
+    }
+
+    /// - Returns: The id of the series, or of `_other` where the user has too many groups in this month.
+    private func admitted(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
+        if let id = self.identifiers[series] { return id }
+        if case .group(let group) = series, group.name != EndpointUsage.other,
+            self.groupsOfUser[group.uid, default: 0] >= Self.groupLimit.ofUser
+                || self.groupsInAll >= Self.groupLimit.inAll
+        {
+            return try self.admitted(.group(.other(of: group.uid)))
+        }
+        let values = series.values
+        var id = try self.file.number(
+            """
+            SELECT id FROM series WHERE kind = ? AND name = ? AND executable IS ? AND uid IS ? AND unit IS ?
+            AND container IS ?
+            """,
+            values
+        )
+        if id == 0 {
+            try self.file.run(
+                "INSERT INTO series (kind, name, executable, uid, unit, container) VALUES (?, ?, ?, ?, ?, ?)",
+                values
+            )
+            id = self.file.lastRowID
+        }
+        self.admit(series, id)
+        return id
+    }
+
+    /// Removes what is too old.
+    private func forget(after minute: HistoryMinute) throws(SQLiteError) {
+        // At first, the time of the sums before this minute.
+        var before = self.today
+        if before == nil {
+            let last = "SELECT ifnull(max(time) * 60, ?) FROM minutes WHERE time < ?"
+            before = try self.file.number(last, [.number(minute.time), .number(minute.time / 60)])
+        }
+        let time = min(minute.time, (before ?? 0) +| Self.patience *| Int64(clamping: minute.countedSeconds))
+        self.today = time
+        for level in HistoryLevel.allCases {
+            guard let limit = self.retention.limit(of: level, at: time) else { continue }
+            try self.file.run("DELETE FROM \(level.table) WHERE time < ?", [.number(level.start(of: limit) / 60)])
+            try self.file.run(
+                "DELETE FROM counted WHERE level = ? AND time < ?",
+                [.text(level.rawValue), .number(level.start(of: limit) / 60)]
+            )
+        }
+        let day = HistoryLevel.day.start(of: time)
+        guard day != self.tidied else { return }
+        self.tidied = day
+        let used = HistoryLevel.allCases.map { "SELECT series FROM \($0.table)" }.joined(separator: " UNION ")
+        try self.file.run("DELETE FROM series WHERE id NOT IN (\(used))")
+        (self.identifiers, self.month) = ([:], .min)
+        try self.begin(month: HistoryLevel.month.start(of: time))
+    }
+}
+
+/// A file that this program must not write to.
+enum HistoryFileError: Error, CustomStringConvertible {
+    case foreign
+    case later(Int64)
+    /// The directory was copied, or is an image's.
+    case ofOtherMachine
+
+    var description: String {
+        switch self {
+        case .foreign: "it is a database of another program"
+        case .later(let version): "it is of a later trafficd (version \(version) of the file)"
+        case .ofOtherMachine: "it is of another machine"
+        }
+    }
+}
+
+extension HistoryLevel {
+    /// The table with the sums of this level.
+    var table: String { self.rawValue + "s" }
+}
+
+extension HistorySeries {
+    /// As columns of the table `series`.
+    fileprivate var values: [SQLiteFile.Value] {
+        let kind = SQLiteFile.Value.number(self.kind.rawValue)
+        switch self {
+        case .total: return [kind, .text(""), .text(nil), .number(nil), .text(nil), .text(nil)]
+        case .scope(let name), .class(let name):
+            return [kind, .text(name), .text(nil), .number(nil), .text(nil), .text(nil)]
+        case .group(let group):
+            return [
+                kind, .text(group.name), .text(group.executable), .number(group.uid.map { Int64($0) }),
+                .text(group.systemdUnit), .text(group.containerID),
+            ]
+        }
+    }
+
+    fileprivate init?(_ row: SQLiteFile.Row, from column: Int32) {
+        guard let kind = row.number(column).flatMap(Kind.init), let name = row.text(column + 1) else { return nil }
+        switch kind {
+        case .total: self = .total
+        case .scope: self = .scope(name)
+        case .class: self = .class(name)
+        case .group:
+            self = .group(
+                ProcessGroup(
+                    name: name,
+                    executable: row.text(column + 2),
+                    systemdUnit: row.text(column + 4),
+                    containerID: row.text(column + 5),
+                    uid: row.number(column + 3).flatMap { UInt32(exactly: $0) }
+                )
+            )
+        }
+    }
+}
+
+extension Timestamp {
+    init(seconds: Int64) { self.init(nanosecondsSinceEpoch: seconds *| 1_000_000_000) }
+
+    var seconds: Int64 { self.nanosecondsSinceEpoch / 1_000_000_000 }
+}

@@ -1,0 +1,134 @@
+import CSQLite
+
+/// What SQLite refused.
+package struct SQLiteError: Error, CustomStringConvertible {
+    /// The primary result code (sqlite.org/rescode.html).
+    var code: Int32
+    var message: String
+
+    /// The file is no database, or is damaged.
+    var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
+
+    package var description: String { self.message }
+}
+
+/// The one connection to a database file.
+///
+/// SQLite's own interface in C, and no library on top: those that there are bring all of Foundation, which would double
+/// the size of the daemon, and history needs a dozen statements.
+final class SQLiteFile {
+    private let handle: OpaquePointer
+    private var statements: [String: Statement] = [:]
+
+    /// - Throws: ``SQLiteError``.
+    init(path: String) throws(SQLiteError) {
+        var handle: OpaquePointer?
+        // No mutex: one thread has the connection. No symbolic link: the file is where it seems to be.
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
+        let result = sqlite3_open_v2(path, &handle, flags, nil)
+        guard result == SQLITE_OK, let handle else {
+            let message = unsafe String(cString: handle.map { sqlite3_errmsg($0) } ?? sqlite3_errstr(result))
+            sqlite3_close_v2(handle)
+            throw SQLiteError(code: result, message: message)
+        }
+        self.handle = handle
+    }
+
+    deinit {
+        self.statements.removeAll()
+        sqlite3_close_v2(self.handle)
+    }
+
+    /// Runs statements that return nothing of use.
+    func run(_ sql: String) throws(SQLiteError) {
+        try self.check(sqlite3_exec(self.handle, sql, nil, nil, nil))
+    }
+
+    /// Runs one statement.
+    ///
+    /// - Parameter row: Called for each row of the result.
+    func run(_ sql: String, _ values: [Value], row: (Row) -> Void = { _ in }) throws(SQLiteError) {
+        let statement = try self.statement(sql)
+        defer { sqlite3_reset(statement.handle) }
+        for (index, value) in values.enumerated() { try self.check(statement.bind(value, at: Int32(index + 1))) }
+        while true {
+            switch sqlite3_step(statement.handle) {
+            case SQLITE_ROW: row(Row(handle: statement.handle))
+            case SQLITE_DONE: return
+            case let error: return try self.check(error)
+            }
+        }
+    }
+
+    /// The first number of the first row; 0 if there is none.
+    func number(_ sql: String, _ values: [Value] = []) throws(SQLiteError) -> Int64 {
+        var result: Int64?
+        try self.run(sql, values) { row in if result == nil { result = row.number(0) } }
+        return result ?? 0
+    }
+
+    var lastRowID: Int64 { sqlite3_last_insert_rowid(self.handle) }
+
+    /// Everything in `body` happens, or nothing.
+    func transaction(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
+        try self.run("BEGIN IMMEDIATE", [])
+        do throws(SQLiteError) {
+            try body()
+            try self.run("COMMIT", [])
+        } catch {
+            // SQLite may have rolled back already.
+            if sqlite3_get_autocommit(self.handle) == 0 { try? self.run("ROLLBACK", []) }
+            throw error
+        }
+    }
+
+    enum Value {
+        case number(Int64?)
+        case text(String?)
+    }
+
+    /// The current row of a result, until the next one.
+    struct Row {
+        fileprivate let handle: OpaquePointer
+
+        /// - Returns: `nil` for NULL.
+        func number(_ column: Int32) -> Int64? {
+            sqlite3_column_type(self.handle, column) == SQLITE_NULL ? nil : sqlite3_column_int64(self.handle, column)
+        }
+
+        func text(_ column: Int32) -> String? {
+            unsafe sqlite3_column_text(self.handle, column).map { unsafe String(cString: $0) }
+        }
+    }
+
+    private final class Statement {
+        let handle: OpaquePointer
+
+        init(handle: OpaquePointer) { self.handle = handle }
+
+        deinit { sqlite3_finalize(self.handle) }
+
+        func bind(_ value: Value, at index: Int32) -> Int32 {
+            switch value {
+            case .number(let number?): sqlite3_bind_int64(self.handle, index, number)
+            case .text(let text?): sqlite_bind_copy(self.handle, index, text, Int32(text.utf8.count))
+            case .number(nil), .text(nil): sqlite3_bind_null(self.handle, index)
+            }
+        }
+    }
+
+    private func statement(_ sql: String) throws(SQLiteError) -> Statement {
+        if let statement = self.statements[sql] { return statement }
+        var handle: OpaquePointer?
+        try self.check(sqlite3_prepare_v3(self.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil))
+        guard let handle else { throw SQLiteError(code: SQLITE_MISUSE, message: "no statement: \(sql)") }
+        let statement = Statement(handle: handle)
+        self.statements[sql] = statement
+        return statement
+    }
+
+    private func check(_ result: Int32) throws(SQLiteError) {
+        guard result != SQLITE_OK && result != SQLITE_DONE && result != SQLITE_ROW else { return }
+        throw SQLiteError(code: result & 0xFF, message: unsafe String(cString: sqlite3_errmsg(self.handle)))
+    }
+}

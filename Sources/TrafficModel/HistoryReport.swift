@@ -1,0 +1,161 @@
+/// A question to history.
+public struct HistoryQuestion: Sendable, Hashable {
+    /// From this time, or a little earlier: sums are kept for whole minutes, hours, days and months.
+    public var since: Timestamp
+    /// Sums that begin before this time. `nil`: all.
+    public var until: Timestamp?
+    /// A row for each minute, hour, day or month. `nil`: one row for the whole time.
+    public var bucket: HistoryLevel?
+    /// Either properties of processes, or one of the others.
+    public var by: [HistoryDimension]
+    /// How many names get rows of their own, those with the most payload. The others add up.
+    public var top: Int
+    /// The rows of one user's processes. `nil`: of all.
+    public var uid: UInt32?
+
+    public static let mostNames = 10_000
+
+    public init(
+        since: Timestamp,
+        until: Timestamp? = nil,
+        bucket: HistoryLevel? = nil,
+        by: [HistoryDimension] = [.process],
+        top: Int = HistoryQuestion.mostNames,
+        uid: UInt32? = nil
+    ) {
+        self.since = since
+        self.until = until
+        self.bucket = bucket
+        self.by = by
+        self.top = top
+        self.uid = uid
+    }
+
+    /// Why the bytes can't be divided so; `nil` if they can.
+    public var contradiction: String? {
+        if self.by.isEmpty { return "nothing to divide the bytes by" }
+        if Set(self.by).count < self.by.count { return "a word comes twice" }
+        if self.by.count > 1, let other = self.by.first(where: { !$0.isOfProcess }) {
+            return "\(other.rawValue) can't be combined with others"
+        }
+        return nil
+    }
+}
+
+/// Who or what moved how much, in which time.
+public struct HistoryReport: Sendable, Decodable, Hashable {
+    public var schemaVersion = Snapshot.currentSchemaVersion
+    public var host: String
+    /// The beginning of the first sum that may be in this report.
+    public var since: Timestamp
+    /// The end of the report: of the question, or the time of the answer.
+    public var until: Timestamp
+    /// The sums that were added up.
+    public var level: HistoryLevel
+    public var by: [HistoryDimension]
+    /// The time in which the daemon counted. Less than the time of the report if the daemon did not run all the time.
+    public var countedSeconds: UInt64
+    /// In the order of time, then the most payload first.
+    public var rows: [HistoryRow]
+    /// The names without rows, and what they moved. `nil` if each has its row.
+    public var others: HistoryRow?
+    public var othersCount: Int?
+    /// All bytes of that time; for a user who may see only own processes, those of the rows.
+    public var totals: ByteCounts
+
+    public init(
+        host: String,
+        since: Timestamp,
+        until: Timestamp,
+        level: HistoryLevel,
+        by: [HistoryDimension],
+        countedSeconds: UInt64 = 0,
+        rows: [HistoryRow] = [],
+        others: HistoryRow? = nil,
+        othersCount: Int? = nil,
+        totals: ByteCounts = ByteCounts()
+    ) {
+        self.host = host
+        self.since = since
+        self.until = until
+        self.level = level
+        self.by = by
+        self.countedSeconds = countedSeconds
+        self.rows = rows
+        self.others = others
+        self.othersCount = othersCount
+        self.totals = totals
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
+        case host, since, until, level, by
+        case countedSeconds = "counted_seconds"
+        case rows, others
+        case othersCount = "others_count"
+        case totals
+    }
+}
+
+/// What one name moved, in the whole time or in one minute, hour, day or month.
+public struct HistoryRow: Sendable, Decodable, Hashable {
+    /// Its beginning. `nil` for the whole time.
+    public var time: Timestamp?
+    public var name: HistoryName
+    public var bytes: ByteCounts
+
+    public init(time: Timestamp? = nil, name: HistoryName, bytes: ByteCounts) {
+        self.time = time
+        self.name = name
+        self.bytes = bytes
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case time
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            time: try container.decodeIfPresent(Timestamp.self, forKey: .time),
+            name: try HistoryName(from: decoder),
+            bytes: try ByteCounts(from: decoder)
+        )
+    }
+}
+
+/// What a row of history stands for: the properties that were asked for, and of these what is known.
+public struct HistoryName: Sendable, Codable, Hashable {
+    /// Of processes. `_other`: processes beyond the limits of a user, and processes that nobody knows.
+    public var process: String?
+    public var uid: UInt32?
+    public var systemdUnit: String?
+    public var containerID: String?
+    public var scope: String?
+    public var addressClass: String?
+
+    public init(
+        process: String? = nil,
+        uid: UInt32? = nil,
+        systemdUnit: String? = nil,
+        containerID: String? = nil,
+        scope: String? = nil,
+        addressClass: String? = nil
+    ) {
+        self.process = process
+        self.uid = uid
+        self.systemdUnit = systemdUnit
+        self.containerID = containerID
+        self.scope = scope
+        self.addressClass = addressClass
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case process = "process_name"
+        case uid
+        case systemdUnit = "systemd_unit"
+        case containerID = "container_id"
+        case scope
+        case addressClass = "class"
+    }
+}

@@ -1,0 +1,253 @@
+import Foundation
+import TestSupport
+import Testing
+import TrafficFeed
+import TrafficModel
+
+@testable import TrafficHistory
+
+/// A directory that is gone with this object.
+final class Folder {
+    let path = FileManager.default.temporaryDirectory.appending(path: "history-\(UUID().uuidString)").path
+
+    init() throws { try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(atPath: self.path) }
+
+    var database: String { self.path + "/history.sqlite" }
+}
+
+extension HistoryMinute {
+    /// A minute in which groups moved bytes, and the total and the scope `lan` with them.
+    static func made(
+        at time: Int64,
+        seconds: UInt64 = 60,
+        _ groups: [ProcessGroup: ByteCounts]
+    ) -> HistoryMinute {
+        var growth = Balance.Growth()
+        growth.byGroup = groups
+        growth.bytes = groups.values.reduce(ByteCounts(), +)
+        growth.byScope = ["lan": growth.bytes]
+        return HistoryMinute(growth, at: Timestamp(seconds: time), countedSeconds: seconds)
+    }
+}
+
+extension ByteCounts {
+    static func sent(_ sent: UInt64, _ received: UInt64 = 0, wire: UInt64? = nil) -> ByteCounts {
+        ByteCounts(payload: PayloadBytes(sent: sent, received: received), wireSent: wire)
+    }
+}
+
+/// What the database has, read by Python's own SQLite.
+func sums(_ folder: Folder, _ sql: String) async throws -> String {
+    let script = "import sqlite3, sys\nfor row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]): print(*row)"
+    return try await Tool.run("python3", ["-c", script, folder.database, sql]).output
+}
+
+@Suite("The database of history")
+struct HistoryStoreTests {
+    /// 2026-11-25T10:00:00Z.
+    static let now: Int64 = 1_795_600_800
+    static let web = ProcessGroup(name: "nginx", systemdUnit: "nginx.service", uid: 33)
+    static let shop = ProcessGroup(name: "python3", systemdUnit: "shop.service", uid: 1_000)
+
+    private static func store(_ folder: Folder, _ retention: HistoryRetention = .default) throws -> HistoryStore {
+        try HistoryStore(path: folder.database, retention: retention, machine: nil)
+    }
+
+    private static func question(_ since: Int64, by: HistoryDimension...) -> HistoryQuestion {
+        HistoryQuestion(since: Timestamp(seconds: since), by: by)
+    }
+
+    @Test("a byte is in one sum of each level, and another program reads the same sums")
+    func levels() async throws {
+        let folder = try Folder()
+        var (store, truth, random): (HistoryStore?, ByteCounts, Seeded) = (
+            try Self.store(folder), ByteCounts(), Seeded(5)
+        )
+        for minute in 0..<3_000 {
+            let bytes = ByteCounts.sent(
+                .random(in: 0...9_999, using: &random),
+                1,
+                wire: .random(in: 0...9, using: &random)
+            )
+            try store?.add(.made(at: Self.now + Int64(minute) * 60 + 59, [Self.web: bytes]))
+            truth += bytes
+        }
+        store = nil
+        for table in ["hours", "days", "months"] {
+            let sql = """
+                SELECT sum(sent), sum(received), sum(wire_sent), sum(wire_received) FROM \(table) JOIN series ON id = series
+                WHERE kind = 3
+                """
+            #expect(
+                try await sums(folder, sql) == "\(truth.payload.sent) 3000 \(truth.wireSent ?? 0) None\n",
+                "\(table)"
+            )
+        }
+        // Minutes are kept for two days, and the present one.
+        #expect(try await sums(folder, "SELECT count(DISTINCT time) FROM minutes") == "2881\n")
+        #expect(try await sums(folder, "SELECT sum(seconds) FROM counted WHERE level = 'hour'") == "180000\n")
+        #expect(try await sums(folder, "PRAGMA integrity_check") == "ok\n")
+    }
+
+    @Test("bytes are divided by process, user, unit, scope and not at all, and the sums agree")
+    func dimensions() throws {
+        let (folder, other) = (try Folder(), ProcessGroup(name: "nginx", systemdUnit: "other.service", uid: 34))
+        let store = try Self.store(folder)
+        try store.add(.made(at: Self.now, [Self.web: .sent(5, 1, wire: 9), Self.shop: .sent(100)]))
+        try store.add(.made(at: Self.now + 60, [Self.web: .sent(2), other: .sent(3)]))
+        func rows(_ by: HistoryDimension..., uid: UInt32? = nil) throws -> [HistoryRow] {
+            let question = HistoryQuestion(since: Timestamp(seconds: Self.now), by: by, uid: uid)
+            let report = try store.report(question, host: "h", now: Self.now + 120)
+            let sum = report.rows.reduce(ByteCounts()) { $0 + $1.bytes }
+            #expect(sum == report.totals && report.level == .minute && report.countedSeconds == 120)
+            return report.rows
+        }
+        #expect(try rows(.process).map(\.name.process) == ["python3", "nginx"])
+        #expect(try rows(.process).map(\.bytes) == [.sent(100), .sent(10, 1, wire: 9)])
+        #expect(
+            try rows(.process, .unit).map(\.name.systemdUnit) == ["shop.service", "nginx.service", "other.service"]
+        )
+        #expect(try rows(.user).map(\.name.uid) == [1_000, 33, 34])
+        #expect(try rows(.scope).map(\.name.scope) == ["lan"])
+        #expect(try rows(.total).map(\.bytes) == [.sent(110, 1, wire: 9)])
+        #expect(try rows(.process, uid: 33).map(\.bytes) == [.sent(7, 1, wire: 9)])
+    }
+
+    @Test("a bucket has a row for each of its times, and names beyond the top add up")
+    func buckets() throws {
+        let store = try Self.store(try Folder())
+        for minute in 0..<3 {
+            try store.add(
+                .made(at: Self.now + Int64(minute) * 3_600, [Self.web: .sent(10), Self.shop: .sent(UInt64(minute))])
+            )
+        }
+        var question = Self.question(Self.now, by: .process)
+        (question.bucket, question.top) = (.hour, 1)
+        let report = try store.report(question, host: "h", now: Self.now + 7_300)
+        #expect(report.rows.map { $0.time?.seconds } == [0, 1, 2].map { Self.now + $0 * 3_600 })
+        #expect(report.rows.map(\.bytes) == [.sent(10), .sent(10), .sent(10)])
+        #expect(report.others?.bytes == .sent(3) && report.othersCount == 1 && report.totals == .sent(33))
+        question.until = Timestamp(seconds: Self.now + 3_600)
+        #expect(try store.report(question, host: "h", now: Self.now + 7_300).totals == .sent(10))
+    }
+
+    @Test("the shortest sums that reach back to a time are taken, and what is removed is no time without traffic")
+    func choice() throws {
+        let store = try Self.store(try Folder())
+        try store.add(.made(at: Self.now, [Self.web: .sent(1)]))
+        for (days, level) in [(1, HistoryLevel.minute), (3, .hour), (20, .day), (200, .month), (20_000, .month)] {
+            let question = Self.question(Self.now - Int64(days) * 86_400, by: .total)
+            let report = try store.report(question, host: "h", now: Self.now + 60)
+            #expect(report.level == level && report.totals == .sent(1), "\(days) days")
+        }
+        var question = Self.question(Self.now - 20 * 86_400, by: .total)
+        question.bucket = .minute
+        let report = try store.report(question, host: "h", now: Self.now + 60)
+        #expect(report.since.seconds == Self.now + 60 - 2 * 86_400)
+    }
+
+    @Test("a clock that is wrong for an hour removes no sums, whichever way it goes")
+    func wrongClock() async throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        try store?.add(.made(at: Self.now, [Self.web: .sent(1)]))
+        for minute in 0..<60 {
+            try store?.add(.made(at: Self.now + 10 * 31_536_000 + Int64(minute) * 60, [Self.web: .sent(2)]))
+        }
+        try store?.add(.made(at: Self.now - 3_600, [Self.web: .sent(3)]))
+        // A new start must not believe the times in the file either.
+        store = nil
+        store = try Self.store(folder)
+        try store?.add(.made(at: Self.now + 60, [Self.web: .sent(4)]))
+        store = nil
+        #expect(
+            try await sums(folder, "SELECT sum(sent) FROM minutes JOIN series ON id = series WHERE kind = 3") == "128\n"
+        )
+    }
+
+    @Test("a user beyond the limits costs own details, and no byte and no one else's")
+    func limits() async throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        var sum: UInt64 = 0
+        for minute in 0..<6 {
+            var groups = [Self.web: ByteCounts.sent(1)]
+            for index in 0..<(HistoryMinute.groupLimit.ofUser + 10) {
+                let bytes = UInt64(1_000 + index)
+                groups[ProcessGroup(name: "x\(minute)-\(index)", uid: 1_000)] = .sent(bytes)
+                sum += bytes
+            }
+            try store?.add(.made(at: Self.now + Int64(minute) * 60, groups))
+            // The limit of the month holds over a restart.
+            if minute == 2 { store = try Self.store(folder) }
+        }
+        store = nil
+        let of = "FROM months JOIN series ON id = series WHERE kind = 3 AND uid ="
+        #expect(try await sums(folder, "SELECT sum(sent), count(*) \(of) 1000") == "\(sum) 2001\n")
+        #expect(try await sums(folder, "SELECT sum(sent), name \(of) 33") == "6 nginx\n")
+    }
+
+    @Test("series that no sum needs any more are removed")
+    func tidies() async throws {
+        let folder = try Folder()
+        var retention = HistoryRetention.default
+        for level in HistoryLevel.allCases { retention.keep(level, for: 86_400) }
+        var store: HistoryStore? = try Self.store(folder, retention)
+        try store?.add(.made(at: Self.now - 70 * 86_400, [Self.shop: .sent(1)]))
+        // So long has the daemon counted meanwhile.
+        try store?.add(.made(at: Self.now, seconds: 70 * 86_400, [Self.web: .sent(1)]))
+        store = nil
+        #expect(try await sums(folder, "SELECT name FROM series WHERE kind = 3") == "nginx\n")
+        #expect(try await sums(folder, "SELECT count(*) FROM counted WHERE level = 'month'") == "1\n")
+    }
+
+    @Test("unlimited sums stay")
+    func unlimited() async throws {
+        let folder = try Folder()
+        var retention = HistoryRetention.default
+        retention.keep(.minute, for: nil)
+        var store: HistoryStore? = try Self.store(folder, retention)
+        try store?.add(.made(at: Self.now - 700 * 86_400, [Self.shop: .sent(1)]))
+        try store?.add(.made(at: Self.now, seconds: 700 * 86_400, [Self.shop: .sent(1)]))
+        #expect(
+            try store?.report(Self.question(0, by: .total), host: "h", now: Self.now).level == .minute
+        )
+        store = nil
+        #expect(try await sums(folder, "SELECT count(DISTINCT time) FROM minutes") == "2\n")
+    }
+
+    @Test("files of another program, a later version and another machine are told apart, and stay as they are")
+    func foreign() async throws {
+        let folder = try Folder()
+        _ = try await sums(folder, "CREATE TABLE theirs (a)")
+        #expect { _ = try Self.store(folder) } throws: { "\($0)".contains("another program") }
+        #expect(try await sums(folder, "SELECT name FROM sqlite_schema") == "theirs\n")
+
+        let later = try Folder()
+        _ = try HistoryStore(path: later.database, retention: .default, machine: "a")
+        #expect { _ = try HistoryStore(path: later.database, retention: .default, machine: "b") } throws: {
+            "\($0)".contains("another machine")
+        }
+        _ = try HistoryStore(path: later.database, retention: .default, machine: "a")
+        _ = try await sums(later, "PRAGMA user_version = 9")
+        #expect { _ = try Self.store(later) } throws: { "\($0)".contains("later trafficd (version 9") }
+    }
+
+    @Test("an answer that would be too long is refused with advice")
+    func tooLong() throws {
+        let store = try Self.store(try Folder())
+        for minute in 0...(HistoryStore.mostRows / HistoryMinute.groupLimit.ofUser) {
+            var groups: [ProcessGroup: ByteCounts] = [:]
+            for index in 0..<HistoryMinute.groupLimit.ofUser {
+                groups[ProcessGroup(name: "\(index)", uid: 1)] = .sent(1)
+            }
+            try store.add(.made(at: Self.now + Int64(minute) * 60, groups))
+        }
+        var question = Self.question(Self.now, by: .process)
+        #expect(try store.report(question, host: "h", now: Self.now + 86_400).rows.count == 500)
+        question.bucket = .minute
+        #expect(throws: HistoryRefusal.self) { try store.report(question, host: "h", now: Self.now + 86_400) }
+    }
+}

@@ -1,0 +1,183 @@
+import Foundation
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+import TrafficFeed
+import TrafficModel
+
+@testable import TrafficHistory
+
+/// What a history told the daemon's log.
+private final class Log: Sendable {
+    let news = Mutex<[History.News]>([])
+}
+
+@Suite("The history of a daemon")
+struct HistoryTests {
+    private static let question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), by: [.total])
+    private static var now: Int64 { Int64(time(nil)) }
+
+    private static func history(in path: String, _ log: Log = Log()) throws -> History {
+        let history = try History(directory: path, host: "h", retention: .default) { news in
+            log.news.withLock { $0.append(news) }
+        }
+        Thread.detachNewThread { history.run() }
+        return history
+    }
+
+    private static func minute(_ bytes: UInt64) -> HistoryMinute {
+        .made(at: self.now, [HistoryStoreTests.web: .sent(bytes)])
+    }
+
+    @Test("minutes are there for a later daemon, and two daemons can't have one directory")
+    func restart() async throws {
+        let folder = try Folder()
+        var history: History? = try Self.history(in: folder.path)
+        history?.add(Self.minute(40))
+        #expect(throws: HistoryError.inUse(path: folder.path)) { try Self.history(in: folder.path) }
+        #expect(try await history?.answer(Self.question).totals == .sent(40))
+        history?.stop()
+        weak let gone = history
+        history = nil
+        for _ in 0..<500 where gone != nil { try await Task.sleep(for: .milliseconds(10)) }
+        let later = try Self.history(in: folder.path)
+        later.add(Self.minute(2))
+        #expect(try await later.answer(Self.question).totals == .sent(42))
+        later.stop()
+    }
+
+    @Test("a damaged file is set aside with a message, and a new one begun", arguments: ["text", "empty", "torn"])
+    func damaged(_ kind: String) async throws {
+        let (folder, log) = (try Folder(), Log())
+        do {
+            let store = try HistoryStore(path: folder.database, retention: .default, machine: nil)
+            for index in 0..<300 {
+                try store.add(
+                    .made(at: Self.now + Int64(index) * 60, [ProcessGroup(name: "p\(index)", uid: 1): .sent(1)])
+                )
+            }
+        }
+        var bytes = try Data(contentsOf: URL(filePath: folder.database))
+        switch kind {
+        case "text": bytes = Data(String(repeating: "this is no database\n", count: 400).utf8)
+        case "empty": bytes = Data()
+        default:
+            for page in 1..<(bytes.count / 4_096) {
+                bytes.replaceSubrange(page * 4_096..<page * 4_096 + 2_000, with: Data(count: 2_000))
+            }
+        }
+        try bytes.write(to: URL(filePath: folder.database))
+        let history = try Self.history(in: folder.path, log)
+        history.add(Self.minute(7))
+        #expect(try await history.answer(Self.question).totals == .sent(7))
+        history.stop()
+        // An empty file is a new one: there is nothing to keep.
+        let aside = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter {
+            $0.hasSuffix(".set-aside")
+        }
+        #expect(aside.count == (kind == "empty" ? 0 : 1))
+        #expect(log.news.withLock { $0.count } == aside.count)
+        for name in aside {
+            #expect(try Data(contentsOf: URL(filePath: folder.path + "/" + name)) == bytes)
+        }
+    }
+
+    @Test("a full disk loses no byte: what was not written is written when there is room", .enabled(if: geteuid() == 0))
+    func fullDisk() async throws {
+        let (folder, log) = (try Folder(), Log())
+        try #require(mount("tmpfs", folder.path, "tmpfs", 0, "size=12m") == 0)
+        defer { umount2(folder.path, Int32(MNT_DETACH)) }
+        let history = try Self.history(in: folder.path, log)
+        history.add(Self.minute(1))
+        #expect(try await history.answer(Self.question).totals == .sent(1))
+        let ballast = folder.path + "/ballast"
+        let file = open(ballast, O_CREAT | O_WRONLY, 0o600)
+        for size in [65_536, 4_096, 1] {
+            let zeros = [UInt8](repeating: 0, count: size)
+            while write(file, zeros, size) > 0 {}
+        }
+        close(file)
+        // More than there is room for in memory as minutes of their own.
+        var sum: UInt64 = 1
+        for index in 0..<100 {
+            var groups: [ProcessGroup: ByteCounts] = [:]
+            for group in 0..<50 {
+                groups[ProcessGroup(name: "p\(index)-\(group)", uid: 1)] = .sent(3)
+                sum += 3
+            }
+            history.add(.made(at: Self.now, groups))
+        }
+        // What is in the file can be read meanwhile.
+        let meanwhile = try await history.answer(Self.question).totals.payload.sent
+        #expect(meanwhile < sum)
+        guard case .unwritten = log.news.withLock({ $0.last }) else {
+            Issue.record("the disk was not full")
+            return
+        }
+        unlink(ballast)
+        history.add(Self.minute(5))
+        #expect(try await history.answer(Self.question).totals == .sent(sum + 5))
+        #expect(log.news.withLock { $0.last } == .writtenAgain)
+        history.stop()
+    }
+
+    @Test("a directory that can't be written is refused with the path and the system's words")
+    func readOnly() throws {
+        #expect {
+            _ = try Self.history(in: "/proc/history")
+        } throws: { error in
+            "\(error)".hasPrefix("mkdir /proc/history: ")
+        }
+    }
+}
+
+@Suite("The minutes of history")
+struct HistoryFeedTests {
+    private static func balance(at seconds: Int64, boot: UInt64, sent: UInt64, known: UInt64) -> Balance {
+        Balance(
+            takenAt: Timestamp(seconds: seconds),
+            takenBoottimeNanoseconds: boot * 1_000_000_000,
+            countingSince: Timestamp(seconds: 1_000_000_020),
+            bytes: .sent(sent),
+            groups: GroupTotals(
+                lives: [
+                    GroupLife(group: HistoryStoreTests.web, number: 1, beganBoottimeNanoseconds: 0, bytes: .sent(known))
+                ],
+                unknown: .sent(sent - known)
+            )
+        )
+    }
+
+    @Test("a minute has what was moved since the one before, and the last one also what nobody knows")
+    func minutes() throws {
+        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020))
+        #expect(!feed.isDue(at: Timestamp(seconds: 1_000_000_079)))
+        #expect(feed.isDue(at: Timestamp(seconds: 1_000_000_080)))
+        let early = feed.minute(Self.balance(at: 1_000_000_041, boot: 9, sent: 30, known: 10))
+        let first = try #require(early)
+        #expect(first.time == 1_000_000_020 && first.countedSeconds == 21)
+        #expect(first.bytes == [.total: .sent(30), .group(HistoryStoreTests.web): .sent(10)])
+        let late = feed.minute(Self.balance(at: 1_000_000_101, boot: 69, sent: 50, known: 45), isLast: true)
+        let last = try #require(late)
+        #expect(last.time == 1_000_000_041 && last.countedSeconds == 60)
+        #expect(
+            last.bytes == [
+                .total: .sent(20), .group(HistoryStoreTests.web): .sent(35), .group(.other(of: nil)): .sent(5),
+            ]
+        )
+    }
+
+    @Test("the clock may go back, and after a long sleep the bytes count when the machine is awake")
+    func clocks() throws {
+        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020))
+        _ = feed.minute(Self.balance(at: 1_000_000_100, boot: 80, sent: 1, known: 1))
+        #expect(feed.isDue(at: Timestamp(seconds: 999_996_500)))
+        let second = feed.minute(Self.balance(at: 999_996_500, boot: 140, sent: 2, known: 2))
+        let back = try #require(second)
+        #expect(back.time == 1_000_000_100 && back.countedSeconds == 60)
+        let third = feed.minute(Self.balance(at: 1_000_040_000, boot: 43_640, sent: 9, known: 9))
+        let awake = try #require(third)
+        #expect(awake.time == 1_000_040_000 && awake.countedSeconds == 43_500)
+    }
+}

@@ -1,0 +1,63 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficView
+
+@Suite("The table of history")
+struct HistoryTableTests {
+    private static func report(_ by: [HistoryDimension], _ rows: [HistoryRow]) -> HistoryReport {
+        HistoryReport(
+            host: "h",
+            since: Timestamp(nanosecondsSinceEpoch: 0),
+            until: Timestamp(nanosecondsSinceEpoch: 1),
+            level: .day,
+            by: by,
+            rows: rows
+        )
+    }
+
+    private static func lines(_ report: HistoryReport, _ typeface: Typeface = .ascii, width: Int? = nil) -> [String] {
+        Table.history(report, time: { _ in "today" }, user: { $0 == 33 ? "www-data" : nil })
+            .frame(width: width, typeface: typeface, units: .bytes).plainText.split(separator: "\n").map(String.init)
+    }
+
+    @Test("a row has its names, bytes and a bar; what more there is adds up below")
+    func rows() throws {
+        var report = Self.report(
+            [.process, .user],
+            [
+                HistoryRow(
+                    name: HistoryName(process: "nginx", uid: 33),
+                    bytes: ByteCounts(payload: PayloadBytes(sent: 3_000, received: 1_000), wireSent: 5_000)
+                ),
+                HistoryRow(
+                    name: HistoryName(process: "e\u{1b}[2J", uid: 7),
+                    bytes: ByteCounts(payload: PayloadBytes(sent: 1, received: 0))
+                ),
+            ]
+        )
+        report.others = HistoryRow(name: HistoryName(), bytes: ByteCounts(payload: PayloadBytes(sent: 9)))
+        report.othersCount = 4
+        let lines = Self.lines(report)
+        #expect(lines.count == 4)
+        #expect(lines[0].split(separator: " ") == ["PROCESS", "USER", "SENT", "RECV", "TOTAL", "WIRE"])
+        #expect(lines[1].hasPrefix("nginx ") && lines[1].contains("www-data") && lines[1].contains("5.00 kB"))
+        #expect(lines[1].hasSuffix(String(repeating: "#", count: 16)))
+        // A bar for every byte; and no process can command the terminal.
+        #expect(lines[2].contains("e\\x1b[2J") && lines[2].contains(" 7 ") && lines[2].last == "#")
+        #expect(lines[3].hasPrefix("4 more (by process)") && lines[3].contains("9 B"))
+        #expect(Self.lines(report, Fixture.unicode)[1].hasSuffix("█"))
+    }
+
+    @Test("times come first, and a narrow terminal loses the bar before the bytes")
+    func times() {
+        let row = HistoryRow(
+            time: Timestamp(nanosecondsSinceEpoch: 5),
+            name: HistoryName(),
+            bytes: ByteCounts(payload: PayloadBytes(sent: 1_500, received: 2))
+        )
+        let lines = Self.lines(Self.report([.total], [row]), width: 34)
+        #expect(lines[0].split(separator: " ") == ["TIME", "SENT", "RECV", "TOTAL"])
+        #expect(lines[1].hasPrefix("today") && !lines[1].contains("#"))
+    }
+}
