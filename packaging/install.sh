@@ -11,7 +11,7 @@ files() { (cd root && find . -type f | sed 's/^\.//'); }
 if [ "${1:-}" = --remove ]; then
 	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd.service || true; fi
 	files | while read -r file; do rm -f "$file"; done
-	rm -rf /run/trafficd /usr/share/doc/trafficd
+	rm -rf /run/trafficd /var/lib/trafficd /usr/share/doc/trafficd
 	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 	if getent passwd trafficd >/dev/null; then userdel trafficd || true; fi
 	if getent group trafficd >/dev/null; then groupdel trafficd || true; fi

@@ -38,6 +38,7 @@ package enum ControlAPI {
     package static func router(
         source: any ReadingSource,
         cost: any CostSource,
+        history: (any HistorySource)? = nil,
         access: Access
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
@@ -93,6 +94,19 @@ package enum ControlAPI {
             let reading = try await source.freshOrProblem()
             let report = ExchangeReport(reading.visible(to: context.viewer).filtered(by: filter))
             return Response.document(report.encoded(as: format), mediaType: format.mediaType)
+        }
+        router.get("/v1/history") { request, context in
+            let known = ["bucket", "by", "format", "since", "top", "until"]
+            let parameters = try QueryParameters(request, known: known)
+            let question = try parameters.historyQuestion(from: context.viewer)
+            let format = try parameters.word("format", fallback: ExportFormat.json)
+            guard let history else { throw Problem.noHistory }
+            do {
+                let report = try await history.answer(question)
+                return Response.document(report.encoded(as: format), mediaType: format.mediaType)
+            } catch let refusal as HistoryRefusal {
+                throw Problem(refusal)
+            }
         }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])

@@ -45,6 +45,7 @@ public struct ControlServer: Service {
 
     private let source: any ReadingSource
     private let cost: any CostSource
+    private let history: (any HistorySource)?
     private let runtimeDirectory: RuntimeDirectory
     private let listen: TrafficModel.SocketAddress?
     private let names: Set<String>
@@ -54,12 +55,14 @@ public struct ControlServer: Service {
 
     /// - Parameters:
     ///   - runtimeDirectory: Held for as long as this value lives.
+    ///   - history: `nil`: the daemon keeps none.
     ///   - listen: The address of the TCP listener. With port 0 the system chooses the port. `nil`: no TCP listener.
     ///   - names: Names that clients of the TCP listener may use for this host, besides its addresses and `localhost`.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
         source: any ReadingSource,
         cost: any CostSource,
+        history: (any HistorySource)? = nil,
         runtimeDirectory: RuntimeDirectory,
         listen: TrafficModel.SocketAddress?,
         names: Set<String> = [],
@@ -69,6 +72,7 @@ public struct ControlServer: Service {
     ) {
         self.source = source
         self.cost = cost
+        self.history = history
         self.runtimeDirectory = runtimeDirectory
         self.listen = listen
         self.names = names
@@ -139,7 +143,7 @@ public struct ControlServer: Service {
     ) -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
         let application = Application(
-            router: ControlAPI.router(source: self.source, cost: self.cost, access: access),
+            router: ControlAPI.router(source: self.source, cost: self.cost, history: self.history, access: access),
             server: .http1(
                 configuration: HTTP1Channel.Configuration(
                     additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],

@@ -17,6 +17,7 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl processes --filter 'user:www-data rx>1M'
               trafficctl sockets --filter port:443 --sort received --limit 20
               trafficctl endpoints --sort received         which endpoint eats the traffic
+              trafficctl history --since month             who moved how much since the 1st
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10s | jq .totals
               trafficctl audit                             whether any byte is missing
@@ -32,8 +33,8 @@ struct Trafficctl: AsyncParsableCommand {
             """,
         version: TrafficVersion.current,
         subcommands: [
-            Top.self, Processes.self, Sockets.self, Endpoints.self, Exchanges.self, Export.self, Watch.self, Audit.self,
-            Doctor.self,
+            Top.self, Processes.self, Sockets.self, Endpoints.self, Exchanges.self, History.self, Export.self,
+            Watch.self, Audit.self, Doctor.self,
         ]
     )
 

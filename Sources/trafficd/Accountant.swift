@@ -2,6 +2,7 @@ import Logging
 import TrafficAPI
 import TrafficCapture
 import TrafficFeed
+import TrafficHistory
 import TrafficInbox
 import TrafficLedger
 import TrafficModel
@@ -20,6 +21,7 @@ final class Accountant {
     private var ledger: Ledger
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
+    private var history: (feed: HistoryFeed, keeper: History)?
     private var failures = ReadFailureLog()
     /// The number of successive rounds in which nothing could be read.
     private var vainRounds = 0
@@ -34,6 +36,7 @@ final class Accountant {
         ledger: Ledger,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
+        history: History?,
         doctor: Doctor,
         box: ReadingBox,
         notification: SystemdNotification,
@@ -49,6 +52,7 @@ final class Accountant {
         self.notification = notification
         self.ledger = ledger
         self.recorder = recorder
+        self.history = history.map { (HistoryFeed(countingSince: daemon.startedAt), $0) }
     }
 
     /// Counts until `stopper` stops it. Before it returns, it counts a last round.
@@ -88,6 +92,8 @@ final class Accountant {
     private func sweepToTheEnd() throws(CaptureError) {
         let end = MonotonicClock.nanoseconds() + Self.lastSweepsNanoseconds
         try self.sweep()
+        // Counting ends, so the minute is over.
+        defer { self.keepHistory(isLast: true) }
         while self.recorder != nil, self.source.status.awaitsRows {
             guard MonotonicClock.nanoseconds() < end else {
                 self.logger.warning("the record lacks some bytes of a flood: the machine was too busy")
@@ -131,7 +137,20 @@ final class Accountant {
         } else {
             self.box.publishNothing()
         }
-        if isTick { self.notification.alive() }
+        if case .tick(let now, _) = end {
+            if self.history?.feed.isDue(at: now) == true { self.keepHistory() }
+            self.notification.alive()
+        }
+    }
+
+    /// Hands a minute that is over to history.
+    ///
+    /// - Parameter isLast: No other follows.
+    private func keepHistory(isLast: Bool = false) {
+        guard let keeper = self.history?.keeper else { return }
+        if isLast { self.ledger.groupAll() }
+        let balance = self.ledger.balance(countingSince: self.daemon.startedAt)
+        if let minute = self.history?.feed.minute(balance, isLast: isLast) { keeper.add(minute) }
     }
 
     /// A round of observations, and the reports that came before it.

@@ -1,4 +1,5 @@
 import TrafficCapture
+import TrafficHistory
 import TrafficModel
 
 /// What a daemon is told. A value: whoever has it knows all of it, wherever it came from.
@@ -16,6 +17,9 @@ struct Configuration: Sendable, Hashable {
     var interval = Duration.seconds(1)
     /// How long an ended process stays listed.
     var keepExited = Duration.seconds(300)
+    /// Where history is kept. `nil`: nowhere.
+    var stateDirectory: String?
+    var historyRetention = HistoryRetention.default
     /// The file that gets every event of the capture. `nil`: none.
     var recordEvents: String?
     var classes = AddressClasses()

@@ -4,6 +4,7 @@ import Synchronization
 import TrafficAPI
 import TrafficCapture
 import TrafficFeed
+import TrafficHistory
 import TrafficInbox
 import TrafficLedger
 import TrafficModel
@@ -26,6 +27,18 @@ struct Daemon {
                 throw StartFailure(code: 1, message: "can't write \(path): \(error)")
             }
         }
+        let history = try configuration.stateDirectory.map { path in
+            try History(
+                directory: path,
+                host: HostFacts.description().name,
+                retention: configuration.historyRetention
+            ) { news in
+                switch news {
+                case .setAside, .unwritten: logger.warning("\(news)")
+                case .writtenAgain: logger.notice("\(news)")
+                }
+            }
+        }
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let selection = try MethodSelection(wanted: configuration.method, wire: configuration.wire)
         let status = selection.source.status
@@ -36,7 +49,9 @@ struct Daemon {
         let cost = CostMeter(try selection.source.programMeter())
         let demand = try SweepDemand()
         let retention = Ledger.Retention(exitedProcesses: configuration.keepExited)
-        let limits = CaptureLimits.table(status.method) + retention.table + ReportLimits.table
+        let limits =
+            CaptureLimits.table(status.method) + retention.table + ReportLimits.table
+            + (history == nil ? [] : History.limits)
         let box = ReadingBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
@@ -50,6 +65,7 @@ struct Daemon {
             ledger: Ledger(retention: retention, classes: configuration.classes),
             daemon: HostFacts.daemon(version: TrafficVersion.current),
             recorder: recorder,
+            history: history,
             doctor: Doctor(selection: selection),
             box: box,
             notification: notification,
@@ -57,9 +73,13 @@ struct Daemon {
         )
         // From here on, only its own thread uses the accountant.
         let handover = Mutex<Accountant?>(accountant)
-        self.services = [
+        var services: [any Service] = [
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
             BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
+        ]
+        // Services stop in the opposite order: history stops when the accountant has handed over the last minute.
+        if let history { services.append(BlockingService(name: "history", body: history.run, stop: history.stop)) }
+        services += [
             BlockingService(
                 name: "accountant",
                 body: {
@@ -72,6 +92,7 @@ struct Daemon {
             ControlServer(
                 source: box,
                 cost: cost,
+                history: history,
                 runtimeDirectory: directory,
                 listen: configuration.listen,
                 names: configuration.allowedHosts,
@@ -87,7 +108,7 @@ struct Daemon {
                 }
             ),
         ]
-        (self.notification, self.logger) = (notification, logger)
+        (self.services, self.notification, self.logger) = (services, notification, logger)
     }
 
     /// Counts until SIGTERM or SIGINT, or until a part fails.

@@ -3,6 +3,7 @@ import CommandOptions
 public import Logging
 import TrafficAPI
 import TrafficCapture
+import TrafficHistory
 import TrafficModel
 
 struct Run: AsyncParsableCommand {
@@ -25,6 +26,7 @@ struct Run: AsyncParsableCommand {
               sudo trafficd run
               sudo trafficd run --method poll --log-level debug
               sudo trafficd run --listen 127.0.0.1:10419
+              sudo trafficd run --state-directory /var/lib/trafficd --keep-history month=unlimited
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
     )
@@ -81,6 +83,23 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Keep history in this directory, for trafficctl history; made if it is missing. Without it, no history is kept.",
+            valueName: "dir"
+        ),
+        completion: .directory
+    )
+    var stateDirectory: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long history keeps its minutes, hours, days or months. May be repeated. (default: minute=2d, hour=14d, day=62d, month=760d)",
+            valueName: "level=time|unlimited"
+        )
+    )
+    var keepHistory: [HistoryKeeping] = []
+
+    @Option(
+        help: ArgumentHelp(
             "Write every event of the capture to this file, as NDJSON, for a bug report.",
             valueName: "file"
         )
@@ -119,6 +138,8 @@ struct Run: AsyncParsableCommand {
             throw StartFailure(code: 1, message: "\(error)")
         } catch let error as RuntimeDirectoryError {
             throw StartFailure(code: 1, message: "\(error)")
+        } catch let error as HistoryError {
+            throw StartFailure(code: 1, message: "\(error)")
         } catch let error as ControlServerError {
             throw StartFailure(code: 1, message: "\(error)")
         }
@@ -135,6 +156,8 @@ struct Run: AsyncParsableCommand {
                 wire: self.wire ?? .exact,
                 interval: self.interval.duration,
                 keepExited: self.keepExited.duration,
+                stateDirectory: self.stateDirectory,
+                historyRetention: HistoryRetention(self.keepHistory),
                 recordEvents: self.recordEvents,
                 classes: try AddressClasses(self.addressClasses)
             )

@@ -5,6 +5,7 @@ import Testing
 import TrafficAudit
 import TrafficCapture
 import TrafficExport
+import TrafficHistory
 import TrafficLedger
 import TrafficModel
 
@@ -89,7 +90,7 @@ struct DocumentTests {
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
         }
-        for limit in Ledger.Retention().table {
+        for limit in Ledger.Retention().table + History.limits {
             let row = "| \(limit.of) | \(text(limit.user)) | \(text(limit.all)) | \(limit.beyond) |"
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
@@ -162,6 +163,7 @@ struct DocumentTests {
     func fields() throws {
         let schemas = [
             Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
+            HistoryReport.jsonSchema,
         ].map { String(decoding: $0, as: UTF8.self) }.joined()
         let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
             .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }
@@ -210,6 +212,7 @@ extension SystemTests {
                 "\(work.path):\(Machine.programs.directory.path):\(ProcessInfo.processInfo.environment["PATH"] ?? "")"
             let daemon = try Tool.start(
                 [Machine.programs.daemon.path, "run", "--log-level", "warning", "--class", "paid=0.0.0.0/0,::/0"]
+                    + ["--state-directory", work.path + "/state"]
             )
             defer {
                 kill(daemon, SIGTERM)

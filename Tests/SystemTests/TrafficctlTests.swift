@@ -380,8 +380,8 @@ struct TrafficctlTests {
         "help and version",
         arguments: [
             "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
-            "trafficctl exchanges", "trafficctl export", "trafficctl watch", "trafficctl audit", "trafficctl doctor",
-            "trafficd", "trafficd run",
+            "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl watch", "trafficctl audit",
+            "trafficctl doctor", "trafficd", "trafficd run",
         ]
     )
     func help(command: String) throws {

@@ -1,0 +1,68 @@
+import HTTPTypes
+import TrafficFeed
+import TrafficModel
+
+extension QueryParameters {
+    /// - Throws: ``Problem`` for parameters that make no sense, or for bytes that the viewer may not see.
+    func historyQuestion(from viewer: Viewer) throws(Problem) -> HistoryQuestion {
+        var question = HistoryQuestion(since: try self.time("since") ?? Timestamp(nanosecondsSinceEpoch: 0))
+        question.until = try self.time("until")
+        if let until = question.until, until <= question.since {
+            throw .badParameter("until", "not later than since")
+        }
+        if self.value("bucket") != nil { question.bucket = try self.word("bucket", fallback: HistoryLevel.hour) }
+        if let text = self.value("by") {
+            question.by = []
+            for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+                guard let dimension = HistoryDimension(rawValue: String(word)) else {
+                    let words = HistoryDimension.allCases.map(\.rawValue).joined(separator: ", ")
+                    throw .badParameter("by", "'\(word)' is not one of \(words)")
+                }
+                question.by.append(dimension)
+            }
+        }
+        if let contradiction = question.contradiction { throw .badParameter("by", contradiction) }
+        if let text = self.value("top") {
+            guard let top = Int(text), (1...HistoryQuestion.mostNames).contains(top) else {
+                throw .badParameter("top", "'\(text)' is not a number from 1 to \(HistoryQuestion.mostNames)")
+            }
+            question.top = top
+        }
+        if case .user(let uid) = viewer {
+            // The sums by scope and class are of all users.
+            if question.by.contains(.scope) || question.by.contains(.class) { throw .sumsWithheld }
+            // Of a user's own bytes, the total is the user's row.
+            if question.by == [.total] { question.by = [.user] }
+            question.uid = uid
+        }
+        return question
+    }
+
+    /// RFC 3339, such as `2026-11-01T00:00:00Z`.
+    private func time(_ name: String) throws(Problem) -> Timestamp? {
+        guard let text = self.value(name) else { return nil }
+        guard let time = Timestamp(rfc3339: text) else {
+            throw .badParameter(name, "'\(text)' is not a time such as 2026-11-01T00:00:00Z")
+        }
+        return time
+    }
+}
+
+extension Problem {
+    init(_ refusal: HistoryRefusal) {
+        switch refusal {
+        case .tooLong: self.init(status: .badRequest, detail: refusal.description)
+        case .unavailable: self.init(status: .serviceUnavailable, detail: refusal.description)
+        }
+    }
+
+    static let noHistory = Problem(
+        status: .notFound,
+        detail: "This trafficd keeps no history: start it with --state-directory /var/lib/trafficd."
+    )
+
+    static let sumsWithheld = Problem(
+        status: .forbidden,
+        detail: "Sums by scope and class are of all users: they are shown to root and the socket's group."
+    )
+}

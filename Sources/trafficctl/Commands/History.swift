@@ -1,0 +1,130 @@
+public import ArgumentParser
+import CommandOptions
+import Glibc
+import NIOCore
+import TrafficExport
+public import TrafficModel
+import TrafficView
+
+struct History: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Who moved how much, in the past hours, days and months.",
+        discussion: """
+            Needs a daemon that keeps history (trafficd run --state-directory DIR; the packaged service does). Sums are \
+            kept by minute for 2 days, by hour for 14 days, by day for 62 days and by month for 25 months, unless \
+            trafficd was told otherwise. Without --bucket the shortest of these that reach back to --since are added \
+            up, so the time may begin a little earlier; the line above the table says when. Times are local.
+
+            A minute is kept when it is over: the bytes of the present minute are in trafficctl top.
+
+            EXAMPLES
+              trafficctl history                                  the last day, by process
+              trafficctl history --since month --by unit --top 10
+              trafficctl history --since 7d --bucket day --by total
+              trafficctl history --since 2026-11-01 --until 2026-11-08 --by user,process
+              trafficctl history --since 30d --by scope           how far the bytes went
+              trafficctl history --since 30d --bucket day --format csv > traffic.csv
+            """
+    )
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var color: ColorOptions
+    @OptionGroup var unit: UnitOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year for the beginning of this one.",
+            valueName: "time"
+        )
+    )
+    var since = PointInTime.ago(TimeSpan(seconds: 86_400))
+
+    @Option(help: ArgumentHelp("Until when, written like --since. (default: now)", valueName: "time"))
+    var until: PointInTime?
+
+    @Option(help: "A row for each minute, hour, day or month. (default: one row for the whole time)")
+    var bucket: HistoryLevel?
+
+    @Option(
+        help: ArgumentHelp(
+            "How to divide the bytes: process, user, unit, container, or several of these with commas between; or scope, class or total.",
+            valueName: "words"
+        )
+    )
+    var by = "process"
+
+    @Option(
+        name: [.customShort("n"), .long],
+        help: ArgumentHelp(
+            "So many names, those with the most payload. The others add up. (default for tables: 20)",
+            valueName: "n"
+        )
+    )
+    var top: Int?
+
+    @Option(help: "table: for people. tsv, csv, ndjson: the rows, by the JSON names of their fields. json: everything.")
+    var format = RowOptions.Format.table
+
+    func validate() throws {
+        if let top, !(1...HistoryQuestion.mostNames).contains(top) {
+            throw ValidationError("--top must be between 1 and \(HistoryQuestion.mostNames).")
+        }
+        var question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), by: [])
+        for word in self.by.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let dimension = HistoryDimension(rawValue: String(word)) else {
+                let words = HistoryDimension.allCases.map(\.rawValue).joined(separator: ", ")
+                throw ValidationError("--by: '\(word)' is not one of \(words).")
+            }
+            question.by.append(dimension)
+        }
+        if let contradiction = question.contradiction { throw ValidationError("--by: \(contradiction).") }
+        let now = Int64(time(nil))
+        if let until, until.seconds(now: now) <= self.since.seconds(now: now) {
+            throw ValidationError("--until must be later than --since.")
+        }
+    }
+
+    func run() async throws {
+        let now = Int64(time(nil))
+        let top = self.top ?? (self.format == .table ? 20 : nil)
+        let query: [(String, String?)] = [
+            ("since", Self.text(self.since, now)), ("until", self.until.map { Self.text($0, now) }),
+            ("bucket", self.bucket?.rawValue), ("by", self.by), ("top", top.map { String($0) }),
+        ]
+        let client = self.connection.client
+        let output = StandardStream.output
+        if let format = self.format.export {
+            return try await client.stream("/v1/history", query + [("format", format.rawValue)]) {
+                try output.write($0)
+            }
+        }
+        let report = try await client.get("/v1/history", query).decoded(as: HistoryReport.self)
+        try output.write(self.heading(of: report))
+        try Table.history(report, time: { LocalTime.text($0, report.level) }, user: LocalTime.user)
+            .write(units: self.unit.units, color: self.color)
+    }
+
+    private static func text(_ time: PointInTime, _ now: Int64) -> String {
+        Timestamp(nanosecondsSinceEpoch: time.seconds(now: now) * 1_000_000_000).description
+    }
+
+    private func heading(of report: HistoryReport) -> String {
+        let span = "\(LocalTime.text(report.since, .minute)) to \(LocalTime.text(report.until, .minute))"
+        let nanoseconds = report.until.nanosecondsSinceEpoch - report.since.nanosecondsSinceEpoch
+        // The last minute is not over, and the one before may be under way to the file.
+        let missing = nanoseconds / 1_000_000_000 - Int64(clamping: report.countedSeconds)
+        let gap = missing < 120 ? "" : ", \(Self.rounded(seconds: missing)) of it not counted"
+        let amount = { (bytes: UInt64) in self.unit.units.text(bytes) }
+        let (sent, received) = (amount(report.totals.payload.sent), amount(report.totals.payload.received))
+        return Typeface.ascii.printable("\(report.host), \(span)\(gap): sent \(sent), received \(received)") + "\n"
+    }
+
+    private static func rounded(seconds: Int64) -> String {
+        for (name, length) in [("days", Int64(86_400)), ("hours", 3_600)] where seconds >= 2 * length {
+            return "\((seconds + length / 2) / length) \(name)"
+        }
+        return "\((seconds + 30) / 60) minutes"
+    }
+}
+
+extension HistoryLevel: ExpressibleByArgument {}

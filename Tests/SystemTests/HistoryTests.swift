@@ -1,0 +1,133 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    @Suite(.needs("python3", "curl", "setpriv", "date"))
+    struct HistoryTests {
+        /// Sends bytes to itself over connections on loopback, and prints what its calls returned.
+        private static let program = """
+            import socket, sys
+            listener = socket.create_server(("127.0.0.1", 0))
+            sent = received = 0
+            for size in sys.argv[1:]:
+                client = socket.create_connection(listener.getsockname())
+                server, _ = listener.accept()
+                client.sendall(bytes(int(size)))
+                client.close()
+                sent += int(size)
+                while data := server.recv(65536): received += len(data)
+            print(sent, received)
+            """
+
+        private let folder = FileManager.default.temporaryDirectory.appending(path: "history-\(UUID().uuidString)")
+        /// Names that no other process of this machine has.
+        private let names = (0..<2).map { "h\($0)-\(UUID().uuidString.prefix(8))" }
+
+        private func run(_ name: String, _ sizes: [Int]) async throws -> PayloadBytes {
+            let link = self.folder.appending(path: name).path
+            if !FileManager.default.fileExists(atPath: link) {
+                try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "/usr/bin/python3")
+            }
+            let said = try await Program.run(URL(filePath: link), ["-c", Self.program] + sizes.map { "\($0)" })
+            let output = String(decoding: said.output, as: UTF8.self)
+            let moved = output.split(whereSeparator: \.isWhitespace).compactMap { UInt64($0) }
+            try #require(said.code == 0 && moved.count == 2, "\(said.error)")
+            return PayloadBytes(sent: moved[0], received: moved[1])
+        }
+
+        private static func client(
+            _ arguments: [String]
+        ) async throws -> (code: Int32, output: String, error: String) {
+            let result = try await Program.run(Machine.programs.client, arguments)
+            return (result.code, String(decoding: result.output, as: UTF8.self), result.error)
+        }
+
+        @Test(
+            "what programs moved before two restarts of the daemon is in its history, to the byte, each for its viewers",
+            .needsBPF
+        )
+        func restarts() async throws {
+            try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: self.folder) }
+            let state = self.folder.appending(path: "state").path
+            let arguments = ["--state-directory", state, "--keep-exited", "0"]
+            var truth: [String: PayloadBytes] = [:]
+            for round in 1...2 {
+                try await withDaemon(arguments: arguments) { daemon in
+                    _ = try await daemon.snapshot()
+                    for (index, name) in self.names.enumerated() {
+                        let moved = try await self.run(name, [index + 1, round * 65_537, 1_000_003])
+                        truth[name, default: PayloadBytes()] += moved
+                    }
+                }
+            }
+            try await withDaemon(arguments: arguments) { daemon in
+                func history(_ more: [String]) async throws -> (code: Int32, output: String, error: String) {
+                    let directory = daemon.directories.controlSocket.deletingLastPathComponent().path
+                    return try await Self.client(["history", "--runtime-directory", directory] + more)
+                }
+                let json = try await history(["--since", "1h", "--format", "json"])
+                let report = try JSONDecoder().decode(HistoryReport.self, from: Data(json.output.utf8))
+                let rows = report.rows.filter { truth[$0.name.process ?? ""] != nil }
+                #expect(
+                    Dictionary(rows.map { ($0.name.process ?? "", $0.bytes.payload) }, uniquingKeysWith: +) == truth
+                )
+                // Each call is in one row: loopback has what all processes moved, and that is the total.
+                #expect(report.rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload } == report.totals.payload)
+                let csv = try await history(["--since", "day", "--bucket", "hour", "--format", "csv"]).output
+                #expect(csv.hasPrefix("time,process_name,uid,") && self.names.allSatisfy(csv.contains))
+                let table = try await history([]).output
+                #expect(table.contains("received") && self.names.allSatisfy(table.contains) && table.contains("MB"))
+
+                let socket = daemon.directories.controlSocket
+                #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
+                func stranger(_ query: String) async throws -> String {
+                    let curl = ["curl", "-s", "--unix-socket", socket.path, "http://t/v1/history?\(query)"]
+                    return try await tool("setpriv", ["--reuid", "65534", "--clear-groups"] + curl).output
+                }
+                #expect(try await stranger("by=process").contains("\"rows\":[]"))
+                #expect(try await stranger("by=total").contains("\"rows\":[]"))
+                #expect(try await stranger("by=scope").contains("\"status\":403"))
+            }
+        }
+
+        @Test("a daemon without a state directory says how to get a history", .needsBPF)
+        func without() async throws {
+            try await withDaemon { daemon in
+                let directory = daemon.directories.controlSocket.deletingLastPathComponent().path
+                let said = try await Self.client(["history", "--runtime-directory", directory])
+                #expect(said.code == 1 && said.error.contains("start it with --state-directory"))
+            }
+        }
+
+        @Test(
+            "every half hour around a change of the clock is in the hour, day and month that date(1) says",
+            arguments: ["Europe/Berlin", "America/St_Johns", "Asia/Kolkata", "UTC"]
+        )
+        func localTime(_ zone: String) async throws {
+            // The clocks go back on 2026-10-25 in Europe and on 2026-11-01 in America, and forward on 2026-03-29 and 03-08.
+            let days: [Int64] = [1_792_800_000, 1_793_404_800, 1_774_656_000, 1_772_841_600]
+            let times = days.flatMap { day in (0..<96).map { day + $0 * 1_799 } }
+            func lines(_ tool: String, _ arguments: [String], _ input: [String]) async throws -> [Substring] {
+                let input = Data((input.joined(separator: "\n") + "\n").utf8)
+                return try await Tool.run(tool, arguments, environment: ["TZ": zone], input: input).output
+                    .split(separator: "\n")
+            }
+            let check = Machine.programs.directory.appending(path: "trafficcheck").path
+            let starts = try await lines(check, ["starts"], times.map { "\($0)" }).flatMap { $0.split(separator: " ") }
+            try #require(starts.count == 3 * times.count)
+            let said = try await lines("date", ["--file=-", "+%F %H %Y-%m"], times.map { "@\($0)" })
+            let began = try await lines("date", ["--file=-", "+%F %T"], starts.map { "@\($0)" })
+            for (index, line) in said.enumerated() {
+                let parts = line.split(separator: " ")
+                #expect(began[3 * index] == "\(parts[0]) \(parts[1]):00:00")
+                #expect(began[3 * index + 1] == "\(parts[0]) 00:00:00")
+                #expect(began[3 * index + 2] == "\(parts[2])-01 00:00:00")
+                #expect(0..<3_600 ~= times[index] - (Int64(starts[3 * index]) ?? 0))
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Synchronization
+import TestSupport
+import Testing
+import TrafficFeed
+import TrafficModel
+
+@testable import TrafficAPI
+
+/// Keeps the questions that come.
+private final class FakeHistory: HistorySource {
+    let questions = Mutex<[HistoryQuestion]>([])
+    let refusal: HistoryRefusal?
+
+    init(refusal: HistoryRefusal? = nil) { self.refusal = refusal }
+
+    func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
+        self.questions.withLock { $0.append(question) }
+        if let refusal { throw refusal }
+        return HistoryReport(
+            host: "h",
+            since: question.since,
+            until: question.until ?? question.since,
+            level: .day,
+            by: question.by,
+            rows: [HistoryRow(name: HistoryName(process: "nginx"), bytes: ByteCounts(payload: PayloadBytes(sent: 5)))]
+        )
+    }
+}
+
+@Suite("The route of history")
+struct HistoryRouteTests {
+    private func get(
+        _ query: String,
+        from history: FakeHistory?,
+        as viewer: Viewer = .administrator
+    ) async throws -> (status: Int, body: String) {
+        let router = ControlAPI.router(
+            source: ReadingBox(),
+            cost: FakeMeter(),
+            history: history,
+            access: .fixed(viewer)
+        )
+        return try await Application(router: router).test(.router) { client in
+            let answer = try await client.executeRequest(
+                uri: "/v1/history" + query,
+                method: .get,
+                headers: [:],
+                body: nil
+            )
+            return (answer.status.code, String(buffer: answer.body))
+        }
+    }
+
+    /// The question that a query asks.
+    private func question(_ query: String, as viewer: Viewer = .administrator) async throws -> HistoryQuestion {
+        let history = FakeHistory()
+        let answer = try await self.get(query, from: history, as: viewer)
+        #expect(answer.status == 200)
+        return try #require(history.questions.withLock { $0.first })
+    }
+
+    @Test("a query says the time, the buckets, the words and the rows")
+    func questions() async throws {
+        let begin = Timestamp(nanosecondsSinceEpoch: 1_793_491_200_000_000_000)
+        #expect(try await self.question("") == HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0)))
+        let since = "since=2026-11-01T00:00:00Z"
+        #expect(try await self.question("?\(since)").since == begin)
+        #expect(try await self.question("?since=2026-11-01T00%3A00%3A00.000Z").since == begin)
+        let all = try await self.question("?\(since)&until=2026-11-02T00:00:00Z&bucket=day&by=user,process&top=3")
+        #expect(all.until?.nanosecondsSinceEpoch == begin.nanosecondsSinceEpoch + 86_400_000_000_000)
+        #expect(all.bucket == .day && all.by == [.user, .process] && all.top == 3 && all.uid == nil)
+    }
+
+    @Test("a user asks for own bytes alone, and not for sums of all users")
+    func viewers() async throws {
+        #expect(try await self.question("?by=unit", as: .user(7)).uid == 7)
+        #expect(try await self.question("?by=total", as: .user(7)).by == [.user])
+        #expect(try await self.question("?by=unit", as: .network).uid == nil)
+        for word in ["scope", "class"] {
+            let history = FakeHistory()
+            #expect(try await self.get("?by=\(word)", from: history, as: .user(7)).status == 403)
+            #expect(history.questions.withLock { $0.isEmpty })
+        }
+    }
+
+    @Test(
+        "a query that makes no sense is refused with the parameter's name",
+        arguments: [
+            "since=yesterday", "until=1", "since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "bucket=week", "by=",
+            "by=pid", "by=process,process", "by=process,scope", "top=0", "top=10001", "top=x", "days=3", "format=xml",
+        ]
+    )
+    func senseless(query: String) async throws {
+        let history = FakeHistory()
+        let answer = try await self.get("?" + query, from: history)
+        #expect(answer.status == 400 && answer.body.contains("\"parameter\":"))
+        #expect(history.questions.withLock { $0.isEmpty })
+    }
+
+    @Test("without history, with one that can't be read, and with too long an answer there is advice")
+    func refusals() async throws {
+        let none = try await self.get("", from: nil)
+        #expect(none.status == 404 && none.body.contains("--state-directory"))
+        let broken = try await self.get("", from: FakeHistory(refusal: .unavailable("the disk is gone")))
+        #expect(broken.status == 503 && broken.body.contains("the disk is gone"))
+        let long = try await self.get("", from: FakeHistory(refusal: .tooLong("take less")))
+        #expect(long.status == 400 && long.body.contains("take less"))
+    }
+
+    @Test("the answer comes in each format", arguments: ["json", "ndjson", "csv", "tsv"])
+    func formats(format: String) async throws {
+        let answer = try await self.get("?format=\(format)", from: FakeHistory())
+        #expect(answer.status == 200 && answer.body.contains("nginx"))
+    }
+}
