@@ -5,6 +5,7 @@ import TrafficModel
 extension QueryParameters {
     /// - Throws: ``Problem`` for parameters that make no sense, or for bytes that the viewer may not see.
     func historyQuestion(from viewer: Viewer) throws(Problem) -> HistoryQuestion {
+        guard viewer != .network else { throw .historyWithheld }
         var question = HistoryQuestion(since: try self.time("since") ?? Timestamp(nanosecondsSinceEpoch: 0))
         question.until = try self.time("until")
         if let until = question.until, until <= question.since {
@@ -59,6 +60,11 @@ extension Problem {
     static let noHistory = Problem(
         status: .notFound,
         detail: "This trafficd keeps no history: start it with --state-directory /var/lib/trafficd."
+    )
+
+    static let historyWithheld = Problem(
+        status: .forbidden,
+        detail: "History is shown on control.sock alone, to callers that the kernel names."
     )
 
     static let sumsWithheld = Problem(

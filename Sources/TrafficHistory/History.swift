@@ -20,23 +20,38 @@ public final class History: HistorySource {
         /// Minutes wait until the file can be written.
         case unwritten(reason: String)
         case writtenAgain
+        /// The daemon stops, and these minutes, or sums of several, could not be written.
+        case lost(minutes: Int)
 
         public var description: String {
             switch self {
             case .setAside(let path, let reason): "began a new history, and kept the old one as \(path): \(reason)"
             case .unwritten(let reason): "can't write history, and keeps it in memory until it can: \(reason)"
             case .writtenAgain: "history is written again"
+            case .lost(let minutes): "history lacks the last \(minutes) minutes or more, which could not be written"
             }
         }
     }
 
     /// Minutes that wait to be written. Beyond, the two oldest become one.
     private static let mostUnwritten = 60
-    /// Questions that wait. Beyond, they are turned down.
-    private static let mostQuestions = 64
+    /// Questions that wait: of a user, and in all. Beyond, they are turned down.
+    private static let mostQuestions = (ofUser: 4, inAll: 32)
     private static let busy = HistoryRefusal.unavailable("too many questions at once, or the daemon stops")
 
-    private let jobs = Mutex<[Job]>([])
+    private struct Queue {
+        var jobs: [Job] = []
+        /// The thread takes no further jobs.
+        var isClosed = false
+
+        /// Questions come last: no reader delays a minute.
+        mutating func takeNext() -> Job? {
+            let first = self.jobs.firstIndex { if case .question = $0 { false } else { true } }
+            return self.jobs.isEmpty ? nil : self.jobs.remove(at: first ?? 0)
+        }
+    }
+
+    private let queue = Mutex(Queue())
     private let filled = DispatchSemaphore(value: 0)
     private let lock: LockedDirectory
     private let host: String
@@ -60,6 +75,8 @@ public final class History: HistorySource {
         self.host = host
         self.retention = retention
         self.report = report
+        // The thread opens the file at once, so that the log says now what is wrong with it.
+        self.filled.signal()
     }
 
     // MARK: Callers
@@ -69,10 +86,14 @@ public final class History: HistorySource {
 
     public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
         try await withCheckedThrowingContinuation { continuation in
-            let isAccepted = self.jobs.withLock { jobs in
-                let waiting = jobs.reduce(0) { if case .question = $1 { $0 + 1 } else { $0 } }
-                guard waiting < Self.mostQuestions else { return false }
-                jobs.append(.question(question, continuation))
+            let isAccepted = self.queue.withLock { queue in
+                let waiting = queue.jobs.compactMap {
+                    if case .question(let other, _) = $0 { other.uid } else { nil as UInt32?? }
+                }
+                guard !queue.isClosed, waiting.count < Self.mostQuestions.inAll,
+                    waiting.count(where: { $0 == question.uid }) < Self.mostQuestions.ofUser
+                else { return false }
+                queue.jobs.append(.question(question, continuation))
                 return true
             }
             guard isAccepted else { return continuation.resume(throwing: Self.busy) }
@@ -84,7 +105,7 @@ public final class History: HistorySource {
     public func stop() { self.enqueue(.stop) }
 
     private func enqueue(_ job: Job) {
-        self.jobs.withLock { $0.append(job) }
+        self.queue.withLock { $0.jobs.append(job) }
         self.filled.signal()
     }
 
@@ -95,11 +116,14 @@ public final class History: HistorySource {
         var (store, unwritten, hasFailed): (HistoryStore?, [HistoryMinute], Bool) = (nil, [], false)
         while true {
             self.filled.wait()
-            let job = self.jobs.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            let job = self.queue.withLock { $0.takeNext() }
             switch job {
             case .minute(let minute):
                 unwritten.append(minute)
-                if unwritten.count > Self.mostUnwritten { unwritten[1].add(unwritten.removeFirst()) }
+                if unwritten.count > Self.mostUnwritten {
+                    let oldest = unwritten.removeFirst()
+                    unwritten[0].add(oldest)
+                }
             case .question, .stop, nil: break
             }
             let failure = self.write(&unwritten, to: &store)
@@ -113,25 +137,39 @@ public final class History: HistorySource {
                         guard let store else { throw HistoryRefusal.unavailable(failure ?? "the file is not open") }
                         do {
                             return try store.report(question, host: self.host, now: Int64(time(nil)))
+                        } catch let error as SQLiteError where error.isInterrupt {
+                            throw HistoryRefusal.tooLong(
+                                "The answer takes too long: take a longer bucket, a shorter time, or fewer words to divide by."
+                            )
                         } catch let error as SQLiteError {
                             throw HistoryRefusal.unavailable(error.description)
                         }
                     }
                 )
-            case .stop: return self.refuseTheRest()
+            case .stop:
+                if !unwritten.isEmpty { self.report(.lost(minutes: unwritten.count)) }
+                return self.refuseTheRest()
             case .minute, nil: break
             }
         }
     }
 
     private func refuseTheRest() {
-        for job in self.jobs.withLock({ $0 }) {
+        let rest = self.queue.withLock { queue in
+            queue.isClosed = true
+            return queue.jobs
+        }
+        for job in rest {
             if case .question(_, let continuation) = job { continuation.resume(throwing: Self.busy) }
         }
     }
 
     /// - Returns: Why something is still unwritten; `nil` if everything is in the file.
-    private func write(_ minutes: inout [HistoryMinute], to store: inout HistoryStore?) -> String? {
+    private func write(
+        _ minutes: inout [HistoryMinute],
+        to store: inout HistoryStore?,
+        mayBeginAnew: Bool = true
+    ) -> String? {
         do {
             if store == nil { store = try self.open() }
             while let minute = minutes.first {
@@ -139,10 +177,15 @@ public final class History: HistorySource {
                 minutes.removeFirst()
             }
             return nil
-        } catch let error as SQLiteError where error.isCorruption {
-            // The next attempt opens the file anew, and sets it aside.
+        } catch let error as SQLiteError where error.isCorruption && mayBeginAnew {
+            // Damage that opening the file does not find.
             store = nil
-            return "\(error)"
+            do throws(HistoryError) {
+                try self.setAside("\(error)")
+            } catch {
+                return "\(error)"
+            }
+            return self.write(&minutes, to: &store, mayBeginAnew: false)
         } catch {
             return "\(error)"
         }

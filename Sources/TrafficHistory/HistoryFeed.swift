@@ -5,10 +5,14 @@ public struct HistoryFeed: Sendable {
     private var last: Balance?
     /// When the last minute ended; at first, when counting began.
     private var end: Timestamp
+    /// The same time on `CLOCK_BOOTTIME`: the wall clock may be set meanwhile.
+    private var endBoottime: UInt64
 
-    /// - Parameter countingSince: When counting began.
-    public init(countingSince: Timestamp) {
-        self.end = countingSince
+    /// - Parameters:
+    ///   - countingSince: When counting began.
+    ///   - boottimeNanoseconds: The same time on `CLOCK_BOOTTIME`.
+    public init(countingSince: Timestamp, boottimeNanoseconds: UInt64) {
+        (self.end, self.endBoottime) = (countingSince, boottimeNanoseconds)
     }
 
     /// Whether `time` lies in another minute than the end of the last one. The clock may have been put back, too.
@@ -18,9 +22,7 @@ public struct HistoryFeed: Sendable {
     /// - Returns: The bytes since the last balance. `nil` if the balance is older.
     public mutating func minute(_ balance: Balance, isLast: Bool = false) -> HistoryMinute? {
         guard let growth = balance.growth(since: self.last) else { return nil }
-        let elapsed = self.last.map { balance.takenBoottimeNanoseconds - $0.takenBoottimeNanoseconds }
-        let sinceStart = balance.takenAt.nanosecondsSinceEpoch -| balance.countingSince.nanosecondsSinceEpoch
-        let nanoseconds = elapsed ?? UInt64(clamping: sinceStart)
+        let nanoseconds = balance.takenBoottimeNanoseconds -| self.endBoottime
         // Only the end is certain of a long time: the machine slept, or was too busy.
         let time = nanoseconds > 120_000_000_000 ? balance.takenAt : self.end
         var minute = HistoryMinute(growth, at: time, countedSeconds: (nanoseconds + 500_000_000) / 1_000_000_000)
@@ -29,7 +31,7 @@ public struct HistoryFeed: Sendable {
             minute.addUngrouped(balance.groups.unknown.settled)
             minute.addUngrouped(balance.groups.unowned.settled)
         }
-        (self.last, self.end) = (balance, balance.takenAt)
+        (self.last, self.end, self.endBoottime) = (balance, balance.takenAt, balance.takenBoottimeNanoseconds)
         return minute
     }
 

@@ -30,6 +30,14 @@ public struct HistoryMinute: Sendable {
     mutating func add(_ earlier: HistoryMinute) {
         self.countedSeconds +|= earlier.countedSeconds
         for (series, bytes) in earlier.bytes { self.bytes[series, default: ByteCounts()] += bytes }
+        // The limits hold for the sum, too: else a full disk would become a full memory.
+        var groups: [ProcessGroup: ByteCounts] = [:]
+        for (series, bytes) in self.bytes {
+            guard case .group(let group) = series else { continue }
+            groups[group] = bytes
+            self.bytes[series] = nil
+        }
+        self.add(groups)
     }
 
     /// Beyond the limits, the groups with the least payload add up in the group `_other` of their user.

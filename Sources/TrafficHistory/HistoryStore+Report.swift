@@ -14,7 +14,8 @@ extension HistoryStore {
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
-            until: Timestamp(seconds: min(until, now)),
+            // The last sum counts whole.
+            until: Timestamp(seconds: min(level.end(of: level.start(of: until -| 1)), now)),
             level: level,
             by: question.by
         )
@@ -25,7 +26,7 @@ extension HistoryStore {
                 [.text(level.rawValue)] + range
             )
         )
-        var rows = try self.rows(question, level, range)
+        var rows = try self.file.limited(seconds: Self.patience) { try self.rows(question, level, range) }
         if question.uid != nil || question.by == [.total] {
             report.totals = rows.reduce(ByteCounts()) { $0 + $1.bytes }
         } else {
@@ -96,6 +97,8 @@ extension HistoryStore {
 
     /// Of one answer. About 200 bytes each.
     static let mostRows = 100_000
+    /// Seconds that a question may take.
+    private static let patience = 2
 }
 
 extension HistoryReport {
@@ -107,7 +110,9 @@ extension HistoryReport {
             self.rows = rows
             return
         }
-        let order = payload.sorted { ($0.value, $1.key.text) > ($1.value, $0.key.text) }
+        let order = payload.sorted { left, right in
+            left.value == right.value ? left.key.text < right.key.text : left.value > right.value
+        }
         let kept = Set(order.prefix(top).map(\.key))
         self.rows = rows.filter { kept.contains($0.name) }
         let others = rows.lazy.filter { !kept.contains($0.name) }.reduce(ByteCounts()) { $0 + $1.bytes }

@@ -139,7 +139,7 @@ package final class HistoryStore {
 
     private func admit(_ series: HistorySeries, _ id: Int64) {
         self.identifiers[series] = id
-        guard case .group(let group) = series, group.name != EndpointUsage.other else { return }
+        guard case .group(let group) = series, group != .other(of: group.uid) else { return }
         self.groupsOfUser[group.uid, default: 0] += 1
         self.groupsInAll += 1
     }
@@ -147,7 +147,7 @@ package final class HistoryStore {
     /// - Returns: The id of the series, or of `_other` where the user has too many groups in this month.
     private func admitted(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
         if let id = self.identifiers[series] { return id }
-        if case .group(let group) = series, group.name != EndpointUsage.other,
+        if case .group(let group) = series, group != .other(of: group.uid),
             self.groupsOfUser[group.uid, default: 0] >= Self.groupLimit.ofUser
                 || self.groupsInAll >= Self.groupLimit.inAll
         {

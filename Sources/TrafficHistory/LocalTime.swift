@@ -22,4 +22,17 @@ extension HistoryLevel {
         let start = mktime(&local)
         return start == -1 ? minute : Int64(start)
     }
+
+    /// The end of a minute, hour, day or month, which is the beginning of the next one.
+    ///
+    /// - Parameter start: As ``start(of:)`` returned it.
+    func end(of start: Int64) -> Int64 {
+        switch self {
+        case .minute: start + 60
+        case .hour: start + 3_600
+        // A time that is surely in the next one: a day has at most 25 hours, a month at most 31 of these.
+        case .day: self.start(of: start + 26 * 3_600)
+        case .month: self.start(of: start + 32 * 86_400)
+        }
+    }
 }

@@ -4,11 +4,15 @@ import Glibc
 public enum HistoryError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Another daemon has the directory.
     case inUse(path: String)
+    /// Other users could read or change what is in it.
+    case notSafe(path: String)
     case system(call: String, path: String, errno: Int32)
 
     public var description: String {
         switch self {
         case .inUse(let path): "\(path) is in use by a running trafficd; give this one its own --state-directory"
+        case .notSafe(let path):
+            "\(path) is open to other users, or theirs; chown it to the daemon's user, and chmod 700"
         case .system(let call, let path, let errno): "\(call) \(path): \(unsafe String(cString: strerror(errno)))"
         }
     }
@@ -28,6 +32,15 @@ struct LockedDirectory: ~Copyable, Sendable {
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
             throw .system(call: "mkdir", path: path, errno: errno)
         }
+        // SQLite follows no symbolic link, wherever in the path it is.
+        guard let resolved = unsafe realpath(path, nil) else {
+            throw .system(call: "realpath", path: path, errno: errno)
+        }
+        defer { unsafe free(resolved) }
+        let path = unsafe String(cString: resolved)
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
+        guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
         let lock = path + "/lock"
         // The kernel drops this lock when its process ends, in whatever way.
         let descriptor = Glibc.open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// What SQLite refused.
 package struct SQLiteError: Error, CustomStringConvertible {
@@ -8,6 +9,9 @@ package struct SQLiteError: Error, CustomStringConvertible {
 
     /// The file is no database, or is damaged.
     var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
+
+    /// A statement took longer than it may.
+    var isInterrupt: Bool { self.code == SQLITE_INTERRUPT }
 
     package var description: String { self.message }
 }
@@ -58,6 +62,34 @@ final class SQLiteFile {
             case let error: return try self.check(error)
             }
         }
+    }
+
+    /// Runs `body`, whose statements fail with SQLITE_INTERRUPT from a moment on.
+    ///
+    /// - Parameter seconds: From now.
+    func limited<Result>(seconds: Int, _ body: () throws -> Result) rethrows -> Result {
+        let end = UnsafeMutablePointer<time_t>.allocate(capacity: 1)
+        unsafe end.initialize(to: Self.now + seconds)
+        sqlite3_progress_handler(
+            self.handle,
+            10_000,
+            { end in
+                guard let end else { return 0 }
+                return unsafe SQLiteFile.now > end.assumingMemoryBound(to: time_t.self).pointee ? 1 : 0
+            },
+            end
+        )
+        defer {
+            sqlite3_progress_handler(self.handle, 0, nil, nil)
+            unsafe end.deallocate()
+        }
+        return try body()
+    }
+
+    private static var now: time_t {
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        return now.tv_sec
     }
 
     /// The first number of the first row; 0 if there is none.

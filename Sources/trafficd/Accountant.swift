@@ -52,7 +52,10 @@ final class Accountant {
         self.notification = notification
         self.ledger = ledger
         self.recorder = recorder
-        self.history = history.map { (HistoryFeed(countingSince: daemon.startedAt), $0) }
+        let boottime = MonotonicClock.boottimeNanoseconds()
+        self.history = history.map {
+            (HistoryFeed(countingSince: daemon.startedAt, boottimeNanoseconds: boottime), $0)
+        }
     }
 
     /// Counts until `stopper` stops it. Before it returns, it counts a last round.
@@ -67,6 +70,8 @@ final class Accountant {
             demand: demand,
             interval: interval
         )
+        // Counting ends, so the minute is over.
+        defer { self.keepHistory(isLast: true) }
         var step = CapturePace.Step.sweep
         while true {
             switch step {
@@ -92,8 +97,6 @@ final class Accountant {
     private func sweepToTheEnd() throws(CaptureError) {
         let end = MonotonicClock.nanoseconds() + Self.lastSweepsNanoseconds
         try self.sweep()
-        // Counting ends, so the minute is over.
-        defer { self.keepHistory(isLast: true) }
         while self.recorder != nil, self.source.status.awaitsRows {
             guard MonotonicClock.nanoseconds() < end else {
                 self.logger.warning("the record lacks some bytes of a flood: the machine was too busy")

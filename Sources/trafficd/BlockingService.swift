@@ -6,8 +6,11 @@ struct BlockingService: Service {
     let name: String
     let body: @Sendable () throws -> Void
     let stop: @Sendable () -> Void
+    /// Called when the part has ended, or could not begin.
+    var onEnd: @Sendable () -> Void = {}
 
     func run() async throws {
+        defer { self.onEnd() }
         try await withGracefulShutdownHandler {
             try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in

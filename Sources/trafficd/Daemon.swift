@@ -34,7 +34,7 @@ struct Daemon {
                 retention: configuration.historyRetention
             ) { news in
                 switch news {
-                case .setAside, .unwritten: logger.warning("\(news)")
+                case .setAside, .unwritten, .lost: logger.warning("\(news)")
                 case .writtenAgain: logger.notice("\(news)")
                 }
             }
@@ -77,8 +77,8 @@ struct Daemon {
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
             BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
         ]
-        // Services stop in the opposite order: history stops when the accountant has handed over the last minute.
-        if let history { services.append(BlockingService(name: "history", body: history.run, stop: history.stop)) }
+        // The accountant ends it, whatever ends the accountant: the last minute comes then.
+        if let history { services.append(BlockingService(name: "history", body: history.run, stop: {})) }
         services += [
             BlockingService(
                 name: "accountant",
@@ -87,7 +87,8 @@ struct Daemon {
                     try handover.withLock { $0.take() }?
                         .run(interval: configuration.interval, stopper: stopper, demand: demand)
                 },
-                stop: { stopper.stop() }
+                stop: { stopper.stop() },
+                onEnd: { history?.stop() }
             ),
             ControlServer(
                 source: box,

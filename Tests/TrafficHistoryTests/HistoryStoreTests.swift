@@ -10,7 +10,13 @@ import TrafficModel
 final class Folder {
     let path = FileManager.default.temporaryDirectory.appending(path: "history-\(UUID().uuidString)").path
 
-    init() throws { try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true) }
+    init() throws {
+        try FileManager.default.createDirectory(
+            atPath: self.path,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+    }
 
     deinit { try? FileManager.default.removeItem(atPath: self.path) }
 
@@ -187,6 +193,53 @@ struct HistoryStoreTests {
         let of = "FROM months JOIN series ON id = series WHERE kind = 3 AND uid ="
         #expect(try await sums(folder, "SELECT sum(sent), count(*) \(of) 1000") == "\(sum) 2001\n")
         #expect(try await sums(folder, "SELECT sum(sent), name \(of) 33") == "6 nginx\n")
+    }
+
+    @Test("programs that call themselves _other have the limit of a user, too")
+    func namedOther() async throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        for minute in 0..<5 {
+            var groups: [ProcessGroup: ByteCounts] = [:]
+            for index in 0..<HistoryMinute.groupLimit.ofUser {
+                groups[ProcessGroup(name: EndpointUsage.other, executable: "/\(minute)/\(index)", uid: 7)] = .sent(1)
+            }
+            try store?.add(.made(at: Self.now + Int64(minute) * 60, groups))
+        }
+        store = nil
+        #expect(
+            try await sums(folder, "SELECT sum(sent), count(*) FROM months JOIN series ON id = series WHERE uid = 7")
+                == "2500 2001\n"
+        )
+    }
+
+    @Test("minutes that wait keep the limit of a minute when they become one")
+    func merged() {
+        var sum = HistoryMinute.made(at: Self.now, [:])
+        for minute in 0..<4 {
+            var groups = [Self.web: ByteCounts.sent(1)]
+            for index in 0..<HistoryMinute.groupLimit.ofUser {
+                groups[ProcessGroup(name: "\(minute)-\(index)", uid: 7)] = .sent(2)
+            }
+            sum.add(.made(at: Self.now, groups))
+        }
+        #expect(sum.bytes[.group(Self.web)] == .sent(4))
+        #expect(sum.bytes[.total] == .sent(4 * (1 + 2 * UInt64(HistoryMinute.groupLimit.ofUser))))
+        #expect(sum.bytes.count <= HistoryMinute.groupLimit.ofUser + 4)
+        let ofGroups = sum.bytes.filter { $0.key.kind == .group }.values.reduce(ByteCounts(), +)
+        #expect(ofGroups == sum.bytes[.total])
+    }
+
+    @Test("the end of a report is the end of its last sum")
+    func until() throws {
+        let store = try Self.store(try Folder())
+        try store.add(.made(at: Self.now, [Self.web: .sent(1)]))
+        var question = Self.question(Self.now - 86_400, by: .total)
+        (question.bucket, question.until) = (.day, Timestamp(seconds: Self.now - 86_400 + 60))
+        let report = try store.report(question, host: "h", now: Self.now + 60)
+        #expect(report.until.seconds == HistoryLevel.day.end(of: HistoryLevel.day.start(of: Self.now - 86_400)))
+        question.until = nil
+        #expect(try store.report(question, host: "h", now: Self.now + 60).until.seconds == Self.now + 60)
     }
 
     @Test("series that no sum needs any more are removed")

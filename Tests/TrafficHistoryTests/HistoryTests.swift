@@ -47,7 +47,10 @@ struct HistoryTests {
         later.stop()
     }
 
-    @Test("a damaged file is set aside with a message, and a new one begun", arguments: ["text", "empty", "torn"])
+    @Test(
+        "a damaged file is set aside with a message, and a new one begun",
+        arguments: ["text", "empty", "torn", "series"]
+    )
     func damaged(_ kind: String) async throws {
         let (folder, log) = (try Folder(), Log())
         do {
@@ -62,6 +65,7 @@ struct HistoryTests {
         switch kind {
         case "text": bytes = Data(String(repeating: "this is no database\n", count: 400).utf8)
         case "empty": bytes = Data()
+        case "series": bytes.replaceSubrange(2 * 4_096..<3 * 4_096, with: Data(count: 4_096))
         default:
             for page in 1..<(bytes.count / 4_096) {
                 bytes.replaceSubrange(page * 4_096..<page * 4_096 + 2_000, with: Data(count: 2_000))
@@ -86,7 +90,7 @@ struct HistoryTests {
     @Test("a full disk loses no byte: what was not written is written when there is room", .enabled(if: geteuid() == 0))
     func fullDisk() async throws {
         let (folder, log) = (try Folder(), Log())
-        try #require(mount("tmpfs", folder.path, "tmpfs", 0, "size=12m") == 0)
+        try #require(mount("tmpfs", folder.path, "tmpfs", 0, "size=12m,mode=700") == 0)
         defer { umount2(folder.path, Int32(MNT_DETACH)) }
         let history = try Self.history(in: folder.path, log)
         history.add(Self.minute(1))
@@ -122,6 +126,21 @@ struct HistoryTests {
         history.stop()
     }
 
+    @Test("a directory that other users may read is refused, and a link to a safe one is not")
+    func notSafe() async throws {
+        let folder = try Folder()
+        let link = folder.path + "-link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)
+        defer { unlink(link) }
+        let history = try Self.history(in: link)
+        history.add(Self.minute(3))
+        #expect(try await history.answer(Self.question).totals == .sent(3))
+        history.stop()
+        let open = try Folder()
+        chmod(open.path, 0o755)
+        #expect(throws: HistoryError.notSafe(path: open.path)) { try Self.history(in: open.path) }
+    }
+
     @Test("a directory that can't be written is refused with the path and the system's words")
     func readOnly() throws {
         #expect {
@@ -151,14 +170,14 @@ struct HistoryFeedTests {
 
     @Test("a minute has what was moved since the one before, and the last one also what nobody knows")
     func minutes() throws {
-        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020))
+        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020), boottimeNanoseconds: 5_000_000_000)
         #expect(!feed.isDue(at: Timestamp(seconds: 1_000_000_079)))
         #expect(feed.isDue(at: Timestamp(seconds: 1_000_000_080)))
-        let early = feed.minute(Self.balance(at: 1_000_000_041, boot: 9, sent: 30, known: 10))
+        let early = feed.minute(Self.balance(at: 1_000_000_041, boot: 26, sent: 30, known: 10))
         let first = try #require(early)
         #expect(first.time == 1_000_000_020 && first.countedSeconds == 21)
         #expect(first.bytes == [.total: .sent(30), .group(HistoryStoreTests.web): .sent(10)])
-        let late = feed.minute(Self.balance(at: 1_000_000_101, boot: 69, sent: 50, known: 45), isLast: true)
+        let late = feed.minute(Self.balance(at: 1_000_000_101, boot: 86, sent: 50, known: 45), isLast: true)
         let last = try #require(late)
         #expect(last.time == 1_000_000_041 && last.countedSeconds == 60)
         #expect(
@@ -170,7 +189,7 @@ struct HistoryFeedTests {
 
     @Test("the clock may go back, and after a long sleep the bytes count when the machine is awake")
     func clocks() throws {
-        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020))
+        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020), boottimeNanoseconds: 5_000_000_000)
         _ = feed.minute(Self.balance(at: 1_000_000_100, boot: 80, sent: 1, known: 1))
         #expect(feed.isDue(at: Timestamp(seconds: 999_996_500)))
         let second = feed.minute(Self.balance(at: 999_996_500, boot: 140, sent: 2, known: 2))

@@ -101,11 +101,15 @@ struct History: AsyncParsableCommand {
         let report = try await client.get("/v1/history", query).decoded(as: HistoryReport.self)
         try output.write(self.heading(of: report))
         try Table.history(report, time: { LocalTime.text($0, report.level) }, user: LocalTime.user)
-            .write(units: self.unit.units, color: self.color)
+            .write(
+                units: self.unit.units,
+                color: self.color,
+                ifEmpty: "No bytes yet: a minute is in history when it is over."
+            )
     }
 
     private static func text(_ time: PointInTime, _ now: Int64) -> String {
-        Timestamp(nanosecondsSinceEpoch: time.seconds(now: now) * 1_000_000_000).description
+        Timestamp(nanosecondsSinceEpoch: time.seconds(now: now) *| 1_000_000_000).description
     }
 
     private func heading(of report: HistoryReport) -> String {
