@@ -23,9 +23,9 @@ extension QueryParameters {
             }
         }
         if let contradiction = question.contradiction { throw .badParameter("by", contradiction) }
-        if let text = self.value("top") {
+        if let text = self.value("limit") {
             guard let top = Int(text), (1...HistoryQuestion.mostNames).contains(top) else {
-                throw .badParameter("top", "'\(text)' is not a number from 1 to \(HistoryQuestion.mostNames)")
+                throw .badParameter("limit", "'\(text)' is not a number from 1 to \(HistoryQuestion.mostNames)")
             }
             question.top = top
         }
@@ -59,7 +59,7 @@ extension Problem {
 
     static let noHistory = Problem(
         status: .notFound,
-        detail: "This trafficd keeps no history: start it with --state-directory /var/lib/trafficd."
+        detail: "This trafficd keeps no history: start it with --state-directory DIR."
     )
 
     static let historyWithheld = Problem(

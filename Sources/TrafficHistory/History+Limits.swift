@@ -3,17 +3,21 @@ public import TrafficModel
 extension History {
     /// For `doctor`, docs/security.md and its test.
     public static var limits: [DoctorReport.Limit] {
-        func limit(_ of: String, _ most: (ofUser: Int, inAll: Int)) -> DoctorReport.Limit {
+        func limit(_ of: String, _ most: (ofUser: Int, inAll: Int), _ excess: String) -> DoctorReport.Limit {
             DoctorReport.Limit(
                 of: of,
                 user: most.ofUser,
                 all: most.inAll,
-                beyond: "those with least payload, or that come last, add up in the user's row `_other`"
+                beyond: "\(excess) add up in the user's row `_other`"
             )
         }
         return [
-            limit("groups of processes in a minute of history", HistoryMinute.groupLimit),
-            limit("groups of processes in a month of history", HistoryStore.groupLimit),
+            limit(
+                "groups of processes in a minute of history",
+                HistoryMinute.groupLimit,
+                "those with the least payload"
+            ),
+            limit("groups of processes in a month of history", HistoryStore.groupLimit, "those that come later"),
         ]
     }
 }

@@ -208,7 +208,7 @@ public final class History: HistorySource {
         self.report(.setAside(path: try self.lock.setDatabaseAside(), reason: reason))
     }
 
-    /// machine-id(5), or `nil`. It leaves the machine nowhere.
+    /// The machine's id (machine-id(5)); `nil` if it can't be read. It is written to the file, and sent to nobody.
     private static var machine: String? {
         let descriptor = Glibc.open("/etc/machine-id", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -11,7 +11,7 @@ public struct HistoryMinute: Sendable {
     private(set) var bytes: [HistorySeries: ByteCounts]
 
     /// - Parameters:
-    ///   - time: When the growth began.
+    ///   - time: A time in the minute that gets the bytes.
     ///   - countedSeconds: How long it took.
     package init(_ growth: Balance.Growth, at time: Timestamp, countedSeconds: UInt64) {
         self.time = time.nanosecondsSinceEpoch / 1_000_000_000

@@ -5,7 +5,7 @@ public struct HistoryRetention: Sendable, Hashable {
     /// Seconds; `nil` for ever.
     public private(set) var seconds: [HistoryLevel: Int64?]
 
-    /// As long as vnstat keeps its own, or longer.
+    /// Days and months as long as vnstat keeps its own by default; minutes and hours no shorter.
     public static let `default` = HistoryRetention(seconds: [
         .minute: 2 * 86_400, .hour: 14 * 86_400, .day: 62 * 86_400, .month: 760 * 86_400,
     ])
@@ -25,6 +25,8 @@ public struct HistoryRetention: Sendable, Hashable {
 
     /// - Returns: The shortest sums that reach back to `since`; the longest if none do.
     func level(since: Int64, at now: Int64) -> HistoryLevel {
-        HistoryLevel.allCases.first { level in self.limit(of: level, at: now).map { $0 <= since } ?? true } ?? .month
+        HistoryLevel.allCases.first { level in
+            self.limit(of: level, at: now).map { level.start(of: $0) <= since } ?? true
+        } ?? .month
     }
 }

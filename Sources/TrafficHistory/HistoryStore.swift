@@ -2,8 +2,8 @@ import TrafficModel
 
 /// The database of history. One thread uses it.
 ///
-/// Each level has a table with a row for each time and series. A minute adds to one row of each level, so there is no
-/// later work that could be forgotten or done twice. Times are minutes since 1970.
+/// Each level has a table with a row for each time and series. For each series, a minute adds to one row of each level,
+/// so there is no later work that could be forgotten or done twice. Times are minutes since 1970.
 package final class HistoryStore {
     private static let application: Int64 = 0x7472_6166  // "traf"
     private static let version: Int64 = 1
@@ -18,10 +18,9 @@ package final class HistoryStore {
     private var groupsInAll = 0
     private var month: Int64 = .min
     private var tidied: Int64 = .min
-    /// What is old by this time is removed. It follows the clock, but is at most ``patience`` times as fast as time: a
-    /// clock that is wrong for an hour must not remove the sums of years.
-    private var today: Int64?
-    private static let patience: Int64 = 24
+    /// What is old is removed at most so many times as fast as time passes: a clock that is wrong for an hour must not
+    /// remove the sums of years. The time by which it is old is in the file, so a restart does not believe the clock.
+    private static let fastestForgetting: Int64 = 24
 
     /// - Parameter machine: Names the machine; `nil` if nothing does.
     /// - Throws: ``SQLiteError``; ``HistoryFileError`` for a file that this daemon must not write to.
@@ -49,7 +48,7 @@ package final class HistoryStore {
                 """
                 PRAGMA application_id = \(Self.application);
                 PRAGMA user_version = \(Self.version);
-                CREATE TABLE machine (id TEXT);
+                CREATE TABLE machine (id TEXT, forgotten INTEGER);
                 CREATE TABLE series (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL,
                     executable TEXT, uid INTEGER, unit TEXT, container TEXT);
                 CREATE INDEX series_of_name ON series (name);
@@ -57,7 +56,7 @@ package final class HistoryStore {
                     WITHOUT ROWID;
                 """
             )
-            try self.file.run("INSERT INTO machine VALUES (?)", [.text(machine)])
+            try self.file.run("INSERT INTO machine (id) VALUES (?)", [.text(machine)])
             for level in HistoryLevel.allCases {
                 try self.file.run(
                     """
@@ -174,14 +173,9 @@ package final class HistoryStore {
 
     /// Removes what is too old.
     private func forget(after minute: HistoryMinute) throws(SQLiteError) {
-        // At first, the time of the sums before this minute.
-        var before = self.today
-        if before == nil {
-            let last = "SELECT ifnull(max(time) * 60, ?) FROM minutes WHERE time < ?"
-            before = try self.file.number(last, [.number(minute.time), .number(minute.time / 60)])
-        }
-        let time = min(minute.time, (before ?? 0) +| Self.patience *| Int64(clamping: minute.countedSeconds))
-        self.today = time
+        let before = try self.file.number("SELECT ifnull(forgotten, ?) FROM machine", [.number(minute.time)])
+        let time = min(minute.time, before +| Self.fastestForgetting *| Int64(clamping: minute.countedSeconds))
+        try self.file.run("UPDATE machine SET forgotten = ?", [.number(time)])
         for level in HistoryLevel.allCases {
             guard let limit = self.retention.limit(of: level, at: time) else { continue }
             try self.file.run("DELETE FROM \(level.table) WHERE time < ?", [.number(level.start(of: limit) / 60)])

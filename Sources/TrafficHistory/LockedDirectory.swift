@@ -12,7 +12,7 @@ public enum HistoryError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .inUse(let path): "\(path) is in use by a running trafficd; give this one its own --state-directory"
         case .notSafe(let path):
-            "\(path) is open to other users, or theirs; chown it to the daemon's user, and chmod 700"
+            "\(path) belongs to another user, or others may enter it: chown it to the user of trafficd, and chmod it to 700"
         case .system(let call, let path, let errno): "\(call) \(path): \(unsafe String(cString: strerror(errno)))"
         }
     }

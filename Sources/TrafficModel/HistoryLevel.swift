@@ -1,19 +1,8 @@
 /// The lengths of time for which history keeps sums. Every byte is in a sum of each length.
 ///
 /// Hours, days and months are those of the host's local time, as people read them: a day may have 23 or 25 hours.
-public enum HistoryLevel: String, Sendable, Codable, Hashable, CaseIterable, Comparable {
+public enum HistoryLevel: String, Sendable, Codable, Hashable, CaseIterable {
     case minute, hour, day, month
-
-    public static func < (left: HistoryLevel, right: HistoryLevel) -> Bool { left.order < right.order }
-
-    private var order: Int {
-        switch self {
-        case .minute: 0
-        case .hour: 1
-        case .day: 2
-        case .month: 3
-        }
-    }
 }
 
 /// By what history divides the bytes.

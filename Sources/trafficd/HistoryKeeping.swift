@@ -14,7 +14,7 @@ struct HistoryKeeping: ExpressibleByArgument {
         guard parts.count == 2, let level = HistoryLevel(rawValue: String(parts[0])) else { return nil }
         self.level = level
         guard parts[1] != "unlimited" else { return }
-        // 0 would be taken for "unlimited", and less than a sum's length keeps none.
+        // A level keeps at least its longest sum. 0 is refused, because some would read it as unlimited.
         guard let time = TimeSpan(argument: String(parts[1])), time.seconds >= level.longestSeconds,
             time.seconds <= Self.longest
         else { return nil }

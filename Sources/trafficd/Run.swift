@@ -12,7 +12,7 @@ struct Run: AsyncParsableCommand {
         discussion: """
             trafficd needs root, or the capabilities that its error message names. It logs to standard error. It is \
             ready when control.sock in the runtime directory accepts connections; then it tells systemd, if systemd \
-            asked. Several instances can run side by side, each with its own runtime directory.
+            asked. Several instances can run side by side, each with its own runtime directory and state directory.
 
             When trafficd ends, in whatever way, it leaves nothing in the kernel.
 
@@ -26,7 +26,7 @@ struct Run: AsyncParsableCommand {
               sudo trafficd run
               sudo trafficd run --method poll --log-level debug
               sudo trafficd run --listen 127.0.0.1:10419
-              sudo trafficd run --state-directory /var/lib/trafficd --keep-history month=unlimited
+              sudo trafficd run --state-directory /srv/traffic --keep-history month=unlimited
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
     )
@@ -92,7 +92,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long history keeps its minutes, hours, days or months. May be repeated. (default: minute=2d, hour=14d, day=62d, month=760d)",
+            "How long history keeps its minutes, hours, days or months. May be repeated. At least 1m, 1h, 25h and 31d. (default: minute=2d, hour=14d, day=62d, month=760d)",
             valueName: "level=time|unlimited"
         )
     )
@@ -124,6 +124,9 @@ struct Run: AsyncParsableCommand {
         }
         try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60))
         try self.keepExited.check("--keep-exited", within: TimeSpan(seconds: 0)...Self.longestKept)
+        if !self.keepHistory.isEmpty && self.stateDirectory == nil {
+            throw ValidationError("--keep-history needs --state-directory.")
+        }
         _ = try self.configuration()
     }
 

@@ -70,7 +70,7 @@ struct HistoryRouteTests {
         let since = "since=2026-11-01T00:00:00Z"
         #expect(try await self.question("?\(since)").since == begin)
         #expect(try await self.question("?since=2026-11-01T00%3A00%3A00.000Z").since == begin)
-        let all = try await self.question("?\(since)&until=2026-11-02T00:00:00Z&bucket=day&by=user,process&top=3")
+        let all = try await self.question("?\(since)&until=2026-11-02T00:00:00Z&bucket=day&by=user,process&limit=3")
         #expect(all.until?.nanosecondsSinceEpoch == begin.nanosecondsSinceEpoch + 86_400_000_000_000)
         #expect(all.bucket == .day && all.by == [.user, .process] && all.top == 3 && all.uid == nil)
     }
@@ -91,7 +91,8 @@ struct HistoryRouteTests {
         "a query that makes no sense is refused with the parameter's name",
         arguments: [
             "since=yesterday", "until=1", "since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "bucket=week", "by=",
-            "by=pid", "by=process,process", "by=process,scope", "top=0", "top=10001", "top=x", "days=3", "format=xml",
+            "by=pid", "by=process,process", "by=process,scope", "limit=0", "limit=10001", "limit=x", "days=3",
+            "format=xml",
         ]
     )
     func senseless(query: String) async throws {

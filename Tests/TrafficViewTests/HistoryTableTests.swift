@@ -45,7 +45,7 @@ struct HistoryTableTests {
         #expect(lines[1].hasSuffix(String(repeating: "#", count: 16)))
         // A bar for every byte; and no process can command the terminal.
         #expect(lines[2].contains("e\\x1b[2J") && lines[2].contains(" 7 ") && lines[2].last == "#")
-        #expect(lines[3].hasPrefix("4 more (by process)") && lines[3].contains("9 B"))
+        #expect(lines[3].hasPrefix("4 more ") && lines[3].contains("9 B"))
         #expect(Self.lines(report, Fixture.unicode)[1].hasSuffix("█"))
     }
 

@@ -24,8 +24,8 @@ extension Table {
         }
         let names = report.by.filter { $0 != .total }
         var rows = report.rows.map { item in row(names.map { $0.cell(of: item.name, user) }, item) }
-        if let others = report.others, let count = report.othersCount, let first = names.first {
-            let label = Cell.text("\(count) more (by \(first.rawValue))")
+        if let others = report.others, let count = report.othersCount, !names.isEmpty {
+            let label = Cell.text("\(count) more")
             rows.append(row([label] + names.dropFirst().map { _ in .none }, others, hasBar: false))
         }
         return Table(

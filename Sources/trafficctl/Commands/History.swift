@@ -13,17 +13,17 @@ struct History: AsyncParsableCommand {
             Needs a daemon that keeps history (trafficd run --state-directory DIR; the packaged service does). Sums are \
             kept by minute for 2 days, by hour for 14 days, by day for 62 days and by month for 25 months, unless \
             trafficd was told otherwise. Without --bucket the shortest of these that reach back to --since are added \
-            up, so the time may begin a little earlier; the line above the table says when. Times are local.
+            up, so the time may begin earlier, by up to one of these; the line above the table says when. Times are local in the table, and UTC in the other formats.
 
             A minute is kept when it is over: the bytes of the present minute are in trafficctl top.
 
             EXAMPLES
               trafficctl history                                  the last day, by process
-              trafficctl history --since month --by unit --top 10
+              trafficctl history --since month --by unit --limit 10
               trafficctl history --since 7d --bucket day --by total
               trafficctl history --since 2026-11-01 --until 2026-11-08 --by user,process
               trafficctl history --since 30d --by scope           how far the bytes went
-              trafficctl history --since 30d --bucket day --format csv > traffic.csv
+              trafficctl history --since 30d --bucket day --format csv >history.csv
             """
     )
 
@@ -33,7 +33,7 @@ struct History: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year for the beginning of this one.",
+            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year: since this one began.",
             valueName: "time"
         )
     )
@@ -54,9 +54,9 @@ struct History: AsyncParsableCommand {
     var by = "process"
 
     @Option(
-        name: [.customShort("n"), .long],
+        name: [.customShort("n"), .customLong("limit")],
         help: ArgumentHelp(
-            "So many names, those with the most payload. The others add up. (default for tables: 20)",
+            "At most so many names, those with the most payload. The table and JSON add up the others. (default for tables: 20)",
             valueName: "n"
         )
     )
@@ -67,7 +67,7 @@ struct History: AsyncParsableCommand {
 
     func validate() throws {
         if let top, !(1...HistoryQuestion.mostNames).contains(top) {
-            throw ValidationError("--top must be between 1 and \(HistoryQuestion.mostNames).")
+            throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
         var question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), by: [])
         for word in self.by.split(separator: ",", omittingEmptySubsequences: false) {
@@ -89,7 +89,7 @@ struct History: AsyncParsableCommand {
         let top = self.top ?? (self.format == .table ? 20 : nil)
         let query: [(String, String?)] = [
             ("since", Self.text(self.since, now)), ("until", self.until.map { Self.text($0, now) }),
-            ("bucket", self.bucket?.rawValue), ("by", self.by), ("top", top.map { String($0) }),
+            ("bucket", self.bucket?.rawValue), ("by", self.by), ("limit", top.map { String($0) }),
         ]
         let client = self.connection.client
         let output = StandardStream.output
