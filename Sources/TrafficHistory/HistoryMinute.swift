@@ -20,7 +20,6 @@ public struct HistoryMinute: Sendable {
         for (scope, bytes) in growth.byScope { self.bytes[.scope(scope)] = bytes }
         for (name, bytes) in growth.byClass { self.bytes[.class(name)] = bytes }
         self.add(growth.byGroup)
-        self.add(growth.ofEndedLives, to: .group(.other(of: nil)))
     }
 
     /// Bytes that no group has, when no later minute will tell more.

@@ -49,7 +49,8 @@ struct GroupAccounts {
     private var count = 0
     private var lives: UInt64 = 0
     private var departures: UInt64 = 0
-    private var endedLives = ByteCounts()
+    /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups.
+    private var endedLives: [UInt32?: ByteCounts] = [:]
     /// There was no group without a process to end since the last tick. A look at all users takes long.
     private var isFull = false
     /// `CLOCK_BOOTTIME` of the last tick; 0: none yet.
@@ -179,7 +180,8 @@ struct GroupAccounts {
         self.count -= 1
         self.shares.changeInPlace(uid) { $0.groups -= 1 }
         if self.shares[uid]?.groups == 0 { self.shares[uid] = nil }
-        self.endedLives += account.bytes
+        let isKnown = self.endedLives[uid] != nil || self.endedLives.count < self.limit.inAll
+        self.endedLives[isKnown ? uid : nil, default: ByteCounts()] += account.bytes
         self.change(self.other(of: uid)) { other in
             other.exited.processes += account.exited.processes
             other.exited.bytes += account.exited.bytes

@@ -34,17 +34,15 @@ public struct Balance: Sendable, Hashable {
 
     /// What was moved between two balances. Pending bytes are in no growth.
     ///
-    /// A process's bytes reach its group when the daemon knows the process. So the growths of the groups and
-    /// ``ofEndedLives`` are ``bytes``, more or less by the change of ``GroupTotals/unknown`` and ``GroupTotals/unowned``.
+    /// A process's bytes reach its group when the daemon knows the process. So the growths of the groups are ``bytes``,
+    /// more or less by the change of ``GroupTotals/unknown`` and ``GroupTotals/unowned``.
     public struct Growth: Sendable, Hashable {
         public var bytes = ByteCounts()
         public var byScope: [String: ByteCounts] = [:]
         public var byClass: [String: ByteCounts] = [:]
-        /// Only groups that gained something.
+        /// Only groups that gained something. What a group gained whose life ended meanwhile is in the row `_other` of its
+        /// user: nearly always 0, because a life ends some time after its last process.
         public var byGroup: [ProcessGroup: ByteCounts] = [:]
-        /// What groups whose lives ended meanwhile gained since the earlier balance. Nearly always 0, because a life ends
-        /// some time after its last process.
-        public var ofEndedLives = ByteCounts()
 
         public init() {}
     }
@@ -67,7 +65,16 @@ public struct Balance: Sendable, Hashable {
             if bytes.hasBytes { growth.byGroup[life.group, default: ByteCounts()] += bytes }
         }
         // The lives that are left have ended.
-        growth.ofEndedLives = self.groups.endedLives.growth(since: before.values.reduce(earlier.groups.endedLives, +))
+        var ended = earlier.groups.endedLives
+        for life in earlier.groups.lives {
+            guard let bytes = before[life.number] else { continue }
+            let uid = self.groups.endedLives[life.group.uid] == nil ? nil : life.group.uid
+            ended[uid, default: ByteCounts()] += bytes
+        }
+        for (uid, bytes) in self.groups.endedLives {
+            let bytes = bytes.growth(since: ended[uid] ?? ByteCounts())
+            if bytes.hasBytes { growth.byGroup[.other(of: uid), default: ByteCounts()] += bytes }
+        }
         return growth
     }
 

@@ -5,9 +5,9 @@
 /// they are in ``unknown``. The lives of groups, ``endedLives``, ``unknown`` and ``unowned`` add up to ``Balance/bytes``.
 public struct GroupTotals: Sendable, Hashable {
     public var lives: [GroupLife]
-    /// What the groups had moved whose lives are over: the user had too many groups, and none of their processes is
-    /// listed any more. Never falls.
-    public var endedLives: ByteCounts
+    /// By user, what the groups had moved whose lives are over: the user had too many groups, and none of their processes
+    /// is listed any more. Never falls. `nil`: of several users.
+    public var endedLives: [UInt32?: ByteCounts]
     /// Of processes whose details the daemon has not found out yet.
     public var unknown: ByteCounts
     /// Of sockets that no process is known to have used. Of these, packets get a process with the socket's first call, or
@@ -16,7 +16,7 @@ public struct GroupTotals: Sendable, Hashable {
 
     public init(
         lives: [GroupLife] = [],
-        endedLives: ByteCounts = ByteCounts(),
+        endedLives: [UInt32?: ByteCounts] = [:],
         unknown: ByteCounts = ByteCounts(),
         unowned: ByteCounts = ByteCounts()
     ) {

@@ -123,11 +123,10 @@ struct GroupTests {
         Self.run(3, "c", sent: 5, in: &f)
         f.tick()
         #expect(Self.sent(f) == ["b": 10, "c": 5, "_other": 0])
-        #expect(f.balance.groups.endedLives.payload.sent == 10)
+        #expect(f.balance.groups.endedLives.mapValues(\.payload.sent) == [Self.group("a").uid: 10])
         // What an ended life had moved is in no group's growth.
         var growth = try #require(f.balance.growth(since: before))
         #expect(growth.byGroup.mapValues(\.payload.sent) == [Self.group("c"): 5])
-        #expect(growth.ofEndedLives.payload == PayloadBytes())
         let rows = (f.snapshot.exited ?? []).map { ($0.group.name, $0.bytes.payload.sent) }
         #expect(Dictionary(uniqueKeysWithValues: rows) == ["_other": 10, "b": 10, "c": 5])
         Self.run(4, "a", sent: 3, in: &f)
@@ -135,6 +134,22 @@ struct GroupTests {
         #expect(Self.sent(f)["a"] == 3)
         growth = try #require(f.balance.growth(since: before))
         #expect(growth.byGroup.mapValues(\.payload.sent) == [Self.group("c"): 5, Self.group("a"): 3])
+    }
+
+    @Test("what a group moved in the interval in which its life ended is its user's")
+    func lastBytes() throws {
+        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0), groupLimit: .init(1, inAll: 2)))
+        f.tick()
+        let before = f.balance
+        for (pid, uid) in [(1, 7), (2, 7), (3, 8), (4, 8)] as [(Int32, UInt32)] {
+            Self.run(pid, "p\(pid)", sent: UInt64(pid), uid: uid, in: &f)
+            f.tick()
+        }
+        let growth = try #require(f.balance.growth(since: before))
+        let sent = growth.byGroup.mapValues(\.payload.sent)
+        #expect(sent[.other(of: 7)] == 1 && sent[.other(of: 8)] == 3 && sent.values.reduce(0, +) == 10)
+        #expect(sent.filter { $0.key.uid == 7 }.values.reduce(0, +) == 3)
+        #expect(sent.filter { $0.key.uid == 8 }.values.reduce(0, +) == 7)
     }
 
     @Test("a group with a listed process keeps its life, and further groups of the user add up in `_other`")
@@ -165,7 +180,7 @@ struct GroupTests {
         Self.run(5, "d", sent: 1, in: &f)
         f.tick()
         #expect(Set(Self.sent(f).keys) == ["a", "c", "d", "_other"])
-        #expect(f.balance.groups.endedLives.payload.sent == 1)
+        #expect(f.balance.groups.endedLives.values.map(\.payload.sent) == [1])
         // Processes that come and go in the same groups do not use up memory or order.
         for pid in 6...500 as ClosedRange<Int32> { Self.run(pid, ["c", "d"][Int(pid) % 2], sent: 1, in: &f) }
         f.tick()
@@ -190,7 +205,7 @@ struct GroupTests {
         Self.run(40, "third", sent: 1, uid: 10, in: &f)
         f.tick()
         #expect(Self.sent(f)["nginx"] == 100 && Self.sent(f)["sshd"] == 100)
-        #expect(f.balance.groups.endedLives.payload.sent == 0)
+        #expect(f.balance.groups.endedLives.isEmpty)
         #expect(f.balance.groups.lives.first { $0.group == .other(of: 10) }?.bytes.payload.sent == 1)
     }
 
@@ -261,7 +276,11 @@ struct GroupTests {
 
     private static func check(_ now: Balance, since before: Balance) throws {
         let groups = now.groups
-        let all = groups.lives.reduce(groups.endedLives + groups.unknown + groups.unowned) { $0 + $1.bytes }
+        let all = groups.lives.reduce(
+            groups.unknown + groups.unowned + groups.endedLives.values.reduce(ByteCounts(), +)
+        ) {
+            $0 + $1.bytes
+        }
         #expect(all.payload == now.bytes.payload)
         #expect(all.wireSent ?? 0 == now.bytes.wireSent ?? 0)
         #expect(all.retransmitted ?? 0 == now.bytes.retransmitted ?? 0)
@@ -275,7 +294,7 @@ struct GroupTests {
         #expect(own.count <= 5)
         #expect(Dictionary(grouping: own) { $0.group.uid }.values.allSatisfy { $0.count <= 3 })
         let growth = try #require(now.growth(since: before))
-        let grown = growth.byGroup.values.reduce(growth.ofEndedLives, +).payload.sent
+        let grown = growth.byGroup.values.reduce(ByteCounts(), +).payload.sent
         let elsewhere = { (groups: GroupTotals) in (groups.unknown + groups.unowned).payload.sent }
         #expect(grown + elsewhere(groups) == growth.bytes.payload.sent + elsewhere(before.groups))
     }

@@ -41,22 +41,22 @@ struct BalanceTests {
         #expect(growth.byGroup.values.map(\.payload.sent) == [30])
     }
 
-    @Test("a life that ended after the earlier balance has its last bytes in no group's growth, and a second life all")
+    @Test("a life that ended after the earlier balance has its last bytes in its user's row, and a second life all")
     func lives() throws {
         var (earlier, now) = (Self.balance(at: 1, sent: 15), Self.balance(at: 2, sent: 45))
         earlier.groups = GroupTotals(lives: [Self.life("a", 1, sent: 10), Self.life("b", 2, sent: 5)])
         now.groups = GroupTotals(
             lives: [Self.life("b", 2, sent: 8), Self.life("a", 4, sent: 20)],
             // All of a's first life, and a life that began and ended in between.
-            endedLives: ByteCounts(payload: PayloadBytes(sent: 12 + 5, received: 2))
+            endedLives: [7: ByteCounts(payload: PayloadBytes(sent: 12 + 5, received: 2))]
         )
         let growth = try #require(now.growth(since: earlier))
         #expect(
             growth.byGroup.mapValues(\.payload.sent) == [
-                ProcessGroup(name: "b", uid: 7): 3, ProcessGroup(name: "a", uid: 7): 20,
+                ProcessGroup(name: "b", uid: 7): 3, ProcessGroup(name: "a", uid: 7): 20, .other(of: 7): 7,
             ]
         )
-        #expect(growth.ofEndedLives.payload == PayloadBytes(sent: 7, received: 1))
+        #expect(growth.byGroup[.other(of: 7)]?.payload == PayloadBytes(sent: 7, received: 1))
         #expect(growth.bytes.payload.sent == 3 + 20 + 7)
     }
 
