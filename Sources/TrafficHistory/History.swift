@@ -33,7 +33,7 @@ public final class History: HistorySource {
         }
     }
 
-    /// Minutes that wait to be written. Beyond, the two oldest become one.
+    /// Minutes that wait to be written. Beyond, the two oldest of a month become one.
     private static let mostUnwritten = 60
     /// Questions that wait: of a user, and in all. Beyond, they are turned down.
     private static let mostQuestions = (ofUser: 4, inAll: 32)
@@ -120,10 +120,7 @@ public final class History: HistorySource {
             switch job {
             case .minute(let minute):
                 unwritten.append(minute)
-                if unwritten.count > Self.mostUnwritten {
-                    let oldest = unwritten.removeFirst()
-                    unwritten[0].add(oldest)
-                }
+                if unwritten.count > Self.mostUnwritten { Self.join(&unwritten) }
             case .question, .stop, nil: break
             }
             let failure = self.write(&unwritten, to: &store)
@@ -152,6 +149,14 @@ public final class History: HistorySource {
             case .minute, nil: break
             }
         }
+    }
+
+    /// Makes one of the two oldest minutes that are of the same month. So each byte is in its month, however long it waits.
+    static func join(_ minutes: inout [HistoryMinute]) {
+        let months = minutes.map { HistoryLevel.month.start(of: $0.time) }
+        guard let index = months.indices.dropLast().first(where: { months[$0] == months[$0 + 1] }) else { return }
+        let older = minutes.remove(at: index)
+        minutes[index].add(older)
     }
 
     private func refuseTheRest() {

@@ -22,11 +22,4 @@ public struct HistoryRetention: Sendable, Hashable {
         guard let kept = self.seconds[level] ?? nil else { return nil }
         return now - kept
     }
-
-    /// - Returns: The shortest sums that reach back to `since`; the longest if none do.
-    func level(since: Int64, at now: Int64) -> HistoryLevel {
-        HistoryLevel.allCases.first { level in
-            self.limit(of: level, at: now).map { level.start(of: $0) <= since } ?? true
-        } ?? .month
-    }
 }

@@ -6,11 +6,10 @@ extension HistoryStore {
     /// - Throws: ``SQLiteError``; ``HistoryRefusal``.
     package func report(_ question: HistoryQuestion, host: String, now: Int64) throws -> HistoryReport {
         let asked = question.since.seconds
-        let level = question.bucket ?? self.retention.level(since: asked, at: now)
+        let level = try question.bucket ?? self.shortestLevel(since: asked)
         let until = question.until.map { $0.seconds } ?? now + 1
         // What is older was removed, and would look like a time without traffic.
-        let kept = self.retention.limit(of: level, at: now).map { level.start(of: $0) } ?? asked
-        let since = max(level.start(of: asked), kept)
+        let since = max(level.start(of: asked), try self.removedBefore(level))
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
@@ -35,6 +34,19 @@ extension HistoryStore {
         }
         report.keepTop(question.top, of: &rows)
         return report
+    }
+
+    /// The shortest sums of which none were removed since then; the longest if some of each were.
+    private func shortestLevel(since: Int64) throws(SQLiteError) -> HistoryLevel {
+        for level in HistoryLevel.allCases where try self.removedBefore(level) <= level.start(of: since) {
+            return level
+        }
+        return .month
+    }
+
+    /// - Returns: Seconds since 1970. Sums that began earlier were removed.
+    private func removedBefore(_ level: HistoryLevel) throws(SQLiteError) -> Int64 {
+        try self.file.number("SELECT before FROM removed WHERE level = ?", [.text(level.rawValue)]) * 60
     }
 
     /// In the order of time, then the most payload first.

@@ -49,6 +49,7 @@ package final class HistoryStore {
                 PRAGMA application_id = \(Self.application);
                 PRAGMA user_version = \(Self.version);
                 CREATE TABLE machine (id TEXT, forgotten INTEGER);
+                CREATE TABLE removed (level TEXT PRIMARY KEY, before INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE series (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL,
                     executable TEXT, uid INTEGER, unit TEXT, container TEXT);
                 CREATE INDEX series_of_name ON series (name);
@@ -178,10 +179,15 @@ package final class HistoryStore {
         try self.file.run("UPDATE machine SET forgotten = ?", [.number(time)])
         for level in HistoryLevel.allCases {
             guard let limit = self.retention.limit(of: level, at: time) else { continue }
-            try self.file.run("DELETE FROM \(level.table) WHERE time < ?", [.number(level.start(of: limit) / 60)])
+            let before = level.start(of: limit) / 60
+            try self.file.run("DELETE FROM \(level.table) WHERE time < ?", [.number(before)])
             try self.file.run(
                 "DELETE FROM counted WHERE level = ? AND time < ?",
-                [.text(level.rawValue), .number(level.start(of: limit) / 60)]
+                [.text(level.rawValue), .number(before)]
+            )
+            try self.file.run(
+                "INSERT INTO removed VALUES (?, ?) ON CONFLICT DO UPDATE SET before = max(before, excluded.before)",
+                [.text(level.rawValue), .number(before)]
             )
         }
         let day = HistoryLevel.day.start(of: time)

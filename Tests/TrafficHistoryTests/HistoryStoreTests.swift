@@ -142,16 +142,43 @@ struct HistoryStoreTests {
     @Test("the shortest sums that reach back to a time are taken, and what is removed is no time without traffic")
     func choice() throws {
         let store = try Self.store(try Folder())
-        try store.add(.made(at: Self.now, [Self.web: .sent(1)]))
-        for (days, level) in [(1, HistoryLevel.minute), (3, .hour), (20, .day), (200, .month), (20_000, .month)] {
-            let question = Self.question(Self.now - Int64(days) * 86_400, by: .total)
+        // Two and a half years, as long as the daemon has counted; then the last day.
+        for days in [900, 100, 40, 10, 1] as [Int64] {
+            try store.add(
+                .made(at: Self.now - days * 86_400, seconds: UInt64(days) * 86_400, [Self.web: .sent(UInt64(days))])
+            )
+        }
+        try store.add(.made(at: Self.now, seconds: 86_400, [Self.web: .sent(1_000)]))
+        for (days, level, sum) in [
+            (1, HistoryLevel.minute, 1_001), (2, .minute, 1_001), (3, .hour, 1_001), (14, .hour, 1_011),
+            (20, .day, 1_011), (62, .day, 1_051), (200, .month, 1_151), (20_000, .month, 1_151),
+        ] as [(Int64, HistoryLevel, UInt64)] {
+            let question = Self.question(Self.now - days * 86_400, by: .total)
             let report = try store.report(question, host: "h", now: Self.now + 60)
-            #expect(report.level == level && report.totals == .sent(1), "\(days) days")
+            #expect(report.level == level && report.totals == .sent(sum), "\(days) days")
         }
         var question = Self.question(Self.now - 20 * 86_400, by: .total)
         question.bucket = .minute
-        let report = try store.report(question, host: "h", now: Self.now + 60)
-        #expect(report.since.seconds == Self.now + 60 - 2 * 86_400)
+        #expect(try store.report(question, host: "h", now: Self.now + 60).since.seconds == Self.now - 2 * 86_400)
+    }
+
+    @Test("a daemon that is told to keep minutes longer does not take them for the time in which they were removed")
+    func longerRetention() throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        try store?.add(.made(at: Self.now - 7 * 86_400, seconds: 86_400, [Self.web: .sent(5)]))
+        try store?.add(.made(at: Self.now, seconds: 7 * 86_400, [Self.web: .sent(1)]))
+        store = nil
+        var retention = HistoryRetention.default
+        retention.keep(.minute, for: 400 * 86_400)
+        store = try Self.store(folder, retention)
+        try store?.add(.made(at: Self.now + 60, [Self.web: .sent(1)]))
+        let report = try store?.report(
+            Self.question(Self.now - 7 * 86_400, by: .total),
+            host: "h",
+            now: Self.now + 120
+        )
+        #expect(report?.level == .hour && report?.totals == .sent(7))
     }
 
     @Test("a clock that is wrong for an hour removes no sums, whichever way it goes")

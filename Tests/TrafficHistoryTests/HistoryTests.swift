@@ -141,6 +141,60 @@ struct HistoryTests {
         #expect(throws: HistoryError.notSafe(path: open.path)) { try Self.history(in: open.path) }
     }
 
+    @Test("a minute comes before questions that wait, and a user has four of them")
+    func questions() async throws {
+        let folder = try Folder()
+        let history = try History(directory: folder.path, host: "h", retention: .default) { _ in }
+        let answers = AsyncStream<Result<HistoryReport, any Error>>.makeStream()
+        for _ in 0..<5 {
+            Task {
+                var question = Self.question
+                question.uid = 33
+                do {
+                    answers.continuation.yield(.success(try await history.answer(question)))
+                } catch {
+                    answers.continuation.yield(.failure(error))
+                }
+            }
+        }
+        var results = answers.stream.makeAsyncIterator()
+        let refused = await results.next()
+        #expect(throws: HistoryRefusal.self) { try refused?.get() }
+        history.add(Self.minute(6))
+        Thread.detachNewThread { history.run() }
+        var other = Self.question
+        other.by = [.user]
+        #expect(try await history.answer(other).totals == .sent(6))
+        for _ in 0..<4 {
+            let answer = await results.next()
+            #expect(try answer?.get().countedSeconds == 60)
+        }
+        history.stop()
+    }
+
+    @Test("a statement that goes on and on is ended, and the file can be used afterwards")
+    func endless() throws {
+        let folder = try Folder()
+        let file = try SQLiteFile(path: folder.database)
+        let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+        #expect {
+            _ = try file.limited(seconds: 0) { try file.number(endless) }
+        } throws: { error in
+            (error as? SQLiteError)?.isInterrupt == true
+        }
+        #expect(try file.number("SELECT 7") == 7)
+    }
+
+    @Test("minutes that wait become one within their month alone")
+    func months() {
+        // 2026-10-31T12:00Z, and the noons after.
+        let noon: Int64 = 1_793_448_000
+        var minutes = [0, 1, 2].map { HistoryMinute.made(at: noon + $0 * 86_400, [HistoryStoreTests.web: .sent(1)]) }
+        History.join(&minutes)
+        #expect(minutes.map(\.time) == [noon, noon + 2 * 86_400])
+        #expect(minutes.map { $0.bytes[.total] } == [.sent(1), .sent(2)])
+    }
+
     @Test("a directory that can't be written is refused with the path and the system's words")
     func readOnly() throws {
         #expect {
