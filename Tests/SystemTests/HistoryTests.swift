@@ -55,14 +55,35 @@ extension SystemTests {
             let state = self.folder.appending(path: "state").path
             let arguments = ["--state-directory", state, "--keep-exited", "0"]
             var truth: [String: PayloadBytes] = [:]
+            // What the snapshots said of packets, which other tests compare with nftables; and how long daemons ran.
+            var (wire, inside, outside): (UInt64, Duration, Duration) = (0, .zero, .zero)
+            let clock = ContinuousClock()
             for round in 1...2 {
+                let begin = clock.now
                 try await withDaemon(arguments: arguments) { daemon in
+                    let counting = clock.now
                     _ = try await daemon.snapshot()
+                    var moved = PayloadBytes()
                     for (index, name) in self.names.enumerated() {
-                        let moved = try await self.run(name, [index + 1, round * 65_537, 1_000_003])
-                        truth[name, default: PayloadBytes()] += moved
+                        let said = try await self.run(name, [index + 1, round * 65_537, 1_000_003])
+                        truth[name, default: PayloadBytes()] += said
+                        moved += said
                     }
+                    var bytes = ByteCounts()
+                    for _ in 0..<300 where bytes.payload != moved {
+                        let snapshot = try await daemon.snapshot()
+                        let running = snapshot.processes?.map { ($0.details.name, $0.bytes) } ?? []
+                        let ended = snapshot.exited?.map { ($0.group.name, $0.bytes) } ?? []
+                        bytes = (running + ended).filter { self.names.contains($0.0) }.reduce(ByteCounts()) {
+                            $0 + $1.1
+                        }
+                        try await Task.sleep(for: .milliseconds(100))
+                    }
+                    #expect(bytes.payload == moved)
+                    wire += (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)
+                    inside += clock.now - counting
                 }
+                outside += clock.now - begin
             }
             try await withDaemon(arguments: arguments) { daemon in
                 func history(_ more: [String]) async throws -> (code: Int32, output: String, error: String) {
@@ -75,6 +96,12 @@ extension SystemTests {
                 #expect(
                     Dictionary(rows.map { ($0.name.process ?? "", $0.bytes.payload) }, uniquingKeysWith: +) == truth
                 )
+                #expect(
+                    rows.reduce(0) { $0 + ($1.bytes.wireSent ?? 0) + ($1.bytes.wireReceived ?? 0) } == wire && wire > 0
+                )
+                // Each of the two daemons rounds its time to a second.
+                let counted = Duration.seconds(report.countedSeconds)
+                #expect(inside - .seconds(1) <= counted && counted <= outside + .seconds(1))
                 // Each call is in one row: loopback has what all processes moved, and that is the total.
                 #expect(report.rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload } == report.totals.payload)
                 let csv = try await history(["--since", "day", "--bucket", "hour", "--format", "csv"]).output
