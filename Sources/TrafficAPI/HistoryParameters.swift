@@ -12,17 +12,11 @@ extension QueryParameters {
             throw .badParameter("until", "not later than since")
         }
         if self.value("bucket") != nil { question.bucket = try self.word("bucket", fallback: HistoryLevel.hour) }
-        if let text = self.value("by") {
-            question.by = []
-            for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-                guard let dimension = HistoryDimension(rawValue: String(word)) else {
-                    let words = HistoryDimension.allCases.map(\.rawValue).joined(separator: ", ")
-                    throw .badParameter("by", "'\(word)' is not one of \(words)")
-                }
-                question.by.append(dimension)
-            }
+        do throws(HistoryWordError) {
+            if let text = self.value("by") { question.by = try [HistoryDimension](words: text) }
+        } catch {
+            throw .badParameter("by", error.description)
         }
-        if let contradiction = question.contradiction { throw .badParameter("by", contradiction) }
         if let text = self.value("limit") {
             guard let top = Int(text), (1...HistoryQuestion.mostNames).contains(top) else {
                 throw .badParameter("limit", "'\(text)' is not a number from 1 to \(HistoryQuestion.mostNames)")

@@ -97,7 +97,8 @@ extension ExchangeReport {
 
     private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
-        writer.lines(of: self.exchanges, header: .blank, takenAt: self.takenAt, host: self.host)
+        let context = RowContext(kind: nil, takenAt: self.takenAt, host: self.host)
+        writer.lines(of: self.exchanges, header: .blank, context: context)
         return writer.bytes
     }
 
@@ -140,14 +141,7 @@ extension HistoryReport {
 
     private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
-        var header = DelimitedHeader()
-        HistoryRow(name: HistoryName(), bytes: ByteCounts()).write(to: &header)
-        for column in header.columns { writer.cell(column) }
-        writer.endLine()
-        for row in self.rows {
-            row.write(to: &writer)
-            writer.endLine()
-        }
+        writer.lines(of: self.rows, header: .blank, context: nil)
         return writer.bytes
     }
 
@@ -243,23 +237,21 @@ extension JSONWriter {
 
 extension DelimitedWriter {
     fileprivate mutating func lines<Element: Row>(of rows: [Element]?, header blank: Element, in snapshot: Snapshot) {
-        self.lines(of: rows, header: blank, takenAt: snapshot.takenAt, host: snapshot.host.name)
+        self.lines(of: rows, header: blank, context: RowContext(kind: nil, snapshot: snapshot))
     }
 
     fileprivate mutating func lines<Element: Row>(
         of rows: [Element]?,
         header blank: Element,
-        takenAt: Timestamp,
-        host: String
+        context: RowContext?
     ) {
-        let context = RowContext(kind: nil, takenAt: takenAt, host: host)
         var header = DelimitedHeader()
-        context.write(to: &header)
+        context?.write(to: &header)
         blank.write(to: &header)
         for column in header.columns { self.cell(column) }
         self.endLine()
         for row in rows ?? [] {
-            context.write(to: &self)
+            context?.write(to: &self)
             row.write(to: &self)
             self.endLine()
         }
@@ -277,6 +269,10 @@ extension EndpointUsage {
     fileprivate static var blank: Self {
         EndpointUsage(process: ProcessGroup(name: ""), role: .client, subject: .host(""))
     }
+}
+
+extension HistoryRow {
+    fileprivate static var blank: Self { HistoryRow(name: HistoryName(), bytes: ByteCounts()) }
 }
 
 extension ExchangeUsage {

@@ -33,7 +33,15 @@ extension Snapshot {
     public static var jsonSchema: [UInt8] { PackageResources.Snapshot_schema_json }
 }
 
-extension ExchangeReport {
+/// A document that has the same rows in each format.
+public protocol ListDocument {
+    func json() -> [UInt8]
+    func ndjson() -> [UInt8]
+    func csv() -> [UInt8]
+    func tsv() -> [UInt8]
+}
+
+extension ListDocument {
     /// The complete document in `format`. The last line is ended.
     public func encoded(as format: ExportFormat) -> [UInt8] {
         switch format {
@@ -45,17 +53,9 @@ extension ExchangeReport {
     }
 }
 
-extension HistoryReport {
-    /// The complete document in `format`. The last line is ended.
-    public func encoded(as format: ExportFormat) -> [UInt8] {
-        switch format {
-        case .json: self.json() + [UInt8(ascii: "\n")]
-        case .ndjson: self.ndjson()
-        case .csv: self.csv()
-        case .tsv: self.tsv()
-        }
-    }
+extension ExchangeReport: ListDocument {}
 
+extension HistoryReport: ListDocument {
     /// JSON Schema (draft 2020-12) of ``json()``.
     public static var jsonSchema: [UInt8] { PackageResources.HistoryReport_schema_json }
 }

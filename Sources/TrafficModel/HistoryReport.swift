@@ -31,15 +31,31 @@ public struct HistoryQuestion: Sendable, Hashable {
         self.uid = uid
     }
 
-    /// Why the bytes can't be divided so; `nil` if they can.
-    public var contradiction: String? {
-        if self.by.isEmpty { return "nothing to divide the bytes by" }
-        if Set(self.by).count < self.by.count { return "a word comes twice" }
-        if self.by.count > 1, let other = self.by.first(where: { !$0.isOfProcess }) {
-            return "\(other.rawValue) can't be combined with others"
+}
+
+extension [HistoryDimension] {
+    /// Reads words with commas between, as people write them.
+    ///
+    /// - Throws: ``HistoryWordError`` for words by which bytes can't be divided.
+    public init(words: String) throws(HistoryWordError) {
+        self = []
+        for word in words.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let dimension = HistoryDimension(rawValue: String(word)) else {
+                let known = HistoryDimension.allCases.map(\.rawValue).joined(separator: ", ")
+                throw HistoryWordError(description: "'\(word)' is not one of \(known)")
+            }
+            self.append(dimension)
         }
-        return nil
+        if Set(self).count < self.count { throw HistoryWordError(description: "a word comes twice") }
+        if self.count > 1, let other = self.first(where: { !$0.isOfProcess }) {
+            throw HistoryWordError(description: "\(other.rawValue) can't be combined with others")
+        }
     }
+}
+
+/// Why bytes can't be divided by some words.
+public struct HistoryWordError: Error, Sendable, Hashable, CustomStringConvertible {
+    public var description: String
 }
 
 /// Who or what moved how much, in which time.

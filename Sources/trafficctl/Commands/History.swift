@@ -69,15 +69,11 @@ struct History: AsyncParsableCommand {
         if let top, !(1...HistoryQuestion.mostNames).contains(top) {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
-        var question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), by: [])
-        for word in self.by.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let dimension = HistoryDimension(rawValue: String(word)) else {
-                let words = HistoryDimension.allCases.map(\.rawValue).joined(separator: ", ")
-                throw ValidationError("--by: '\(word)' is not one of \(words).")
-            }
-            question.by.append(dimension)
+        do throws(HistoryWordError) {
+            _ = try [HistoryDimension](words: self.by)
+        } catch {
+            throw ValidationError("--by: \(error).")
         }
-        if let contradiction = question.contradiction { throw ValidationError("--by: \(contradiction).") }
         let now = Int64(time(nil))
         if let until, until.seconds(now: now) <= self.since.seconds(now: now) {
             throw ValidationError("--until must be later than --since.")
