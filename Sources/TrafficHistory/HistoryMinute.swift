@@ -2,8 +2,8 @@ package import TrafficModel
 
 /// What was moved in one minute: a row of history for each name, before it is written.
 public struct HistoryMinute: Sendable {
-    /// How many groups of processes a minute may have: of a user, and in all. A user chooses the names of processes.
-    static let groupLimit = (ofUser: 500, inAll: 2_000)
+    /// How many groups of processes a minute may have.
+    static let groupLimit = GroupPlaces.Limit(ofUser: 500, inAll: 2_000)
 
     /// Seconds since 1970.
     var time: Int64
@@ -41,13 +41,10 @@ public struct HistoryMinute: Sendable {
 
     /// Beyond the limits, the groups with the least payload add up in the group `_other` of their user.
     private mutating func add(_ groups: [ProcessGroup: ByteCounts]) {
-        var (ofUser, inAll): ([UInt32?: Int], Int) = ([:], 0)
+        var places = GroupPlaces(Self.groupLimit)
         for (group, bytes) in groups.sorted(by: { $0.value.payload.total > $1.value.payload.total }) {
-            let hasRoom = ofUser[group.uid, default: 0] < Self.groupLimit.ofUser && inAll < Self.groupLimit.inAll
-            if hasRoom {
-                ofUser[group.uid, default: 0] += 1
-                inAll += 1
-            }
+            let hasRoom = places.hasRoom(for: group.uid)
+            if hasRoom { places.take(for: group.uid) }
             self.add(bytes, to: .group(hasRoom ? group : .other(of: group.uid)))
         }
     }

@@ -7,15 +7,14 @@ import TrafficModel
 package final class HistoryStore {
     private static let application: Int64 = 0x7472_6166  // "traf"
     private static let version: Int64 = 1
-    /// How many groups may have sums in one month: of a user, and of all users. Further groups add up in `_other`.
-    static let groupLimit = (ofUser: 2_000, inAll: 20_000)
+    /// How many groups may have sums in one month. Further groups add up in `_other`.
+    static let groupLimit = GroupPlaces.Limit(ofUser: 2_000, inAll: 20_000)
 
     let file: SQLiteFile
     let retention: HistoryRetention
     private var identifiers: [HistorySeries: Int64] = [:]
     /// Groups with sums in the month that began at `month`.
-    private var groupsOfUser: [UInt32?: Int] = [:]
-    private var groupsInAll = 0
+    private var places = GroupPlaces(HistoryStore.groupLimit)
     private var month: Int64 = .min
     private var tidied: Int64 = .min
     /// What is old is removed at most so many times as fast as time passes: a clock that is wrong for an hour must not
@@ -122,7 +121,7 @@ package final class HistoryStore {
     /// Counts the groups that have sums in this month already.
     private func begin(month: Int64) throws(SQLiteError) {
         guard month != self.month else { return }
-        (self.identifiers, self.groupsOfUser, self.groupsInAll) = ([:], [:], 0)
+        (self.identifiers, self.places) = ([:], GroupPlaces(Self.groupLimit))
         var known: [(HistorySeries, Int64)] = []
         try self.file.run(
             """
@@ -140,16 +139,14 @@ package final class HistoryStore {
     private func admit(_ series: HistorySeries, _ id: Int64) {
         self.identifiers[series] = id
         guard case .group(let group) = series, group != .other(of: group.uid) else { return }
-        self.groupsOfUser[group.uid, default: 0] += 1
-        self.groupsInAll += 1
+        self.places.take(for: group.uid)
     }
 
     /// - Returns: The id of the series, or of `_other` where the user has too many groups in this month.
     private func admitted(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
         if let id = self.identifiers[series] { return id }
         if case .group(let group) = series, group != .other(of: group.uid),
-            self.groupsOfUser[group.uid, default: 0] >= Self.groupLimit.ofUser
-                || self.groupsInAll >= Self.groupLimit.inAll
+            !self.places.hasRoom(for: group.uid)
         {
             return try self.admitted(.group(.other(of: group.uid)))
         }

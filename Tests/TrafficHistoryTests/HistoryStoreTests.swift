@@ -226,6 +226,35 @@ struct HistoryStoreTests {
         #expect(try await sums(folder, "SELECT sum(sent), name \(of) 33") == "6 nginx\n")
     }
 
+    @Test("users who fill all places together leave a place to a user with few groups, in a minute and in a month")
+    func collusion() async throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        let (ofUser, inAll) = (HistoryMinute.groupLimit.ofUser, HistoryMinute.groupLimit.inAll)
+        for minute in 0...(HistoryStore.groupLimit.inAll / inAll) {
+            var groups: [ProcessGroup: ByteCounts] = [:]
+            for index in 0..<inAll {
+                // So many users that none reaches a limit of its own.
+                let uid = UInt32(1_000 + minute / 2 * 10 + index / ofUser)
+                groups[ProcessGroup(name: "x\(minute)-\(index)", uid: uid)] = .sent(1_000)
+            }
+            groups[Self.web] = .sent(1)
+            groups[Self.shop] = .sent(2)
+            let made = HistoryMinute.made(at: Self.now + Int64(minute) * 60, groups)
+            #expect(made.bytes[.group(Self.web)] == .sent(1))
+            if minute > 0 { try store?.add(made) }
+        }
+        // A newcomer, when the month is full.
+        let late = ProcessGroup(name: "late", uid: 34)
+        try store?.add(.made(at: Self.now + 3_600, [late: .sent(7), ProcessGroup(name: "y", uid: 1_000): .sent(9)]))
+        store = nil
+        let months = "FROM months JOIN series ON id = series WHERE kind = 3"
+        #expect(try await sums(folder, "SELECT count(*) \(months) AND name != '_other'") == "20001\n")
+        #expect(try await sums(folder, "SELECT sent \(months) AND name = 'late'") == "7\n")
+        #expect(try await sums(folder, "SELECT count(*) \(months) AND name = 'y'") == "0\n")
+        #expect(try await sums(folder, "SELECT sum(sent) \(months) AND uid = 33") == "10\n")
+    }
+
     @Test("programs that call themselves _other have the limit of a user, too")
     func namedOther() async throws {
         let folder = try Folder()
