@@ -75,6 +75,13 @@ public final class History: HistorySource {
         self.host = host
         self.retention = retention
         self.report = report
+        do {
+            _ = try HistoryStore(path: self.lock.databasePath, retention: retention, machine: Self.machine)
+        } catch let error as HistoryFileError where !error.isMendable {
+            throw .notOurs(path: self.lock.databasePath, reason: "\(error)")
+        } catch {
+            // The thread meets the same error, and mends it or waits.
+        }
         // The thread opens the file at once, so that the log says now what is wrong with it.
         self.filled.signal()
     }
@@ -203,8 +210,8 @@ public final class History: HistorySource {
             return try open()
         } catch let error as SQLiteError where error.isCorruption {
             try self.setAside("\(error)")
-        } catch HistoryFileError.ofOtherMachine {
-            try self.setAside("\(HistoryFileError.ofOtherMachine)")
+        } catch let error as HistoryFileError where error.isMendable {
+            try self.setAside("\(error)")
         }
         return try open()
     }

@@ -204,6 +204,14 @@ enum HistoryFileError: Error, CustomStringConvertible {
     /// The directory was copied, or is an image's.
     case ofOtherMachine
 
+    /// A new file may be begun beside this one.
+    var isMendable: Bool {
+        switch self {
+        case .foreign, .later: false
+        case .ofOtherMachine: true
+        }
+    }
+
     var description: String {
         switch self {
         case .foreign: "it is a database of another program"

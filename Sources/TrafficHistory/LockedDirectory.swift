@@ -6,6 +6,8 @@ public enum HistoryError: Error, Sendable, Hashable, CustomStringConvertible {
     case inUse(path: String)
     /// Other users could read or change what is in it.
     case notSafe(path: String)
+    /// The database is of another program, or of a later trafficd.
+    case notOurs(path: String, reason: String)
     case system(call: String, path: String, errno: Int32)
 
     public var description: String {
@@ -13,6 +15,7 @@ public enum HistoryError: Error, Sendable, Hashable, CustomStringConvertible {
         case .inUse(let path): "\(path) is in use by a running trafficd; give this one its own --state-directory"
         case .notSafe(let path):
             "\(path) belongs to another user, or others may enter it: chown it to the user of trafficd, and chmod it to 700"
+        case .notOurs(let path, let reason): "can't keep history in \(path): \(reason); move it away"
         case .system(let call, let path, let errno): "\(call) \(path): \(unsafe String(cString: strerror(errno)))"
         }
     }

@@ -195,6 +195,18 @@ struct HistoryTests {
         #expect(minutes.map { $0.bytes[.total] } == [.sent(1), .sent(2)])
     }
 
+    @Test("a file of a later trafficd ends the start, and stays as it is")
+    func later() async throws {
+        let folder = try Folder()
+        do { _ = try HistoryStore(path: folder.database, retention: .default, machine: nil) }
+        _ = try await sums(folder, "PRAGMA user_version = 9")
+        let reason = "it is of a later trafficd (version 9 of the file)"
+        #expect(throws: HistoryError.notOurs(path: folder.database, reason: reason)) {
+            try Self.history(in: folder.path)
+        }
+        #expect(try await sums(folder, "PRAGMA user_version") == "9\n")
+    }
+
     @Test("a directory that can't be written is refused with the path and the system's words")
     func readOnly() throws {
         #expect {
