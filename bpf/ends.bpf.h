@@ -126,6 +126,15 @@ static __always_inline bool was_seen(const struct traffic_socket *socket)
 }
 
 /*
+ * Whether the record with the totals `seen` is safe even if the daemon is killed now. A record in the ring is: it stays
+ * there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
+ */
+static __always_inline bool is_kept(const struct traffic_seen *seen)
+{
+	return (s32)(seen->sweep - told.sweeps_kept) <= 0;
+}
+
+/*
  * Bytes of IP packets in both directions. Where packets are not seen: an estimate for TCP, from TCP's own counters and
  * the usual header sizes.
  */
@@ -164,8 +173,12 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 	}
 }
 
-/* Call this only between begin_telling() and end_telling(). */
-static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record)
+/*
+ * Call this only between begin_telling() and end_telling().
+ *
+ * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring
+ */
+static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)
 {
 	struct traffic_seen *seen = &socket->seen;
 
@@ -180,6 +193,7 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 	seen->unowned.received_bytes = record->unowned_received_bytes;
 	seen->wire = wire_of(record);
 	seen->retransmitted_bytes = record->retransmitted_bytes;
+	seen->sweep = sweep;
 	barrier();
 	seen->serial = record->serial;
 }
@@ -207,7 +221,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 	record = reserve_record(part_of(socket));
 	if (record) {
 		copy_record(record, socket);
-		note_seen(socket, record);
+		note_seen(socket, record, told.sweeps_kept);
 		bpf_ringbuf_submit(record, ring_flags());
 	}
 	end_telling(socket);
@@ -369,10 +383,12 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_told_now = is_being_told(socket);
 	is_told = is_told_now || was_seen(socket);
 	/*
-	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
-	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
+	 * No amount can be subtracted for a row where another processor is writing a record of this socket: how many of
+	 * its bytes that record will have is not known. At most one socket per processor is in this state. The same
+	 * holds where the daemon may be killed before it has kept what a sweep reported: that can be every socket that
+	 * moved bytes in the last interval.
 	 */
-	ignores_limit = is_told_now;
+	ignores_limit = is_told_now || (was_seen(socket) && !is_kept(&socket->seen));
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);

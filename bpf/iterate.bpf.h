@@ -80,7 +80,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	hide_unfinished_owners(copy);
 	mark = activity(copy);
 	if ((mark != socket->swept_mark || told.report_all) && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy);
+		note_seen(socket, copy, told.sweeps);
 		socket->swept_mark = mark;
 	}
 	end_telling(socket);
@@ -167,7 +167,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * If the reader's buffer is full, the kernel drops this record and calls the program again for the same socket.
 	 */
 	if (!socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy);
+		note_seen(socket, copy, told.sweeps);
 		socket->swept_mark = activity(copy);
 	}
 	end_telling(socket);

@@ -69,3 +69,21 @@ static inline int shim_run_program(int program, int times)
 
 	return result < 0 ? result : (int)options.duration;
 }
+
+// A BPF ring is shared memory: the other side is the kernel, so these loads and stores have an order.
+
+static inline unsigned long long shim_load_position(const void *position)
+{
+	return __atomic_load_n((const unsigned long long *)position, __ATOMIC_ACQUIRE);
+}
+
+static inline void shim_store_position(void *position, unsigned long long value)
+{
+	__atomic_store_n((unsigned long long *)position, value, __ATOMIC_RELEASE);
+}
+
+/* The first word of a record's header: its length and BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT. */
+static inline unsigned int shim_load_record_length(const void *header)
+{
+	return __atomic_load_n((const unsigned int *)header, __ATOMIC_ACQUIRE);
+}

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static inline int linux_fsopen(const char *type) { return (int)syscall(SYS_fsopen, type, 1 /* FSOPEN_CLOEXEC */); }
@@ -91,4 +92,15 @@ static inline ssize_t linux_receive_from(int socket, void *buffer, size_t size, 
 		if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == 2 /* SCM_CREDENTIALS */)
 			*sender = *(struct linux_ucred *)CMSG_DATA(header);
 	return length;
+}
+
+/* The two numbers of a device, which glibc has as macros (makedev(3)). */
+static inline unsigned int linux_major(dev_t device)
+{
+	return major(device);
+}
+
+static inline unsigned int linux_minor(dev_t device)
+{
+	return minor(device);
 }

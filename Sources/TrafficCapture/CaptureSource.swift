@@ -18,6 +18,13 @@ public protocol CaptureSource: AnyObject {
     /// Takes what the kernel reported without being asked (closed sockets). Cheap.
     func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 
+    /// How far the capture has been read; `nil` for a capture that ends with the daemon.
+    var position: CapturePosition? { get }
+
+    /// Says that everything emitted so far is safe: a file has ``position`` and what came of the events. From now on
+    /// the kernel need not keep it. A capture that ends with the daemon waits for no such word.
+    func acknowledge() throws(CaptureError)
+
     /// Takes everything that changed since the last sweep. If a part can't be read, the other parts are read all the
     /// same, and the next sweep tries that part again.
     ///
@@ -27,4 +34,6 @@ public protocol CaptureSource: AnyObject {
 
 extension CaptureSource {
     public func programMeter() throws(CaptureError) -> ProgramMeter? { nil }
+    public var position: CapturePosition? { nil }
+    public func acknowledge() throws(CaptureError) {}
 }

@@ -16,9 +16,14 @@ public struct MethodSelection {
     /// - Parameters:
     ///   - wanted: The only method to accept; `nil` for the best one.
     ///   - wire: Which packets to count.
+    ///   - outlivesDaemon: Whether the capture is to be pinned, if it can be.
     /// - Throws: ``CaptureError/permission(needs:)`` if the process may not load BPF programs at all; otherwise the
     ///   error of the wanted method, or of the last method tried.
-    public init(wanted: CaptureMethod? = nil, wire: WireCounting = .exact) throws(CaptureError) {
+    public init(
+        wanted: CaptureMethod? = nil,
+        wire: WireCounting = .exact,
+        outlivesDaemon: Bool = false
+    ) throws(CaptureError) {
         if wanted != .poll { try Privileges.checkBPF() }
         // libbpf reads the kernel's BTF, which has megabytes, and frees the memory again. After the first free of such
         // a block, glibc would keep later blocks in its arena forever. With this threshold each block is a mapping and
@@ -33,7 +38,8 @@ public struct MethodSelection {
                         try BPFCapture(
                             method: method,
                             reason: (wanted == nil ? refusals + Preemption.passedOver(for: method) : []).reason,
-                            wire: wire
+                            wire: wire,
+                            outlivesDaemon: outlivesDaemon
                         )
                     case .poll:
                         try PollCapture(reason: refusals.reason)

@@ -1,6 +1,6 @@
 /// Which packets the programs count (`--wire`). Each packet that a program sees costs time, so a user chooses how many
 /// witnesses to pay for.
-public enum WireCounting: String, Sendable, CaseIterable {
+public enum WireCounting: String, Sendable, Codable, CaseIterable {
     /// No packet. The wire bytes of TCP are estimated from TCP's own counters.
     case estimated
     /// The packets of sockets.

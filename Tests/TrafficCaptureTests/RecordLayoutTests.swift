@@ -46,7 +46,7 @@ struct RecordLayoutTests {
             traffic_seen.self,
             [
                 ("serial", \.serial), ("owners", \.owners), ("unowned", \.unowned), ("wire", \.wire),
-                ("retransmitted_bytes", \.retransmitted_bytes),
+                ("retransmitted_bytes", \.retransmitted_bytes), ("sweep", \.sweep), ("pad", \.pad),
             ]
         ),
         Layout(
@@ -132,7 +132,8 @@ struct RecordLayoutTests {
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
-                ("sweeps", \.sweeps), ("early_trust", \.early_trust),
+                ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("sweeps_kept", \.sweeps_kept),
+                ("pad", \.pad), ("capture", \.capture),
             ]
         ),
         Layout(

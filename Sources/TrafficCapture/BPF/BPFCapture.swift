@@ -8,16 +8,14 @@ public import TrafficModel
 public final class BPFCapture: CaptureSource {
     public private(set) var status: CaptureStatus
 
-    private let loaded: LoadedPrograms
-    private let sweepLink: BPFLink
-    private let adoptLink: BPFLink
+    let kernel: KernelSide
     private let ring: RingReader
     private let ringDescriptor: Int32
     /// Capacity of the ring, in records.
     private let ringLimit: Int
     private var rows: RowReader
     private var owners: OwnerReader
-    private let deferred: BPFMap
+    private var deferred: DeferredReader
     private let executed: BPFMap
     private var interfaces: InterfaceReader
     private let loss: BPFMap
@@ -29,6 +27,10 @@ public final class BPFCapture: CaptureSource {
     private static let sweepsBetweenCensuses = 300
     /// For a test: the capture acts as if the kernel missed calls all the time.
     private let leavesProgramsOut: Bool
+    /// What was read stays in the kernel until ``acknowledge()``.
+    private let keepsRecords: Bool
+    /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it kept the report.
+    private var isFirstSweepAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
@@ -51,13 +53,16 @@ public final class BPFCapture: CaptureSource {
     /// - Parameters:
     ///   - reason: Why no better method is in use.
     ///   - wire: Which packets to count.
+    ///   - outlivesDaemon: Whether the capture is to be pinned (``pin(in:)``), if it can be.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if this kernel refuses a program that the method needs.
     public convenience init(
         method: CaptureMethod,
         reason: String? = nil,
-        wire: WireCounting = .exact
+        wire: WireCounting = .exact,
+        outlivesDaemon: Bool = false
     ) throws(CaptureError) {
-        try self.init(method: method, reason: reason, wire: wire, faults: LoadedPrograms.Faults())
+        let faults = LoadedPrograms.Faults()
+        try self.init(method: method, reason: reason, wire: wire, outlivesDaemon: outlivesDaemon, faults: faults)
     }
 
     package convenience init(
@@ -69,7 +74,8 @@ public final class BPFCapture: CaptureSource {
         leavingOut leftOut: Set<String> = [],
         refusing refused: Set<String> = [],
         sweepingHeldSockets sweepsHeldSockets: Bool = false,
-        wire: WireCounting = .audited
+        wire: WireCounting = .audited,
+        outlivesDaemon: Bool = false
     ) throws(CaptureError) {
         let faults = LoadedPrograms.Faults(
             leftOut: leftOut,
@@ -80,57 +86,72 @@ public final class BPFCapture: CaptureSource {
             interfaceElements: interfaceElements,
             rowElements: rowElements
         )
-        try self.init(method: method, reason: nil, wire: wire, faults: faults)
+        try self.init(method: method, reason: nil, wire: wire, outlivesDaemon: outlivesDaemon, faults: faults)
     }
 
-    private init(
-        method wanted: CaptureMethod,
+    private convenience init(
+        method: CaptureMethod,
         reason: String?,
         wire: WireCounting,
+        outlivesDaemon: Bool,
         faults: LoadedPrograms.Faults
     ) throws(CaptureError) {
         LibbpfLog.install()
         guard HostProbe.btf().isGood else {
-            throw .unsupported(feature: "method \(wanted.rawValue)", reason: HostProbe.btf().finding)
+            throw .unsupported(feature: "method \(method.rawValue)", reason: HostProbe.btf().finding)
         }
-        let loaded = try LoadedPrograms(wanted, wire: wire, faults: faults)
-        let told = try loaded.object.map(".data.told")
-        let telling = traffic_told()
-        try told.setGlobals(telling)
-        let sweep = try loaded.object.program(loaded.sweep.rawValue)
-        let sweepLink = try sweep.attachIterator(over: loaded.sweep == .all ? try loaded.object.map("sockets") : nil)
-        let adoptLink = try loaded.object.program("adopt_held_sockets").attachIterator()
-        try adoptLink.iterate("adopt_held_sockets") { _ in }
-        let adoptTCP = try loaded.object.program("adopt_tcp_sockets").attachIterator()
-        try NetworkNamespaces.forEach { () throws(CaptureError) in
-            try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
-        }
-        let closed = try loaded.object.map("closed")
-        self.ring = try RingReader(map: closed)
+        let (kernel, told) = try KernelSide.load(method, reason: reason, wire: wire, faults: faults)
+        try self.init(
+            kernel,
+            told,
+            from: nil,
+            keepsRecords: outlivesDaemon && kernel.canOutliveDaemon,
+            leavesProgramsOut: !faults.leftOut.isEmpty
+        )
+    }
+
+    /// - Parameters:
+    ///   - position: Where an earlier daemon ended.
+    ///   - keepsRecords: What was read stays in the kernel until ``acknowledge()``.
+    init(
+        _ kernel: KernelSide,
+        _ told: traffic_told,
+        from position: CapturePosition?,
+        keepsRecords: Bool,
+        leavesProgramsOut: Bool = false
+    ) throws(CaptureError) {
+        let closed = try kernel.map("closed")
+        self.ring = try RingReader(map: closed, keepsRecords: keepsRecords, from: position?.ring ?? 0)
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
-        self.rows = try RowReader(object: loaded.object)
-        self.owners = try OwnerReader(object: loaded.object)
-        self.deferred = try loaded.object.map("deferred")
-        self.executed = try loaded.object.map("executed")
+        self.rows = try RowReader(kernel, from: position?.rows, generation: told.generation)
+        self.owners = try OwnerReader(map: kernel.map("owners"))
+        self.deferred = DeferredReader(map: try kernel.map("deferred"), taken: position?.deferred ?? [])
+        self.executed = try kernel.map("executed")
+        let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
-            packets: loaded.wire == .audited ? loaded.object.map("interfaces") : nil,
-            strangers: loaded.wire == .audited ? loaded.object.map("stranger_interfaces") : nil
+            packets: isAudited ? kernel.map("interfaces") : nil,
+            strangers: isAudited ? kernel.map("stranger_interfaces") : nil
         )
-        self.loss = try loaded.object.map("loss")
-        self.told = told
-        self.telling = telling
-        self.leavesProgramsOut = !faults.leftOut.isEmpty
+        self.loss = try kernel.map("loss")
+        self.told = try kernel.map(".data.told")
+        self.telling = told
+        self.keepsRecords = keepsRecords
+        self.leavesProgramsOut = leavesProgramsOut
         self.status = CaptureStatus(
-            method: wanted,
-            reason: reason,
-            hooks: loaded.links.hooks,
-            blindSpots: loaded.blindSpots
+            method: kernel.description.method,
+            reason: kernel.description.reason,
+            hooks: kernel.description.attached.map(\.section),
+            blindSpots: kernel.description.blindSpots
         )
-        self.sweepLink = sweepLink
-        self.adoptLink = adoptLink
-        self.loaded = loaded
-        self.telling.baseline_done = 1
+        self.kernel = kernel
+        if let position {
+            self.telling.sweeps_kept = position.sweeps
+            self.isFirstSweepAfterStart = true
+            // A socket may have ended without a record, and the daemon that was told so may have been killed.
+            self.censusesDue = CaptureEvent.censusesUntilGone
+            self.sawUnowned = true
+        }
         try self.tell()
     }
 
@@ -139,21 +160,19 @@ public final class BPFCapture: CaptureSource {
     public var readFailures: [ReadFailure] { self.reads.current }
 
     public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        self.reads.attempt("closed") { () throws(CaptureError) in
-            try self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
-            // From now on every user may fill its part of the ring again.
-            self.telling.drains &+= 1
-            try self.tell()
-        }
+        self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
+        guard !self.keepsRecords else { return }
+        self.reads.attempt("closed") { () throws(CaptureError) in try self.allowRecords() }
     }
 
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.beginSweep()
         self.adoptHeldSockets()
         self.telling.sweeps &+= 1
+        if !self.keepsRecords { self.telling.sweeps_kept = self.telling.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
-        let isSwept = self.reads.attempt(self.loaded.sweep.rawValue) { () throws(CaptureError) in
+        let isSwept = self.reads.attempt(self.kernel.description.sweep.rawValue) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
         // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring.
@@ -163,10 +182,15 @@ public final class BPFCapture: CaptureSource {
         let absent = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         for socket in absent where socket.isShared {
             // Only the sweep of all sockets proves that a socket is gone.
-            if self.loaded.sweep == .all { self.owners.close(socket.serial) } else { self.owners.doubt(socket.serial) }
+            if self.kernel.description.sweep == .all {
+                self.owners.close(socket.serial)
+            } else {
+                self.owners.doubt(socket.serial)
+            }
         }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
         self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
+        if !self.keepsRecords { self.owners.release() }
         self.takeNames(emit)
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
@@ -175,13 +199,40 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
         self.status.awaitsRows = self.rows.isUnread
-        self.status.blindSpots = self.loaded.blindSpots + self.reads.blindSpots
+        self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
         if self.rows.isUnread {
             self.status.blindSpots.append(
                 "late at present: some bytes of sockets that closed in a flood (the machine is too busy)"
             )
         }
         try self.reads.endSweep()
+    }
+
+    public var position: CapturePosition? {
+        guard self.keepsRecords else { return nil }
+        return CapturePosition(
+            kernel: self.kernel.description,
+            sweeps: self.telling.sweeps,
+            ring: self.ring.position,
+            deferred: self.deferred.taken,
+            rows: self.rows.position
+        )
+    }
+
+    public func acknowledge() throws(CaptureError) {
+        guard self.keepsRecords else { return }
+        self.ring.release()
+        self.deferred.release()
+        self.owners.release()
+        try self.rows.release()
+        self.telling.sweeps_kept = self.telling.sweeps
+        try self.allowRecords()
+    }
+
+    /// From now on every user may fill its part of the ring again.
+    private func allowRecords() throws(CaptureError) {
+        self.telling.drains &+= 1
+        try self.tell()
     }
 
     /// On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
@@ -194,7 +245,7 @@ public final class BPFCapture: CaptureSource {
         else { return }
         let begin = MonotonicClock.threadNanoseconds()
         let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
-            try self.adoptLink.iterate("adopt_held_sockets") { _ in }
+            try self.kernel.adoptLink.iterate("adopt_held_sockets") { _ in }
         }
         let cost = MonotonicClock.threadNanoseconds() - begin
         self.adoptRestsUntil = MonotonicClock.nanoseconds() + cost * Self.adoptRestFactor
@@ -207,6 +258,7 @@ public final class BPFCapture: CaptureSource {
             by: deadline,
             folded: self.lastLoss.socketsFolded +| self.lastLoss.callsFolded,
             isClosing: isClosing,
+            keepsRows: self.keepsRecords,
             raise: { generation throws(CaptureError) in
                 self.telling.generation = generation
                 try self.tell()
@@ -241,9 +293,9 @@ public final class BPFCapture: CaptureSource {
             self.sweepsUntilCensus = Self.sweepsBetweenCensuses
         }
         // No census of held sockets either: a socket that no process holds, such as a socket of io_uring, may live on.
-        let sweepsAll = self.status.method != .kprobe && self.loaded.sweep == .all
+        let sweepsAll = self.status.method != .kprobe && self.kernel.description.sweep == .all
         let isCensus = sweepsAll && (self.leavesProgramsOut || self.censusesDue > 0)
-        self.telling.report_all = isCensus ? 1 : 0
+        self.telling.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
         try self.tell()
         var census = Census()
         let sweep = Result { () throws(CaptureError) in
@@ -261,12 +313,13 @@ public final class BPFCapture: CaptureSource {
                 if census.isWhole { return }
             }
         }
-        if isCensus {
+        if self.telling.report_all != 0 {
             self.telling.report_all = 0
             try self.tell()
         }
         // If a walk broke off, a socket that is missing in its output may still be alive.
         try sweep.get()
+        self.isFirstSweepAfterStart = false
         guard isCensus else { return nil }
         self.censusesDue -= 1
         self.missedAtLastCensus = missed
@@ -285,7 +338,7 @@ public final class BPFCapture: CaptureSource {
     private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
         var bytes = 0
         var records = RecordSplitter()
-        try self.sweepLink.iterate(self.loaded.sweep.rawValue) { piece throws(CaptureError) in
+        try self.kernel.sweepLink.iterate(self.kernel.description.sweep.rawValue) { piece throws(CaptureError) in
             bytes += piece.byteCount
             records.split(piece) { record in self.decode(record, emit) }
         }
@@ -308,13 +361,13 @@ public final class BPFCapture: CaptureSource {
         self.interfaces.tell(&self.telling)
         // Half of the capacity: an LRU map may drop elements a little early, because of the free lists of the
         // processors.
-        self.telling.early_trust = try self.loaded.object.map("early").capacity / 2
+        self.telling.early_trust = try self.kernel.map("early").capacity / 2
         try self.told.setGlobals(self.telling)
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
         do {
-            let observation = try TrafficRecord.decode(record, seesPackets: self.loaded.wire != .estimated)
+            let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .estimated)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
@@ -326,20 +379,14 @@ public final class BPFCapture: CaptureSource {
         }
     }
 
-    /// Takes closed sockets that found no room in the ring. No program updates their records any more, so nothing is
-    /// lost between reading and removing.
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var serials: [UInt64] = []
         var events: [CaptureEvent] = []
-        self.deferred.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, value in
-            serials.append(key.unsafeLoadUnaligned(as: UInt64.self))
-            self.decode(value) { events.append($0) }
-        }
+        self.deferred.take { record in self.decode(record) { events.append($0) } }
         // Records from the time when these sockets were open must come before their final totals. Otherwise such a
         // record would look like a new socket.
         if !events.isEmpty { try self.drain(emit) }
         for event in events { emit(event) }
-        for serial in serials { self.deferred.remove(serial) }
+        if !self.keepsRecords { self.deferred.release() }
     }
 
     private func takeNames(_ emit: (CaptureEvent) -> Void) {
@@ -365,17 +412,13 @@ public final class BPFCapture: CaptureSource {
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
         // Without the program that only the start runs.
-        let iterated = [
-            try self.loaded.object.program(self.loaded.sweep.rawValue),
-            try self.loaded.object.program("adopt_held_sockets"),
-        ]
-        return try ProgramMeter(programs: self.loaded.links.programs + iterated)
+        try ProgramMeter(programs: self.kernel.attached + self.kernel.iterated)
     }
 
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var loss = CaptureLoss(
             recordsMalformed: self.malformed,
-            missedRuns: try self.loaded.links.missedRuns(),
+            missedRuns: try self.kernel.missedRuns(),
             readsFailed: self.reads.count
         )
         var goneLost: UInt64 = 0

@@ -3,7 +3,7 @@ import Glibc
 import TrafficModel
 
 /// A BPF object: opened from memory, its programs selected, loaded into the kernel. The object is unloaded when the
-/// value goes away, and with the process at the latest: nothing is pinned.
+/// value goes away, and with the process at the latest, except for what was pinned (``PinDirectory``).
 struct BPFObject: ~Copyable {
     private let object: OpaquePointer
 
@@ -59,11 +59,30 @@ struct BPFObject: ~Copyable {
         return BPFProgram(program: program)
     }
 
-    borrowing func map(_ name: String) throws(CaptureError) -> BPFMap {
+    /// A map whose properties can be changed before ``load()``.
+    borrowing func definition(ofMap name: String) throws(CaptureError) -> BPFMapDefinition {
         guard let map = bpf_object__find_map_by_name(self.object, name) else {
             throw .malformed("no BPF map named \(name)")
         }
-        return BPFMap(map: map)
+        return BPFMapDefinition(map: map)
+    }
+
+    /// The maps, by name, after ``load()``.
+    borrowing func maps() -> [String: BPFMap] {
+        var maps: [String: BPFMap] = [:]
+        var map = bpf_object__next_map(self.object, nil)
+        while let current = map {
+            let name = String(cString: bpf_map__name(current))
+            if bpf_map__fd(current) >= 0 {
+                maps[name] = BPFMap(
+                    descriptor: bpf_map__fd(current),
+                    name: name,
+                    capacity: bpf_map__max_entries(current)
+                )
+            }
+            map = bpf_object__next_map(self.object, current)
+        }
+        return maps
     }
 }
 
@@ -76,11 +95,6 @@ struct BPFProgram {
     var section: String { String(cString: bpf_program__section_name(self.program)) }
 
     var descriptor: Int32 { bpf_program__fd(self.program) }
-
-    /// How often the kernel skipped this program because the program was running on that processor already.
-    func missedRuns() throws(CaptureError) -> UInt64 {
-        try ProgramCounters(ofProgram: self.descriptor, named: self.name).missed
-    }
 
     /// Attaches to the hook that the section names.
     func attach() throws(CaptureError) -> BPFLink {
@@ -116,169 +130,34 @@ struct BPFProgram {
     }
 }
 
-/// A map of a ``BPFObject``. The value must not outlive the object.
-struct BPFMap {
+/// A map of a ``BPFObject`` that is not loaded yet. The value must not outlive the object.
+struct BPFMapDefinition {
     fileprivate let map: OpaquePointer
 
-    var descriptor: Int32 { bpf_map__fd(self.map) }
-    var name: String { String(cString: bpf_map__name(self.map)) }
-    /// The capacity of the map in elements; of a ring buffer, in bytes.
-    var capacity: UInt32 { bpf_map__max_entries(self.map) }
+    private var name: String { String(cString: bpf_map__name(self.map)) }
 
-    /// Sets the capacity in elements; of a ring buffer, in bytes. Call this before loading.
+    /// Sets the capacity in elements; of a ring buffer, in bytes.
     func setCapacity(_ capacity: UInt32) throws(CaptureError) {
         let result = bpf_map__set_max_entries(self.map, capacity)
         guard result == 0 else { throw .system(call: "bpf_map__set_max_entries", object: self.name, errno: -result) }
     }
 
-    /// Makes loading omit this map. Call this before loading. No loaded program may use the map.
+    /// Makes loading omit this map. No loaded program may use the map.
     func leaveOut() throws(CaptureError) {
         let result = bpf_map__set_autocreate(self.map, false)
         guard result == 0 else { throw .system(call: "bpf_map__set_autocreate", object: self.name, errno: -result) }
     }
 
-    /// Makes the map allocate memory only when an element is added. Call this before loading.
+    /// Makes the map allocate memory only when an element is added.
     func allocateAsNeeded() throws(CaptureError) {
         let flags = bpf_map__map_flags(self.map) | UInt32(BPF_F_NO_PREALLOC)
         let result = bpf_map__set_map_flags(self.map, flags)
         guard result == 0 else { throw .system(call: "bpf_map__set_map_flags", object: self.name, errno: -result) }
     }
 
-    /// Calls `body` for every element, with key and value bytes.
-    func forEach(
-        keySize: Int,
-        valueSize: Int,
-        _ body: (_ key: RawSpan, _ value: RawSpan) -> Void
-    ) {
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * keySize + valueSize, alignment: 8)
-        defer { buffer.deallocate() }
-        let key = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<keySize])
-        let next = UnsafeMutableRawBufferPointer(rebasing: buffer[keySize..<2 * keySize])
-        let value = UnsafeMutableRawBufferPointer(rebasing: buffer[(2 * keySize)...])
-        var previous: UnsafeMutableRawPointer?
-        while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
-            key.copyMemory(from: UnsafeRawBufferPointer(next))
-            previous = key.baseAddress
-            guard bpf_map_lookup_elem(self.descriptor, key.baseAddress, value.baseAddress) == 0 else { continue }
-            body(
-                RawSpan(_unsafeBytes: UnsafeRawBufferPointer(key)),
-                RawSpan(_unsafeBytes: UnsafeRawBufferPointer(value))
-            )
-        }
-    }
-
-    /// Removes an element. An absent element is no error: another thread, or the kernel, was first.
-    ///
-    /// Since Linux 6.15 the kernel gives up after a quarter of a second (`RES_DEF_TIMEOUT` in rqspinlock.c) if another
-    /// processor holds the lock of the element's neighbours. A virtual processor may be stopped for longer, so this
-    /// tries for up to five seconds. No failure beyond that is known, and nothing handles such a failure.
-    func remove<Key: BitwiseCopyable>(_ key: Key) {
-        for _ in 1...Self.removalAttempts {
-            let result = withUnsafeBytes(of: key) { bpf_map_delete_elem(self.descriptor, $0.baseAddress) }
-            if result == 0 || result == -ENOENT { return }
-        }
-    }
-
-    private static let removalAttempts = 20
-
-    /// The values of element 0 of a per-CPU array, one per possible CPU.
-    func perCPUValues<Value: BitwiseCopyable>(as type: Value.Type) throws(CaptureError) -> [Value] {
-        try self.perCPUValues(of: UInt32(0), as: type)
-    }
-
-    /// The values of one element of a per-CPU map, one per possible CPU.
-    func perCPUValues<Key: BitwiseCopyable, Value: BitwiseCopyable>(
-        of key: Key,
-        as type: Value.Type
-    ) throws(CaptureError) -> [Value] {
-        let count = Int(libbpf_num_possible_cpus())
-        let stride = (MemoryLayout<Value>.size + 7) & ~7
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, count) * stride, alignment: 8)
-        defer { buffer.deallocate() }
-        try check("bpf_map_lookup_elem", self.name) {
-            withUnsafeBytes(of: key) { bpf_map_lookup_elem(self.descriptor, $0.baseAddress, buffer.baseAddress) }
-        }
-        return (0..<count).map { buffer.loadUnaligned(fromByteOffset: $0 * stride, as: Value.self) }
-    }
-
-    /// Takes all values that are in a queue now, oldest first. If values are added meanwhile, this takes no more values
-    /// in total than the queue can hold.
-    func popAll<Value: BitwiseCopyable>(as type: Value.Type) -> [Value] {
-        var values: [Value] = []
-        withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Value>.size, alignment: 8) { value in
-            for _ in 0..<self.capacity {
-                guard bpf_map_lookup_and_delete_elem(self.descriptor, nil, value.baseAddress) == 0 else { return }
-                values.append(value.loadUnaligned(as: Value.self))
-            }
-        }
-        return values
-    }
-
-    /// An element of an array.
-    func value<Value: BitwiseCopyable>(at index: UInt32, as type: Value.Type) throws(CaptureError) -> Value {
-        var index = index
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: MemoryLayout<Value>.size, alignment: 8)
-        defer { buffer.deallocate() }
-        try check("bpf_map_lookup_elem", self.name) {
-            bpf_map_lookup_elem(self.descriptor, &index, buffer.baseAddress)
-        }
-        return buffer.loadUnaligned(as: Value.self)
-    }
-
-    /// Every key.
-    func keys<Key: BitwiseCopyable>(as type: Key.Type) -> [Key] {
-        var keys: [Key] = []
-        withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Key>.size, alignment: 8) { next in
-            var previous: UnsafeMutableRawPointer?
-            while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
-                keys.append(next.loadUnaligned(as: Key.self))
-                previous = next.baseAddress
-            }
-        }
-        return keys
-    }
-
-    /// - Parameter size: Size of the per-CPU map's value, a multiple of 8 bytes.
-    func insertZeros<Key: BitwiseCopyable>(_ key: Key, perCPU size: Int) throws(CaptureError) {
-        let zeros = [UInt8](repeating: 0, count: max(1, Int(libbpf_num_possible_cpus())) * size)
-        try check("bpf_map_update_elem", self.name) {
-            withUnsafeBytes(of: key) { bpf_map_update_elem(self.descriptor, $0.baseAddress, zeros, 0) }
-        }
-    }
-
-    func set<Key: BitwiseCopyable, Value: BitwiseCopyable>(_ key: Key, to value: Value) throws(CaptureError) {
-        try check("bpf_map_update_elem", self.name) {
-            withUnsafeBytes(of: key) { key in
-                withUnsafeBytes(of: value) { bpf_map_update_elem(self.descriptor, key.baseAddress, $0.baseAddress, 0) }
-            }
-        }
-    }
-
-    /// Sets the constants of a section. Call this before loading.
+    /// Sets the constants of a section.
     func setInitial<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) {
         let result = withUnsafeBytes(of: value) { bpf_map__set_initial_value(self.map, $0.baseAddress, $0.count) }
         guard result == 0 else { throw .system(call: "bpf_map__set_initial_value", object: self.name, errno: -result) }
-    }
-
-    /// Overwrites all variables of a section.
-    func setGlobals<Value: BitwiseCopyable>(_ value: Value) throws(CaptureError) { try self.set(UInt32(0), to: value) }
-}
-
-/// An attached program. The program is detached when the value goes away.
-struct BPFLink: ~Copyable {
-    private let link: OpaquePointer
-
-    init(owning link: OpaquePointer) {
-        self.link = link
-    }
-
-    deinit {
-        bpf_link__destroy(self.link)
-    }
-
-    /// For an iterator's link: runs the program over everything once and hands its output to `body` piece by piece.
-    borrowing func iterate(_ name: String, _ body: (RawSpan) throws(CaptureError) -> Void) throws(CaptureError) {
-        let descriptor = try check("bpf_iter_create", name) { bpf_iter_create(bpf_link__fd(self.link)) }
-        try OwnedDescriptor(owning: descriptor).readAll(chunk: 64 << 10, name: name, body)
     }
 }

@@ -23,13 +23,13 @@ struct LoadedPrograms: ~Copyable {
     }
 
     // The links come first, because they depend on the programs of the object.
-    private(set) var links: BPFLinks
+    let links: BPFLinks
     let object: BPFObject
     let sweep: Sweep
     let blindSpots: [String]
 
     /// Which sockets the sweep lists.
-    enum Sweep: String {
+    enum Sweep: String, Codable {
         /// All sockets, from the storage or the hash.
         case all = "sweep_sockets"
         /// Only sockets that processes hold, because the kernel's walk through the storage may follow a null pointer
@@ -112,20 +112,24 @@ struct LoadedPrograms: ~Copyable {
         object.select(programs: programs.union(BPFPrograms.iterators).union([sweep.rawValue]))
         for program in faults.refused.intersection(programs) { try object.spoil(program) }
         // The type of this map does not exist before Linux 5.11, and only twins use the map.
-        if embedded == .storage && !Preemption.reachesTracepoints { try object.map("counted_calls").leaveOut() }
+        if embedded == .storage && !Preemption.reachesTracepoints {
+            try object.definition(ofMap: "counted_calls").leaveOut()
+        }
         if embedded == .hash && HostFacts.kernelVersion >= (6, 1) { try self.widen(object) }
-        if let bytes = faults.ringBytes { try object.map("closed").setCapacity(bytes) }
+        if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
             for map in ["owners", "deferred", "interfaces", "early", "executed"] {
-                try object.map(map).setCapacity(elements)
+                try object.definition(ofMap: map).setCapacity(elements)
             }
         }
-        if let elements = faults.interfaceElements { try object.map("interfaces").setCapacity(elements) }
+        if let elements = faults.interfaceElements {
+            try object.definition(ofMap: "interfaces").setCapacity(elements)
+        }
         if let elements = faults.rowElements {
-            for map in ["rows", "user_rows"] { try object.map(map).setCapacity(elements) }
+            for map in ["rows", "user_rows"] { try object.definition(ofMap: map).setCapacity(elements) }
         }
         let wire = WireCounting(by: programs)
-        try object.map(".rodata.chosen").setInitial(
+        try object.definition(ofMap: ".rodata.chosen").setInitial(
             traffic_chosen(
                 estimates_wire: wire == .estimated ? 1 : 0,
                 counts_interfaces: wire == .audited ? 1 : 0,
@@ -142,7 +146,7 @@ struct LoadedPrograms: ~Copyable {
     private static func widen(_ object: borrowing BPFObject) throws(CaptureError) {
         for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)]
         {
-            let map = try object.map(name)
+            let map = try object.definition(ofMap: name)
             try map.allocateAsNeeded()
             try map.setCapacity(elements)
         }
@@ -188,86 +192,4 @@ extension WireCounting {
 extension CaptureMethod {
     /// The object that contains the programs of the method.
     var object: EmbeddedObject { self == .kprobe ? .hash : .storage }
-}
-
-/// The attached programs of a method.
-struct BPFLinks: ~Copyable {
-    private var links: [Box] = []
-    private(set) var programs: [BPFProgram] = []
-    private(set) var hooks: [String] = []
-    /// By program: the program whose twin it is.
-    fileprivate(set) var twins: [String: String] = [:]
-    /// Why some returns are missed when many calls wait at a time.
-    private(set) var narrowReturns: String?
-    private var tracing: TracingDirectory?
-
-    /// Arrays hold no noncopyable values yet.
-    private final class Box {
-        // The link comes first: the event can't be removed while a program is attached to it.
-        let link: BPFLink
-        let event: ReturnProbe?
-
-        init(_ link: consuming BPFLink, of event: consuming ReturnProbe? = nil) {
-            self.link = link
-            self.event = event
-        }
-    }
-
-    mutating func attach(_ program: BPFProgram) throws(CaptureError) {
-        self.links.append(Box(try program.attach()))
-        self.programs.append(program)
-        self.hooks.append(program.section)
-    }
-
-    mutating func openTracingDirectory() {
-        do throws(CaptureError) {
-            let directory = try TracingDirectory()
-            ReturnProbe.removeStale(in: directory)
-            self.tracing = directory
-        } catch {
-            self.narrowReturns = "\(error)"
-        }
-    }
-
-    /// Attaches a program to the returns of a function. If the probe can't have room for many calls, it has room for a
-    /// few, and ``narrowReturns`` says so.
-    mutating func attach(_ program: BPFProgram, toReturnOf function: String) throws(CaptureError) {
-        if let link = self.wideLink(program, function) {
-            self.links.append(link)
-        } else {
-            self.links.append(Box(try program.attach()))
-        }
-        self.programs.append(program)
-        self.hooks.append(program.section)
-    }
-
-    private mutating func wideLink(_ program: BPFProgram, _ function: String) -> Box? {
-        guard let tracing else { return nil }
-        do throws(CaptureError) {
-            let event = try ReturnProbe(function: function, program: program.name, in: tracing)
-            let link = try event.attach(program)
-            return Box(link, of: event)
-        } catch {
-            self.narrowReturns = "\(error)"
-            return nil
-        }
-    }
-
-    mutating func attach(_ program: BPFProgram, toCgroup directory: borrowing OwnedDescriptor) throws(CaptureError) {
-        self.links.append(Box(try program.attach(toCgroup: directory)))
-        self.programs.append(program)
-        self.hooks.append(program.section)
-    }
-
-    /// How many calls all attached programs have missed since they were loaded. If the kernel skipped a program but not
-    /// its twin, the call was counted.
-    borrowing func missedRuns() throws(CaptureError) -> UInt64 {
-        var missed: [String: UInt64] = [:]
-        for program in self.programs {
-            let own = try program.missedRuns()
-            let name = self.twins[program.name] ?? program.name
-            missed[name] = missed[name].map { min($0, own) } ?? own
-        }
-        return missed.values.reduce(0, +|)
-    }
 }

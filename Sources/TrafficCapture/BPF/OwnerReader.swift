@@ -14,8 +14,17 @@ struct OwnerReader {
     private var ended: [traffic_owner_key] = []
     private var absences = Absences()
 
-    init(object: borrowing BPFObject) throws(CaptureError) {
-        self.owners = try object.map("owners")
+    /// Owners whose final bytes were read.
+    private var finished: [traffic_owner_key] = []
+
+    init(map: BPFMap) {
+        self.owners = map
+    }
+
+    /// Removes the owners whose final bytes were read.
+    mutating func release() {
+        for key in self.finished { self.owners.remove(key) }
+        self.finished = []
     }
 
     mutating func close(_ serial: UInt64) {
@@ -49,9 +58,9 @@ struct OwnerReader {
             }
         }
         if let census { self.closed.formUnion(self.absences.note(sockets.subtracting(census))) }
-        for (key, socket) in entries where self.closed.contains(socket) { self.owners.remove(key) }
+        for (key, socket) in entries where self.closed.contains(socket) { self.finished.append(key) }
+        self.finished += self.ended
         self.closed.removeAll()
-        for key in self.ended { self.owners.remove(key) }
         self.noteOwnersThatEnded(of: entries)
         return malformed
     }

@@ -45,7 +45,7 @@ public final class ProgramMeter: Sendable {
     private let use = Mutex<Use>(Use())
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if no descriptor is left.
-    init(programs: [BPFProgram]) throws(CaptureError) {
+    init(programs: [LoadedProgram]) throws(CaptureError) {
         var boxes: [Box] = []
         for program in programs {
             let descriptor = try check("fcntl", program.name) { fcntl(program.descriptor, F_DUPFD_CLOEXEC, 0) }

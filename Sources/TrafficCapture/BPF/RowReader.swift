@@ -5,7 +5,8 @@ import TrafficModel
 ///
 /// Programs add to the rows of one generation. To read these rows, the daemon raises the generation. ``GracePeriod``
 /// then waits until no program can still be adding to the previous one. If that takes long, a later sweep reads the
-/// rows, so a user who floods the machine cannot block the daemon. No row is removed before it is read.
+/// rows, so a user who floods the machine cannot block the daemon. No row is removed before it is read, and where the
+/// capture outlives the daemon, none before what it said is safe.
 struct RowReader {
     private let rows: BPFMap
     private let userRows: BPFMap
@@ -24,13 +25,61 @@ struct RowReader {
     private var foldedBefore: UInt64 = 0
     /// Number of readings so far. The generation wraps around; this number does not.
     private var readings: UInt64 = 0
+    /// The generation that was read last.
+    private var lastRead: UInt32?
+    /// Rows that were read and are still in the maps.
+    private var taken: Taken?
 
-    init(object: borrowing BPFObject) throws(CaptureError) {
+    private struct Taken {
+        var generation: UInt32
+        var processes: [traffic_row_key]
+        var users: [traffic_row_key]
+    }
+
+    /// How far a reader has come.
+    struct Position: Codable, Hashable, Sendable {
+        var readings: UInt64
+        var lastRead: UInt32?
+        /// Closed sockets of which the ledger has not been told.
+        var gone: [UInt64]
+    }
+
+    /// - Parameters:
+    ///   - position: Where an earlier reader ended. The rows that it read leave the maps at once.
+    ///   - generation: The generation to which programs add at present.
+    init(_ kernel: KernelSide, from position: Position?, generation: UInt32) throws(CaptureError) {
         self.gracePeriod = try GracePeriod()
-        self.rows = try object.map("rows")
-        self.userRows = try object.map("user_rows")
-        self.rest = try object.map("rest")
-        self.gone = try object.map("gone")
+        self.rows = try kernel.map("rows")
+        self.userRows = try kernel.map("user_rows")
+        self.rest = try kernel.map("rest")
+        self.gone = try kernel.map("gone")
+        self.generation = generation
+        guard let position else { return }
+        (self.readings, self.lastRead, self.newlyGone) = (position.readings, position.lastRead, position.gone)
+        if position.lastRead == generation &- 1 {
+            // That reader may have been killed before it removed these rows.
+            self.taken = Taken(
+                generation: generation &- 1,
+                processes: Self.keys(in: self.rows, of: generation &- 1),
+                users: Self.keys(in: self.userRows, of: generation &- 1)
+            )
+            try self.release()
+        } else {
+            self.isUnread = generation != 0
+        }
+    }
+
+    var position: Position {
+        Position(readings: self.readings, lastRead: self.lastRead, gone: self.goneSockets + self.newlyGone)
+    }
+
+    /// Removes the rows that were read.
+    mutating func release() throws(CaptureError) {
+        guard let taken else { return }
+        try self.rest.set(taken.generation & 1, to: traffic_row())
+        for key in taken.processes { self.rows.remove(key) }
+        for key in taken.users { self.userRows.remove(key) }
+        self.taken = nil
     }
 
     /// - Parameters:
@@ -38,6 +87,7 @@ struct RowReader {
     ///     are not complete by then.
     ///   - folded: How many sockets and calls have been added to rows so far.
     ///   - isClosing: A program may be about to add to a row.
+    ///   - keepsRows: The rows stay in the maps until ``release()``.
     ///   - raise: Tells the programs the new generation.
     ///   - drain: Empties the ring. Records made while a socket was open must reach the ledger before
     ///     ``CaptureEvent/gone(_:)`` says that the socket closed.
@@ -45,12 +95,16 @@ struct RowReader {
         by deadline: UInt64,
         folded: UInt64,
         isClosing: Bool,
+        keepsRows: Bool,
         raise: (UInt32) throws(CaptureError) -> Void,
         drain: () throws(CaptureError) -> Void,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
         self.newlyGone += self.gone.popAll(as: UInt64.self)
         if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
+        if !keepsRows { try self.release() }
+        // The next generation needs the place of the rows that were read.
+        guard self.taken == nil else { return }
         // A socket may have closed after `folded` was read. Then only `gone` contains the socket.
         guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.newlyGone.isEmpty else { return }
         if !self.newlyGone.isEmpty { try drain() }
@@ -60,6 +114,7 @@ struct RowReader {
         self.isUnread = true
         swap(&self.goneSockets, &self.newlyGone)
         try self.readWhenComplete(by: deadline, emit)
+        if !keepsRows { try self.release() }
     }
 
     private mutating func readWhenComplete(
@@ -78,18 +133,28 @@ struct RowReader {
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let past = self.generation &- 1
         let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
-        try self.rest.set(past & 1, to: traffic_row())
         // Nothing below can fail, so every removed row is reported.
         self.isUnread = false
+        self.lastRead = past
         self.readings += 1
+        let processes = Self.read(self.rows, of: past)
+        let users = Self.read(self.userRows, of: past)
+        self.taken = Taken(generation: past, processes: processes.map(\.key), users: users.map(\.key))
         var folded = FoldedRows(generation: self.readings)
-        folded.processes = Self.take(from: self.rows, of: past)
-        folded.users = Self.take(from: self.userRows, of: past).filter { !$0.isEmpty }
+        folded.processes = processes.map(\.row)
+        folded.users = users.map(\.row).filter { !$0.isEmpty }
         folded.rest = rest.isEmpty ? nil : rest
         emit(.rows(folded))
     }
 
-    private static func take(from map: BPFMap, of generation: UInt32) -> [FoldedRows.Row] {
+    private static func keys(in map: BPFMap, of generation: UInt32) -> [traffic_row_key] {
+        map.keys(as: traffic_row_key.self).filter { $0.generation == generation }
+    }
+
+    private static func read(
+        _ map: BPFMap,
+        of generation: UInt32
+    ) -> [(key: traffic_row_key, row: FoldedRows.Row)] {
         var taken: [(key: traffic_row_key, row: FoldedRows.Row)] = []
         map.forEach(
             keySize: MemoryLayout<traffic_row_key>.size,
@@ -99,8 +164,7 @@ struct RowReader {
             guard key.generation == generation else { return }
             taken.append((key, FoldedRows.Row(value.unsafeLoadUnaligned(as: traffic_row.self))))
         }
-        for (key, _) in taken { map.remove(key) }
-        return taken.map(\.row)
+        return taken
     }
 }
 

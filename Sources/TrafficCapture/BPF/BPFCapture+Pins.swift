@@ -1,0 +1,62 @@
+import CTrafficABI
+public import TrafficModel
+
+extension BPFCapture {
+    /// Leaves the capture in the kernel when the daemon ends, in whatever way. Call this once, before the first sweep.
+    ///
+    /// - Throws: ``PinError``. Then the capture ends with the daemon.
+    public func pin(in pins: PinDirectory) throws(PinError) {
+        if self.position != nil { try pins.pin(self.kernel) }
+    }
+
+    /// Goes on with a capture that an earlier daemon left.
+    ///
+    /// - Parameters:
+    ///   - position: Where that daemon ended.
+    ///   - wanted: The method that is asked for; `nil` for any.
+    ///   - wire: Which packets are asked for.
+    /// - Throws: ``AdoptionRefusal`` if the capture is not the one of the position or not what is asked for,
+    ///   ``PinError`` if a part of it is missing, ``CaptureError`` if it can't be read.
+    public convenience init(
+        adopting pins: PinDirectory,
+        from position: CapturePosition,
+        wanted: CaptureMethod?,
+        wire: WireCounting
+    ) throws {
+        let description = position.kernel
+        guard description.layout == KernelSide.layout(description.method) else { throw AdoptionRefusal.layout }
+        guard wanted == nil || wanted == description.method, wire == description.wantedWire else {
+            throw AdoptionRefusal.options
+        }
+        LibbpfLog.install()
+        let kernel = try pins.open(description)
+        let told = try kernel.map(".data.told").value(at: 0, as: traffic_told.self)
+        guard told.capture == description.capture else { throw AdoptionRefusal.position }
+        guard Int32(bitPattern: position.sweeps &- told.sweeps_kept) >= 0 else { throw AdoptionRefusal.forgotten }
+        try self.init(kernel, told, from: position, keepsRecords: true)
+    }
+}
+
+/// Why a daemon does not go on with a capture that is in the kernel.
+public enum AdoptionRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// There is no position, so nobody knows what of the capture was counted.
+    case noPosition
+    /// The position belongs to another capture.
+    case position
+    /// Another version of trafficd made the capture.
+    case layout
+    /// The capture counts in another way than the options ask for.
+    case options
+    /// The last daemon could not write its later positions, and the kernel has forgotten what was read since.
+    case forgotten
+
+    public var description: String {
+        switch self {
+        case .noPosition: "there is no checkpoint of it"
+        case .position: "the checkpoint is of another capture"
+        case .layout: "another version of trafficd made it"
+        case .options: "it counts with other options (--method, --wire)"
+        case .forgotten: "the last daemon could not write its last checkpoints"
+        }
+    }
+}

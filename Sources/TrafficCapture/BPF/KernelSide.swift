@@ -1,0 +1,160 @@
+import CTrafficABI
+import Glibc
+import TrafficModel
+
+/// What one capture has in the kernel: maps, attached programs and iterators. This process has loaded them, or an
+/// earlier daemon has and left them pinned (``PinDirectory``).
+final class KernelSide {
+    /// What the maps and programs themselves do not say.
+    struct Description: Codable, Hashable {
+        struct Program: Codable, Hashable {
+            var name: String
+            var section: String
+            /// The program whose twin this is.
+            var twinOf: String?
+        }
+
+        /// As ``traffic_told``'s `capture`.
+        var capture: UInt64
+        /// As ``KernelSide/layout``.
+        var layout: UInt64
+        var method: CaptureMethod
+        /// Why no better method is in use.
+        var reason: String?
+        var wire: WireCounting
+        /// What was asked for. The kernel may have refused programs that this needs.
+        var wantedWire: WireCounting
+        var sweep: LoadedPrograms.Sweep
+        var blindSpots: [String]
+        var attached: [Program]
+        /// The programs that the daemon itself runs again and again.
+        var iterated: [Program]
+        /// The capacity of each map, by name: as ``BPFMap/capacity``.
+        var maps: [String: UInt32]
+    }
+
+    let description: Description
+    let attached: [LoadedProgram]
+    let iterated: [LoadedProgram]
+    let sweepLink: BPFLink
+    let adoptLink: BPFLink
+    private let maps: [String: BPFMap]
+    /// Owns the descriptors of the maps and programs.
+    private let owner: AnyObject
+
+    init(
+        _ description: Description,
+        attached: [LoadedProgram],
+        iterated: [LoadedProgram],
+        sweepLink: consuming BPFLink,
+        adoptLink: consuming BPFLink,
+        maps: [String: BPFMap],
+        owner: AnyObject
+    ) {
+        (self.description, self.attached, self.iterated) = (description, attached, iterated)
+        self.sweepLink = sweepLink
+        self.adoptLink = adoptLink
+        (self.maps, self.owner) = (maps, owner)
+    }
+
+    static let adoptHeldSockets = "adopt_held_sockets"
+
+    /// A number that changes with everything on which daemon and programs must agree: the programs themselves and the
+    /// structs that they share with the daemon.
+    static func layout(_ method: CaptureMethod) -> UInt64 {
+        // FNV-1a, because nobody attacks it: who can load programs needs no collision.
+        method.object.elf().reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+
+    func map(_ name: String) throws(CaptureError) -> BPFMap {
+        guard let map = self.maps[name] else { throw .malformed("no BPF map named \(name)") }
+        return map
+    }
+
+    var mapNames: [String] { self.maps.keys.sorted() }
+
+    /// How many calls all attached programs have missed since they were loaded. If the kernel skipped a program but not
+    /// its twin, the call was counted.
+    func missedRuns() throws(CaptureError) -> UInt64 {
+        var missed: [String: UInt64] = [:]
+        for (program, described) in zip(self.attached, self.description.attached) {
+            let own = try program.missedRuns()
+            let name = described.twinOf ?? described.name
+            missed[name] = missed[name].map { min($0, own) } ?? own
+        }
+        return missed.values.reduce(0, +|)
+    }
+}
+
+extension KernelSide {
+    /// Whether the capture can go on without the daemon. Probes are events of the process that opened them. And what
+    /// passed the interfaces is partly in the daemon's memory.
+    var canOutliveDaemon: Bool { self.description.method != .kprobe && self.description.wire != .audited }
+
+    private final class Loaded {
+        let programs: LoadedPrograms
+        init(_ programs: consuming LoadedPrograms) { self.programs = programs }
+    }
+
+    /// Loads and attaches the programs, and gives every existing socket its baseline.
+    ///
+    /// - Returns: Also what the programs were told.
+    /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if this kernel refuses a program that the method needs.
+    static func load(
+        _ method: CaptureMethod,
+        reason: String?,
+        wire: WireCounting,
+        faults: LoadedPrograms.Faults
+    ) throws(CaptureError) -> (kernel: KernelSide, told: traffic_told) {
+        let loaded = Loaded(try LoadedPrograms(method, wire: wire, faults: faults))
+        let maps = loaded.programs.object.maps()
+        guard let toldMap = maps[".data.told"], let sockets = maps["sockets"] else {
+            throw .malformed("the BPF object lacks a map")
+        }
+        var told = traffic_told()
+        // A JSON number holds 53 bits.
+        told.capture = UInt64.random(in: 1..<1 << 53)
+        try toldMap.setGlobals(told)
+        let sweep = loaded.programs.sweep
+        let iterated = [
+            try loaded.programs.object.program(sweep.rawValue),
+            try loaded.programs.object.program(Self.adoptHeldSockets),
+        ]
+        let sweepLink = try iterated[0].attachIterator(over: sweep == .all ? sockets : nil)
+        let adoptLink = try iterated[1].attachIterator()
+        try adoptLink.iterate(Self.adoptHeldSockets) { _ in }
+        let adoptTCP = try loaded.programs.object.program("adopt_tcp_sockets").attachIterator()
+        try NetworkNamespaces.forEach { () throws(CaptureError) in
+            try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
+        }
+        let links = loaded.programs.links.programs
+        let twins = loaded.programs.links.twins
+        let description = Description(
+            capture: told.capture,
+            layout: Self.layout(method),
+            method: method,
+            reason: reason,
+            wire: loaded.programs.wire,
+            wantedWire: wire,
+            sweep: sweep,
+            blindSpots: loaded.programs.blindSpots,
+            attached: links.map { Description.Program(name: $0.name, section: $0.section, twinOf: twins[$0.name]) },
+            iterated: iterated.map { Description.Program(name: $0.name, section: $0.section) },
+            maps: maps.mapValues(\.capacity)
+        )
+        let kernel = KernelSide(
+            description,
+            attached: links,
+            iterated: iterated.map(LoadedProgram.init),
+            sweepLink: sweepLink,
+            adoptLink: adoptLink,
+            maps: maps,
+            owner: loaded
+        )
+        told.baseline_done = 1
+        return (kernel, told)
+    }
+
+    /// The links of the attached programs, in their order.
+    var attachedLinks: [Int32] { (self.owner as? Loaded)?.programs.links.descriptors ?? [] }
+}

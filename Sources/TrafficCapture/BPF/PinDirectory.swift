@@ -1,0 +1,231 @@
+import CLibbpf
+import CLinux
+import Glibc
+
+/// Why a pin directory can't be used, or what is in it.
+public enum PinError: Error, Hashable, Sendable {
+    /// Another daemon uses the directory.
+    case inUse(path: String)
+    /// Only a BPF file system, and that of the host, can hold what outlives the daemon.
+    case notBPF(path: String)
+    /// Other users could change what is in it.
+    case notSafe(path: String)
+    /// Something in it was not made by trafficd.
+    case foreign(path: String)
+    case system(call: String, path: String, errno: Int32)
+}
+
+extension PinError: CustomStringConvertible {
+    /// One line. It says what to do, if that is known.
+    public var description: String {
+        switch self {
+        case .inUse(let path): "\(path) is in use by a running trafficd; give this one its own --pin-directory"
+        case .notBPF(let path):
+            "\(path) is not in the host's BPF file system; take a directory in /sys/fs/bpf (if nothing is mounted there: mount -t bpf bpf /sys/fs/bpf)"
+        case .notSafe(let path):
+            "\(path) belongs to another user, or others may enter it: chown it to the user of trafficd, and chmod it to 700"
+        case .foreign(let path): "\(path) was not made by trafficd: remove it, or take another --pin-directory"
+        case .system(let call, let path, let errno): "\(call) \(path): \(CaptureError.text(ofErrno: errno))"
+        }
+    }
+}
+
+/// A directory in a BPF file system. What is pinned there stays in the kernel when the daemon ends: the programs go on
+/// counting, and the next daemon goes on with their maps.
+///
+/// Pins are whole or absent: they are made in the directory `new`, which becomes `current` when it is complete. One
+/// daemon has the directory at a time.
+public final class PinDirectory: Sendable {
+    public let path: String
+    private let lock: OwnedDescriptor
+
+    private var current: String { self.path + "/current" }
+    private var new: String { self.path + "/new" }
+
+    /// Takes the directory, and makes it with mode 0700 if it is missing. Removes what a daemon left that was ended
+    /// while it pinned.
+    ///
+    /// - Throws: ``PinError``.
+    public init(taking path: String) throws(PinError) {
+        guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
+            throw .system(call: "mkdir", path: path, errno: errno)
+        }
+        let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
+        self.lock = OwnedDescriptor(owning: descriptor)
+        self.path = path
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
+        guard Self.isOfHost(status) else {
+            // Not left behind where it is of no use.
+            rmdir(path)
+            throw .notBPF(path: path)
+        }
+        guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
+        // The kernel drops this lock when its process ends, in whatever way.
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            throw errno == EWOULDBLOCK ? .inUse(path: path) : .system(call: "flock", path: path, errno: errno)
+        }
+        if let name = try Self.names(in: path).first(where: { $0 != "current" && $0 != "new" }) {
+            throw .foreign(path: "\(path)/\(name)")
+        }
+        try self.remove(self.new)
+    }
+
+    /// Whether the directory is in a BPF file system that process 1 sees: one of the daemon's own mount namespace would
+    /// go away with the daemon.
+    private static func isOfHost(_ status: stat) -> Bool {
+        let device = "\(linux_major(status.st_dev)):\(linux_minor(status.st_dev))"
+        // 30 23 0:26 / /sys/fs/bpf rw,nosuid - bpf bpf rw,mode=700 (proc_pid_mountinfo(5))
+        return (text(ofFile: "/proc/1/mountinfo") ?? "").split(separator: "\n").contains { line in
+            let words = line.split(separator: " ")
+            guard words.count > 2, words[2] == device, let end = words.firstIndex(of: "-") else { return false }
+            return words[(end + 1)...].first == "bpf"
+        }
+    }
+
+    /// Whether a whole capture is pinned here.
+    public var hasCapture: Bool { access(self.current, F_OK) == 0 }
+
+    /// Removes all pins. The kernel stops counting, unless a daemon goes on.
+    ///
+    /// - Throws: ``PinError/foreign(path:)`` for something that is no pin.
+    public func removeAll() throws(PinError) {
+        try self.remove(self.new)
+        try self.remove(self.current)
+    }
+
+    /// Removes all pins and the directory.
+    public func removeDirectory() throws(PinError) {
+        try self.removeAll()
+        guard rmdir(self.path) == 0 else { throw .system(call: "rmdir", path: self.path, errno: errno) }
+    }
+
+    private func remove(_ directory: String) throws(PinError) {
+        guard access(directory, F_OK) == 0 else { return }
+        // Links first: no program runs any more when its maps go.
+        for name in try Self.names(in: directory).sorted() {
+            guard unlink("\(directory)/\(name)") == 0 else { throw .foreign(path: "\(directory)/\(name)") }
+        }
+        guard rmdir(directory) == 0 else { throw .system(call: "rmdir", path: directory, errno: errno) }
+    }
+
+    private static func names(in path: String) throws(PinError) -> [String] {
+        guard let directory = opendir(path) else { throw .system(call: "opendir", path: path, errno: errno) }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != "." && name != ".." { names.append(name) }
+        }
+        return names
+    }
+}
+
+// MARK: What is pinned
+
+extension PinDirectory {
+    /// The names of the pins. A BPF file system allows no dot in a name.
+    private enum Pin {
+        static let sweep = "iterator_sweep"
+        static let adopt = "iterator_adopt"
+
+        static func link(_ program: String) -> String { "link_\(program)" }
+        static func map(_ name: String) -> String { "map_\(name.replacing(".", with: "_"))" }
+        static func program(_ name: String) -> String { "program_\(name)" }
+    }
+
+    /// Pins a whole capture. Afterwards it stays in the kernel until ``removeAll()`` or a reboot.
+    ///
+    /// - Throws: ``PinError``. Then nothing is pinned.
+    func pin(_ kernel: KernelSide) throws(PinError) {
+        do throws(PinError) {
+            try self.removeAll()
+            guard mkdir(self.new, 0o700) == 0 else { throw .system(call: "mkdir", path: self.new, errno: errno) }
+            for name in kernel.mapNames {
+                guard let map = try? kernel.map(name) else { continue }
+                try self.pin(map.descriptor, as: Pin.map(name))
+            }
+            for (program, link) in zip(kernel.attached, kernel.attachedLinks) {
+                try self.pin(program.descriptor, as: Pin.program(program.name))
+                try self.pin(link, as: Pin.link(program.name))
+            }
+            for program in kernel.iterated { try self.pin(program.descriptor, as: Pin.program(program.name)) }
+            try self.pin(kernel.sweepLink.descriptor, as: Pin.sweep)
+            try self.pin(kernel.adoptLink.descriptor, as: Pin.adopt)
+            guard rename(self.new, self.current) == 0 else {
+                throw .system(call: "rename", path: self.new, errno: errno)
+            }
+        } catch {
+            try? self.removeAll()
+            throw error
+        }
+    }
+
+    private func pin(_ descriptor: Int32, as name: String) throws(PinError) {
+        let path = "\(self.new)/\(name)"
+        let result = bpf_obj_pin(descriptor, path)
+        guard result == 0 else { throw .system(call: "bpf_obj_pin", path: path, errno: -result) }
+    }
+
+    private final class Descriptors {
+        private(set) var all: [Box] = []
+
+        /// Arrays hold no noncopyable values yet.
+        final class Box {
+            let descriptor: OwnedDescriptor
+            init(_ descriptor: consuming OwnedDescriptor) { self.descriptor = descriptor }
+        }
+
+        func keep(_ descriptor: consuming OwnedDescriptor) -> Int32 {
+            let box = Box(descriptor)
+            self.all.append(box)
+            return box.descriptor.descriptor
+        }
+    }
+
+    /// Opens a capture that an earlier daemon pinned.
+    ///
+    /// - Parameter description: What that daemon noted of the capture.
+    /// - Throws: ``PinError`` if a part is missing.
+    func open(_ description: KernelSide.Description) throws(PinError) -> KernelSide {
+        let descriptors = Descriptors()
+        var maps: [String: BPFMap] = [:]
+        for (name, capacity) in description.maps {
+            let descriptor = descriptors.keep(try self.open(Pin.map(name)))
+            maps[name] = BPFMap(descriptor: descriptor, name: name, capacity: capacity)
+        }
+        var programs: [LoadedProgram] = []
+        for program in description.attached + description.iterated {
+            let descriptor = descriptors.keep(try self.open(Pin.program(program.name)))
+            programs.append(LoadedProgram(name: program.name, section: program.section, descriptor: descriptor))
+        }
+        for program in description.attached { _ = descriptors.keep(try self.open(Pin.link(program.name))) }
+        return KernelSide(
+            description,
+            attached: Array(programs.prefix(description.attached.count)),
+            iterated: Array(programs.dropFirst(description.attached.count)),
+            sweepLink: try self.openLink(Pin.sweep),
+            adoptLink: try self.openLink(Pin.adopt),
+            maps: maps,
+            owner: descriptors
+        )
+    }
+
+    private func open(_ name: String) throws(PinError) -> OwnedDescriptor {
+        let path = "\(self.current)/\(name)"
+        let descriptor = bpf_obj_get(path)
+        guard descriptor >= 0 else { throw .system(call: "bpf_obj_get", path: path, errno: -descriptor) }
+        return OwnedDescriptor(owning: descriptor)
+    }
+
+    private func openLink(_ name: String) throws(PinError) -> BPFLink {
+        let path = "\(self.current)/\(name)"
+        guard let link = bpf_link__open(path) else {
+            throw .system(call: "bpf_link__open", path: path, errno: errno)
+        }
+        return BPFLink(owning: link)
+    }
+}

@@ -1,0 +1,12 @@
+/// How far a capture has been read: what the next daemon needs to go on with the same capture. It belongs into one file
+/// with the state of the ledger that has absorbed everything up to there.
+public struct CapturePosition: Codable, Hashable, Sendable {
+    let kernel: KernelSide.Description
+    /// As ``traffic_told``'s `sweeps`.
+    let sweeps: UInt32
+    /// As ``RingReader/position``.
+    let ring: UInt64
+    /// As ``DeferredReader/taken``.
+    let deferred: [UInt64]
+    let rows: RowReader.Position
+}
