@@ -1,6 +1,6 @@
 /// How the daemon notices that a socket is gone if nothing in the kernel says so: the socket is missing in several
 /// complete lists in a row. One list is not enough (``CaptureEvent/censusesUntilGone``).
-package struct Absences: Sendable {
+package struct Absences: Sendable, Codable {
     /// By the socket's serial: in how many lists in a row the socket was missing.
     private var counts: [UInt64: Int] = [:]
 

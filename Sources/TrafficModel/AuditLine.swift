@@ -90,8 +90,8 @@ extension AuditLine {
 }
 
 /// Bytes by line. Tallies can be added, so that the lines of a host are the sum of its sockets' lines.
-public struct AuditTally: Hashable, Sendable {
-    private struct Entry: Hashable {
+public struct AuditTally: Hashable, Sendable, Codable {
+    private struct Entry: Hashable, Codable {
         var line: AuditLine
         var bytes: Int64
     }
@@ -126,7 +126,7 @@ public struct AuditTally: Hashable, Sendable {
 }
 
 /// Both directions of an ``AuditTally``.
-public struct AuditTallies: Hashable, Sendable {
+public struct AuditTallies: Hashable, Sendable, Codable {
     public var sent = AuditTally()
     public var received = AuditTally()
 

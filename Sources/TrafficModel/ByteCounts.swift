@@ -127,7 +127,7 @@ public struct ByteCounts: Hashable, Sendable {
     }
 }
 
-extension ByteCounts: Decodable {
+extension ByteCounts: Codable {
     package enum CodingKeys: String, CodingKey {
         case pendingSent = "pending_sent_bytes"
         case wireSent = "wire_sent_bytes"
@@ -145,10 +145,19 @@ extension ByteCounts: Decodable {
             retransmitted: try container.decodeIfPresent(UInt64.self, forKey: .retransmitted)
         )
     }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try self.payload.encode(to: encoder)
+        try container.encode(self.pendingSent, forKey: .pendingSent)
+        try container.encodeIfPresent(self.wireSent, forKey: .wireSent)
+        try container.encodeIfPresent(self.wireReceived, forKey: .wireReceived)
+        try container.encodeIfPresent(self.retransmitted, forKey: .retransmitted)
+    }
 }
 
 /// Bytes per second over the time between the last two ticks.
-public struct PayloadRates: Hashable, Sendable, Decodable {
+public struct PayloadRates: Hashable, Sendable, Codable {
     public var sent: Double
     public var received: Double
 

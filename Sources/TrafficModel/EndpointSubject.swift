@@ -4,7 +4,7 @@ public enum EndpointGrouping: String, Sendable, CaseIterable {
 }
 
 /// What the exchanges of a row have in common.
-public enum EndpointSubject: Sendable, Hashable {
+public enum EndpointSubject: Sendable, Hashable, Codable {
     /// The host is in lower case, without a port. The route is a template, `/users/{id}`.
     case route(host: String, route: String)
     case host(String)

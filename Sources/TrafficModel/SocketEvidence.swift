@@ -152,9 +152,9 @@ extension AuditTally {
 }
 
 /// An interface's own counters and the packets that the capture saw pass, both since counting began.
-public struct InterfaceEvidence: Hashable, Sendable {
+public struct InterfaceEvidence: Hashable, Sendable, Codable {
     /// One direction.
-    public struct Direction: Hashable, Sendable {
+    public struct Direction: Hashable, Sendable, Codable {
         public var counterBytes: UInt64
         public var counterPackets: UInt64
         public var seen: InterfacePackets.Bytes

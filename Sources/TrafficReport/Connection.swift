@@ -1,6 +1,6 @@
 extension Report {
     /// The bytes of a connection that belong to no message.
-    public struct Connection: Hashable, Sendable {
+    public struct Connection: Hashable, Sendable, Codable {
         public var cookie: UInt64
         public var sent = Remainder()
         public var received = Remainder()
@@ -13,7 +13,7 @@ extension Report {
         }
 
         /// Bytes of one direction, cumulative.
-        public struct Remainder: Hashable, Sendable {
+        public struct Remainder: Hashable, Sendable, Codable {
             /// TLS handshake, tickets, alerts.
             public var tls: UInt64 = 0
             /// HTTP/2: frames of no message: those of the connection itself (RFC 9113 sections 3.4, 6.5, 6.7, 6.9), pushed

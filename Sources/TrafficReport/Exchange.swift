@@ -3,7 +3,7 @@ extension Report {
     ///
     /// An exchange that ended in time is one record. A request whose exchange stays open goes ahead in a record of its
     /// own, so that a reader sees it early. Each part is told once: the later record has only the other parts.
-    public struct Exchange: Hashable, Sendable {
+    public struct Exchange: Hashable, Sendable, Codable {
         /// Unique in the process and never 0. All records of an exchange have the same number.
         public var number: UInt64
         /// The number of the first exchange in the chain of redirects; 0: there is no chain.
@@ -53,7 +53,7 @@ extension Report.Exchange {
     ///
     /// `line + header + body + framing` are the message's bytes as HTTP counts them. With `tls` they are the `bytes`
     /// that the message took of the socket.
-    public struct Message: Hashable, Sendable {
+    public struct Message: Hashable, Sendable, Codable {
         /// Where the message lies in the socket's byte stream of its direction. Position 0 is where the socket was
         /// opened.
         public var interval = Report.Interval()
@@ -98,7 +98,7 @@ extension Report.Exchange {
     }
 
     /// The end of an exchange.
-    public struct Outcome: Hashable, Sendable {
+    public struct Outcome: Hashable, Sendable, Codable {
         /// From ``Report/Exchange/startedAt`` to the last byte of the response; nanoseconds.
         public var duration: UInt64 = 0
         public var phases = Report.Phases()

@@ -58,6 +58,28 @@ extension Report {
     }
 }
 
+extension Report.Name: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case method, host, route
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            method: try container.decode(String.self, forKey: .method),
+            host: try container.decode(String.self, forKey: .host),
+            route: try container.decode(String.self, forKey: .route)
+        )
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(self.method, forKey: .method)
+        try container.encode(self.host, forKey: .host)
+        try container.encode(self.route, forKey: .route)
+    }
+}
+
 extension Report.Exchange {
     public var method: String {
         get { self.name.method }

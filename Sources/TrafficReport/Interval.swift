@@ -1,7 +1,7 @@
 extension Report {
     /// The part `[from, to)` of a byte stream. A message took `bytes` of it: all of it, unless messages interleave
     /// (HTTP/2).
-    public struct Interval: Hashable, Sendable {
+    public struct Interval: Hashable, Sendable, Codable {
         public var from: UInt64
         public var to: UInt64
         public var bytes: UInt64

@@ -27,7 +27,7 @@ public enum Report {
         }
     }
 
-    public enum Record: Hashable, Sendable {
+    public enum Record: Hashable, Sendable, Codable {
         /// An exchange, or the parts of it that no earlier record told.
         case exchange(Exchange)
         /// The bytes of a connection that belong to no message, cumulative.
@@ -37,14 +37,14 @@ public enum Report {
 
 extension Report {
     /// The side of the connection that the reporting process is on.
-    public enum Role: UInt8, Sendable, CaseIterable {
+    public enum Role: UInt8, Sendable, Codable, CaseIterable {
         case unknown = 0
         case client = 1
         case server = 2
     }
 
     /// The protocol that carried a message.
-    public enum HTTPVersion: UInt8, Sendable, CaseIterable {
+    public enum HTTPVersion: UInt8, Sendable, Codable, CaseIterable {
         case unknown = 0
         case http1_0 = 10
         case http1_1 = 11
@@ -53,7 +53,7 @@ extension Report {
     }
 
     /// How a number was found.
-    public enum Quality: UInt8, Sendable, CaseIterable {
+    public enum Quality: UInt8, Sendable, Codable, CaseIterable {
         case unknown = 0
         /// Counted where the bytes pass, or by the counters of a socket that only this exchange used.
         case exact = 1
@@ -64,7 +64,7 @@ extension Report {
     }
 
     /// The kind of a body, by its `Content-Type`.
-    public enum ContentClass: UInt8, Sendable, CaseIterable {
+    public enum ContentClass: UInt8, Sendable, Codable, CaseIterable {
         case unknown = 0
         case none = 1
         case json = 2
@@ -78,7 +78,7 @@ extension Report {
     }
 
     /// How an exchange ended. `cancelled` is the program's own decision and not a failure.
-    public enum Ending: UInt8, Sendable, CaseIterable {
+    public enum Ending: UInt8, Sendable, Codable, CaseIterable {
         case unknown = 0
         case ok = 1
         case http4xx = 2
