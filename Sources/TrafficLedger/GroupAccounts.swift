@@ -151,14 +151,18 @@ struct GroupAccounts {
     /// Makes room for a group of a user. A user at the user's own limit gives up an own group. If all users together are
     /// at the limit, the user with the most groups gives up one, but never for a user with as many.
     private mutating func makeRoom(for uid: UInt32) -> Bool {
+        // A restored ledger may be far beyond a limit that is lower now.
+        while let own = self.shares[uid]?.groups, own >= self.limit.ofUser {
+            guard self.endOldestLife(of: uid) else { return false }
+        }
         let own = self.shares[uid]?.groups ?? 0
-        if own >= self.limit.ofUser { return self.endOldestLife(of: uid) }
-        guard self.count >= self.limit.inAll else { return true }
-        guard !self.isFull, let most = self.shares.max(by: { ($0.value.groups, $0.key) < ($1.value.groups, $1.key) })
-        else { return false }
-        let hasRoom = most.value.groups > own + 1 && self.endOldestLife(of: most.key)
-        self.isFull = !hasRoom
-        return hasRoom
+        while self.count >= self.limit.inAll {
+            guard !self.isFull,
+                let most = self.shares.max(by: { ($0.value.groups, $0.key) < ($1.value.groups, $1.key) })
+            else { return false }
+            self.isFull = most.value.groups <= own + 1 || !self.endOldestLife(of: most.key)
+        }
+        return true
     }
 
     /// - Returns: `false` if each group of the user has a listed process.
