@@ -21,7 +21,7 @@ public final class ReportInbox: Sendable {
     private struct State {
         var reports: [ReceivedReport] = []
         /// Bytes that wait, by pid. A pid is enough, because an entry stays here for one round at most.
-        var budget = Budget<Int32>(ReportLimits.waitingBytes)
+        var budget = Budget<Int32>()
         /// The inbox has already asked for an early round.
         var isFilled = false
         var dropped: UInt64 = 0
@@ -134,7 +134,12 @@ public final class ReportInbox: Sendable {
     /// Takes the room for the datagram, or counts the datagram as dropped.
     private func hasRoom(for count: Int, of sender: linux_ucred) -> Bool {
         self.state.withLock { state in
-            let hasRoom = state.budget.take(count + ReportLimits.overheadOfDatagram, of: sender.pid, sender.uid)
+            let hasRoom = state.budget.take(
+                count + ReportLimits.overheadOfDatagram,
+                of: sender.pid,
+                sender.uid,
+                within: ReportLimits.waitingBytes
+            )
             if !hasRoom { state.dropped += 1 }
             return hasRoom
         }

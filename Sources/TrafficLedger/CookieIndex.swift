@@ -3,7 +3,7 @@ import TrafficModel
 /// The sockets of a ledger by their cookies, which is how a report names a socket.
 ///
 /// Kept where sockets come and go. A report then costs the same however many sockets there are.
-struct CookieIndex {
+struct CookieIndex: Codable {
     /// The serial of the one socket with this cookie.
     private var single: [UInt64: UInt64] = [:]
     /// The serials of several sockets with the same cookie (MPTCP). Such a cookie names no socket.

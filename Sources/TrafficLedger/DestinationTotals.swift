@@ -1,7 +1,7 @@
 import TrafficModel
 
 /// The two addresses of a socket. They decide how far the socket's bytes go.
-struct SocketEnds: Hashable {
+struct SocketEnds: Hashable, Codable {
     var local: SocketAddress
     var remote: SocketAddress
 
@@ -10,7 +10,7 @@ struct SocketEnds: Hashable {
 }
 
 /// The sums to which a socket's bytes are added, besides those of its processes.
-struct Destination: Hashable {
+struct Destination: Hashable, Codable {
     var scope: SocketScope
     var addressClass: String?
 }
@@ -22,27 +22,41 @@ struct Destination: Hashable {
 /// tick because events of one round come in any order: the two sockets of a connection, and the news that a new
 /// container has one of the addresses. If a user has too many undecided sockets, the ledger decides further sockets at
 /// once, by what it knows then.
-struct DestinationTotals {
-    private struct Waiting {
+struct DestinationTotals: Codable {
+    private struct Waiting: Codable {
         var serial: UInt64
         var ends: SocketEnds
         var growth: ByteCounts
     }
 
-    private let classes: AddressClasses
-    private let limit: Ledger.Retention.Limit
+    private struct ClassName: Hashable, Codable {
+        var text: String
+    }
+
+    private let configuration: LedgerConfiguration
     private var hostAddresses: Set<InternetAddress> = []
     private var scopes: [SocketScope: ByteCounts] = [:]
-    private var named: [String: ByteCounts] = [:]
+    private var named: [ClassName: ByteCounts] = [:]
     private var waiting: [Waiting] = []
     private var waitingOfUser: [UInt32: Int] = [:]
 
-    /// - Parameter limit: How many entries may be undecided.
-    init(classes: AddressClasses, limit: Ledger.Retention.Limit) {
-        self.classes = classes
-        self.limit = limit
-        for name in classes.names { self.named[name] = ByteCounts(retransmitted: 0) }
+    init(_ configuration: LedgerConfiguration) {
+        self.configuration = configuration
+        self.renewClasses()
     }
+
+    /// Has a sum for each class that there is now, and for no other class.
+    mutating func renewClasses() {
+        let before = self.named
+        self.named = [:]
+        for name in self.classes.names.map(ClassName.init) {
+            self.named[name] = before[name] ?? ByteCounts(retransmitted: 0)
+        }
+    }
+
+    private var classes: AddressClasses { self.configuration.classes }
+    /// How many entries may be undecided.
+    private var limit: Ledger.Retention.Limit { self.configuration.retention.undecidedLimit }
 
     mutating func absorb(_ hostAddresses: Set<InternetAddress>) {
         self.hostAddresses = hostAddresses
@@ -111,7 +125,7 @@ struct DestinationTotals {
     /// The only place where bytes are added to the sum of a scope or a class.
     mutating func add(_ growth: ByteCounts, to destination: Destination) {
         self.scopes[destination.scope, default: ByteCounts()] += growth
-        if let name = destination.addressClass { self.named[name, default: ByteCounts()] += growth }
+        if let name = destination.addressClass { self.named[ClassName(text: name), default: ByteCounts()] += growth }
     }
 
     var byScope: [String: ByteCounts] {
@@ -119,5 +133,8 @@ struct DestinationTotals {
     }
 
     /// `nil` where there are no classes.
-    var byClass: [String: ByteCounts]? { self.classes.isEmpty ? nil : self.named }
+    var byClass: [String: ByteCounts]? {
+        guard !self.classes.isEmpty else { return nil }
+        return Dictionary(uniqueKeysWithValues: self.named.map { ($0.key.text, $0.value) })
+    }
 }

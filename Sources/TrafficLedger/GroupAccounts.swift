@@ -11,8 +11,21 @@ import TrafficModel
 /// limit within days. A reader has the sum of an ended life under its group, so no other group's sum gets these bytes.
 /// The row of its ended processes is no such sum: it moves to the user's row `_other`. If every group of a user at the
 /// limit has a listed process, further groups add up in the user's group `_other`.
-struct GroupAccounts {
-    private struct Account {
+struct GroupAccounts: Codable {
+    /// As in ``ExitedUsage``.
+    private struct Exited: Codable {
+        var processes = 0
+        var bytes = ByteCounts()
+        var explained: UInt64 = 0
+    }
+
+    private struct Departure: Codable {
+        var group: ProcessGroup
+        /// Its number among all departures.
+        var number: UInt64
+    }
+
+    private struct Account: Codable {
         let number: UInt64
         let beganAt: UInt64
         /// Listed processes in this group.
@@ -23,26 +36,26 @@ struct GroupAccounts {
         var bytes = ByteCounts()
         var explained: UInt64 = 0
         /// All that processes moved, in this group and others, that were in this group when they were folded.
-        var exited: ExitedUsage
+        var exited = Exited()
 
-        init(_ group: ProcessGroup, number: UInt64, at boottime: UInt64) {
-            (self.number, self.beganAt, self.exited) = (number, boottime, ExitedUsage(group: group))
+        init(number: UInt64, at boottime: UInt64) {
+            (self.number, self.beganAt) = (number, boottime)
         }
 
         var hasExited: Bool { self.exited.processes > 0 || self.exited.bytes != ByteCounts() }
     }
 
     /// The groups of a user, besides `_other`.
-    private struct Share {
+    private struct Share: Codable {
         var groups = 0
         /// Groups in the order in which their last member left, each with the number of that departure. A group that has
         /// got members since, or whose life has ended, is still here.
-        var left: [(group: ProcessGroup, departure: UInt64)] = []
+        var left: [Departure] = []
         /// The first of `left` that was not looked at.
         var next = 0
     }
 
-    private let limit: Ledger.Retention.Limit
+    private let configuration: LedgerConfiguration
     private var accounts: [ProcessGroup: Account] = [:]
     private var shares: [UInt32: Share] = [:]
     /// Groups besides `_other`.
@@ -56,11 +69,13 @@ struct GroupAccounts {
     /// `CLOCK_BOOTTIME` of the last tick; 0: none yet.
     private var now: UInt64 = 0
 
-    /// - Parameter limit: How many groups a user may have, and all users. If there are too many users, they share one
-    ///   group `_other` of no user.
-    init(limit: Ledger.Retention.Limit) {
-        self.limit = limit
+    init(_ configuration: LedgerConfiguration) {
+        self.configuration = configuration
     }
+
+    /// How many groups a user may have, and all users. If there are too many users, they share one group `_other` of no
+    /// user.
+    private var limit: Ledger.Retention.Limit { self.configuration.retention.groupLimit }
 
     mutating func tick(at boottime: UInt64) { (self.now, self.isFull) = (boottime, false) }
 
@@ -94,10 +109,10 @@ struct GroupAccounts {
         self.shares.changeInPlace(uid) { share in
             // Processes that come and go in the same groups leave entries behind.
             if share.left.count > 2 * share.groups + 16 {
-                share.left = share.left[share.next...].filter { accounts[$0.group]?.lastDeparture == $0.departure }
+                share.left = share.left[share.next...].filter { accounts[$0.group]?.lastDeparture == $0.number }
                 share.next = 0
             }
-            share.left.append((group, departure))
+            share.left.append(Departure(group: group, number: departure))
         }
     }
 
@@ -126,7 +141,7 @@ struct GroupAccounts {
     private mutating func change(_ group: ProcessGroup, _ body: (inout Account) -> Void) {
         if self.accounts[group] == nil {
             self.lives += 1
-            self.accounts[group] = Account(group, number: self.lives, at: self.now)
+            self.accounts[group] = Account(number: self.lives, at: self.now)
         }
         self.accounts.changeInPlace(group, body)
     }
@@ -168,12 +183,12 @@ struct GroupAccounts {
     /// - Returns: `false` if each group of the user has a listed process.
     private mutating func endOldestLife(of uid: UInt32) -> Bool {
         while let share = self.shares[uid], share.next < share.left.count {
-            let (group, departure) = share.left[share.next]
+            let departure = share.left[share.next]
             self.shares.changeInPlace(uid) { $0.next += 1 }
-            guard let account = self.accounts[group], account.members == 0, account.lastDeparture == departure else {
-                continue
-            }
-            self.end(group, account, of: uid)
+            guard let account = self.accounts[departure.group], account.members == 0,
+                account.lastDeparture == departure.number
+            else { continue }
+            self.end(departure.group, account, of: uid)
             return true
         }
         return false
@@ -197,7 +212,15 @@ struct GroupAccounts {
 
     /// What processes moved that are no longer listed.
     var exited: [ExitedUsage] {
-        self.accounts.values.filter(\.hasExited).map(\.exited).sorted { $0.group.order < $1.group.order }
+        self.accounts.filter(\.value.hasExited).map { group, account in
+            ExitedUsage(
+                group: group,
+                processes: account.exited.processes,
+                bytes: account.exited.bytes,
+                explained: account.exited.explained
+            )
+        }
+        .sorted { $0.group.order < $1.group.order }
     }
 
     /// - Parameters:

@@ -1,7 +1,7 @@
 import TrafficModel
 
 /// Processes whose details the daemon should look up, for the first time or again.
-struct Inquiries {
+struct Inquiries: Codable {
     /// The time between two rounds in which the ledger asks again. It asks for processes without details, or with a
     /// name in doubt.
     static let period: UInt64 = 10_000_000_000
@@ -27,6 +27,14 @@ struct Inquiries {
             if self.namesAreOld || !process.isResolved || process.group == nil { self.pending.append(process.inquiry) }
         }
         self.namesAreOld = false
+    }
+
+    /// Asks for all processes that run: after a restart, nobody has watched them for a while.
+    mutating func askAgain(_ processes: some Sequence<ProcessAccount>) {
+        let asked = Set(self.pending.map(\.identity))
+        for process in processes where process.exitedAt == nil && process.identity != .kernel {
+            if !asked.contains(process.identity) { self.pending.append(process.inquiry) }
+        }
     }
 
     mutating func take() -> [OwnerObservation] {

@@ -1,16 +1,22 @@
 import TrafficModel
 
 /// The interfaces' own counters and their rates, and the packets that the capture saw pass.
-struct InterfaceAccounts {
-    private var current: [InterfaceUsage] = []
-    private var atLastTick: [String: InterfaceUsage] = [:]
+struct InterfaceAccounts: Codable {
+    private struct Interface: Codable {
+        var usage: InterfaceUsage
+        /// See ``InterfaceUsage/evidence``, which no encoder writes.
+        var evidence: InterfaceEvidence?
+    }
+
+    private var current: [Interface] = []
+    private var atLastTick: [InterfaceUsage] = []
     private var packets: [Key: PacketAccount] = [:]
     private var audits: [Key: InterfaceAudit] = [:]
     /// Whether the capture sees packets. An empty list of packets says so, too.
     private var seesPackets = false
     private var isFirstRound = true
 
-    private struct Key: Hashable {
+    private struct Key: Hashable, Codable {
         var networkNamespace: UInt32
         var index: UInt32
 
@@ -33,15 +39,15 @@ struct InterfaceAccounts {
     }
 
     mutating func absorb(_ usages: [InterfaceUsage]) {
-        let before = Dictionary(self.current.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        self.current = usages
+        let before = Dictionary(self.current.map { ($0.usage.name, $0.usage) }) { first, _ in first }
+        self.current = usages.map { Interface(usage: $0) }
         let present = Set(usages.compactMap(Key.init))
         self.audits = self.audits.filter { present.contains($0.key) }
         for index in usages.indices {
             let usage = usages[index]
             // The rates of the last tick stay until the next tick.
-            self.current[index].sentBytesPerSecond = before[usage.name]?.sentBytesPerSecond
-            self.current[index].receivedBytesPerSecond = before[usage.name]?.receivedBytesPerSecond
+            self.current[index].usage.sentBytesPerSecond = before[usage.name]?.sentBytesPerSecond
+            self.current[index].usage.receivedBytesPerSecond = before[usage.name]?.receivedBytesPerSecond
             guard self.seesPackets, let key = Key(usage) else { continue }
             let none = InterfacePackets(networkNamespace: key.networkNamespace, index: key.index)
             let seen = self.packets[key]?.packets ?? none
@@ -79,38 +85,54 @@ struct InterfaceAccounts {
     }
 
     mutating func tick(seconds: Double) {
+        let before = Dictionary(self.atLastTick.map { ($0.name, $0) }) { first, _ in first }
         for index in self.current.indices {
-            let now = self.current[index]
-            self.current[index].sentBytesPerSecond = nil
-            self.current[index].receivedBytesPerSecond = nil
+            let now = self.current[index].usage
+            self.current[index].usage.sentBytesPerSecond = nil
+            self.current[index].usage.receivedBytesPerSecond = nil
             // A counter that fell belongs to a new interface of the same name: no rate until the next tick.
-            guard seconds > 0, let before = self.atLastTick[now.name], before.sentBytes <= now.sentBytes,
+            guard seconds > 0, let before = before[now.name], before.sentBytes <= now.sentBytes,
                 before.receivedBytes <= now.receivedBytes
             else { continue }
-            self.current[index].sentBytesPerSecond = (Double(now.sentBytes - before.sentBytes) / seconds).rounded()
-            self.current[index].receivedBytesPerSecond =
+            self.current[index].usage.sentBytesPerSecond =
+                (Double(now.sentBytes - before.sentBytes) / seconds).rounded()
+            self.current[index].usage.receivedBytesPerSecond =
                 (Double(now.receivedBytes - before.receivedBytes) / seconds).rounded()
         }
-        self.atLastTick = Dictionary(self.current.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        self.atLastTick = self.current.map(\.usage)
     }
 
-    var usages: [InterfaceUsage] { self.current }
+    var usages: [InterfaceUsage] {
+        self.current.map { interface in
+            var usage = interface.usage
+            usage.evidence = interface.evidence
+            return usage
+        }
+    }
 }
 
 /// An interface's own counters compared with the packets that the capture saw.
-private struct InterfaceAudit {
-    private typealias Counters = (bytes: UInt64, packets: UInt64, seen: InterfacePackets.Bytes)
+private struct InterfaceAudit: Codable {
+    private struct Counters: Codable {
+        var bytes: UInt64
+        var packets: UInt64
+        var seen: InterfacePackets.Bytes
 
-    private var sentStart: Counters = (0, 0, InterfacePackets.Bytes())
-    private var receivedStart: Counters = (0, 0, InterfacePackets.Bytes())
+        init(_ bytes: UInt64?, _ packets: UInt64?, _ seen: InterfacePackets.Bytes) {
+            (self.bytes, self.packets, self.seen) = (bytes ?? 0, packets ?? 0, seen)
+        }
+    }
+
+    private var sentStart: Counters
+    private var receivedStart: Counters
     private var sentDifferences: [Int64] = []
     private var receivedDifferences: [Int64] = []
     private var last: InterfaceUsage?
 
     /// - Parameter usage: The interface's own counters when counting began; `nil` if the interface is younger.
     init(from usage: InterfaceUsage?, _ seen: InterfacePackets) {
-        self.sentStart = (usage?.sentBytes ?? 0, usage?.sentPackets ?? 0, seen.sent)
-        self.receivedStart = (usage?.receivedBytes ?? 0, usage?.receivedPackets ?? 0, seen.received)
+        self.sentStart = Counters(usage?.sentBytes, usage?.sentPackets, seen.sent)
+        self.receivedStart = Counters(usage?.receivedBytes, usage?.receivedPackets, seen.received)
     }
 
     func isBehind(_ usage: InterfaceUsage) -> Bool {
@@ -121,9 +143,9 @@ private struct InterfaceAudit {
     mutating func absorb(_ usage: InterfaceUsage, _ seen: InterfacePackets) -> InterfaceEvidence {
         self.last = usage
         let header = usage.linkHeaderLength ?? 0
-        var sent = Self.growth((usage.sentBytes, usage.sentPackets ?? 0, seen.sent), since: self.sentStart)
+        var sent = Self.growth(Counters(usage.sentBytes, usage.sentPackets, seen.sent), since: self.sentStart)
         var received = Self.growth(
-            (usage.receivedBytes, usage.receivedPackets ?? 0, seen.received),
+            Counters(usage.receivedBytes, usage.receivedPackets, seen.received),
             since: self.receivedStart
         )
         sent.lasting = Self.lasting(sent.difference(linkHeader: header), &self.sentDifferences)
@@ -149,7 +171,7 @@ private struct InterfaceAudit {
 }
 
 /// The packets that passed one interface.
-private struct PacketAccount {
+private struct PacketAccount: Codable {
     private(set) var packets: InterfacePackets?
     /// The packets as they were one round before.
     private(set) var previous: InterfacePackets?

@@ -20,12 +20,12 @@ extension Ledger {
         daemon: DaemonDescription,
         capture: CaptureStatus
     ) -> Reading {
-        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
+        let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         let bootedAt = self.bootedAt
         let list = ListedSockets(self.sockets.accounts, moving: self.moving, limit: self.retention.openSocketLimit)
         let snapshot = Snapshot(
-            takenAt: wall,
-            takenBoottimeNanoseconds: boottime,
+            takenAt: taken.wall,
+            takenBoottimeNanoseconds: taken.boottime,
             countingSince: countingSince,
             host: host,
             daemon: daemon,
@@ -62,10 +62,10 @@ extension Ledger {
 
     /// The sums as of the last tick or look. Takes time for each process and group, and none for sockets.
     public func balance(countingSince: Timestamp) -> Balance {
-        let (wall, boottime) = self.lastLook ?? self.lastTick ?? (countingSince, 0)
+        let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         return Balance(
-            takenAt: wall,
-            takenBoottimeNanoseconds: boottime,
+            takenAt: taken.wall,
+            takenBoottimeNanoseconds: taken.boottime,
             countingSince: countingSince,
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
@@ -83,7 +83,7 @@ extension Ledger {
             let evidence = socket.evidence
             let whole = evidence.tallies
             goneSockets.bury(whole)
-            if whole.isDisputed { goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
+            if whole.isDisputed { goneSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
             for (process, share) in socket.shares {
                 parts[process, default: AuditTallies()] +=
                     evidence.part(of: whole, payload: share.payload, wire: share.wire)

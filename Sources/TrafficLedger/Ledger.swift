@@ -6,8 +6,17 @@ public import TrafficModel
 /// Counters in events are cumulative for each {socket, process}. So an event that comes twice, late or never changes
 /// nothing. ``credit(_:of:)`` credits the growth of a counter to the process, the scope, the class and the total. Rows
 /// and packets of no socket are credited separately. Nothing is ever subtracted.
-public struct Ledger: Sendable {
-    let retention: Retention
+///
+/// `Codable` for ``checkpoint()`` alone: another encoder may round times, and no other decoder has the configuration.
+public struct Ledger: Sendable, Codable {
+    /// The end of a round.
+    struct Moment: Codable {
+        var wall: Timestamp
+        /// `CLOCK_BOOTTIME`, nanoseconds.
+        var boottime: UInt64
+    }
+
+    private let configuration: LedgerConfiguration
     private(set) var sockets = SocketTable()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
     /// a tick nothing.
@@ -24,9 +33,9 @@ public struct Ledger: Sendable {
     private(set) var unowned = ByteCounts()
     private(set) var totalMeter = RateMeter()
     private(set) var destinations: DestinationTotals
-    private(set) var lastTick: (wall: Timestamp, boottime: UInt64)?
+    private(set) var lastTick: Moment?
     /// The last look since that tick.
-    private(set) var lastLook: (wall: Timestamp, boottime: UInt64)?
+    private(set) var lastLook: Moment?
     private var closedSockets: ClosedSockets
     private(set) var presumedClosed = PresumedClosedSockets()
     private(set) var countersBackwards: UInt64 = 0
@@ -38,10 +47,23 @@ public struct Ledger: Sendable {
 
     /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
-        self.retention = retention
-        self.destinations = DestinationTotals(classes: classes, limit: retention.undecidedLimit)
-        self.processes = ProcessTable(retention)
-        self.closedSockets = ClosedSockets(limit: retention.closedSocketLimit)
+        let configuration = LedgerConfiguration(retention: retention, classes: classes)
+        self.configuration = configuration
+        self.destinations = DestinationTotals(configuration)
+        self.processes = ProcessTable(configuration)
+        self.closedSockets = ClosedSockets(configuration)
+    }
+
+    var retention: Retention { self.configuration.retention }
+
+    /// After a restore: the ledger knows nothing of the time since the checkpoint, and the classes of addresses may be
+    /// others than before.
+    mutating func resume() {
+        self.processes.askAgain()
+        let classes = self.configuration.classes
+        self.destinations.renewClasses()
+        self.sockets.renewClasses(classes)
+        self.presumedClosed.renewClasses(classes)
     }
 
     public mutating func absorb(_ event: CaptureEvent) {
@@ -234,7 +256,7 @@ public struct Ledger: Sendable {
         // The clock does not go back. If it seems to, one of the two readings was wrong, and the length of this
         // interval is unknown.
         let seconds = self.lastTick.map { boottime > $0.boottime ? Double(boottime - $0.boottime) / 1e9 : 0 } ?? 0
-        self.lastTick = (wall, boottime)
+        self.lastTick = Moment(wall: wall, boottime: boottime)
         self.lastLook = nil
         self.forgetClosedSockets(boottime: boottime)
         self.surveyPending()
@@ -256,7 +278,7 @@ public struct Ledger: Sendable {
         self.settleDestinations()
         // A look that is not later than the last tick has nothing to update: the state is at least that new.
         guard let last = self.lastTick, boottime > last.boottime else { return }
-        self.lastLook = (wall, boottime)
+        self.lastLook = Moment(wall: wall, boottime: boottime)
         self.surveyPending()
         self.reports.summarize()
         self.foldEndedProcesses()
@@ -290,7 +312,7 @@ public struct Ledger: Sendable {
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
-        if whole.isDisputed { self.goneSockets.keepDisputed(socket.usage(bootedAt: self.bootedAt)) }
+        if whole.isDisputed { self.goneSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
         for (process, share) in socket.shares {
             self.processes.change(process) {
                 $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))

@@ -1,7 +1,13 @@
 import TrafficModel
 
 /// One process as the ledger knows it.
-struct ProcessAccount {
+struct ProcessAccount: Codable {
+    /// What was moved, and how much of it is explained.
+    struct Moved: Codable {
+        var bytes = ByteCounts()
+        var explained: UInt64 = 0
+    }
+
     let identity: ProcessIdentity
     private let firstSeen: OwnerObservation
     var uid: UInt32 { self.firstSeen.uid }
@@ -24,7 +30,7 @@ struct ProcessAccount {
     /// The group that the process is in; `nil`: the daemon does not know the process yet.
     private(set) var group: ProcessGroup?
     /// What the process had moved when it joined the group.
-    private var before: (bytes: ByteCounts, explained: UInt64) = (ByteCounts(), 0)
+    private var before = Moved()
     /// The first tick without a group: `CLOCK_BOOTTIME`.
     private var ungroupedSince: UInt64?
     /// How long a process may be without a group. Meanwhile the ledger asks again at least once.
@@ -114,8 +120,11 @@ struct ProcessAccount {
     }
 
     /// What the process has moved since it joined its group; without a group, since it left the last one.
-    var sinceItJoined: (bytes: ByteCounts, explained: UInt64) {
-        (self.bytes.growth(since: self.before.bytes), self.explained -| self.before.explained)
+    var sinceItJoined: Moved {
+        Moved(
+            bytes: self.bytes.growth(since: self.before.bytes),
+            explained: self.explained -| self.before.explained
+        )
     }
 
     mutating func join(_ groups: inout GroupAccounts) {
@@ -130,7 +139,7 @@ struct ProcessAccount {
         self.ungroupedSince = nil
         let since = self.sinceItJoined
         groups.leave(group, since.bytes, explained: since.explained)
-        self.before = (self.bytes.settled, self.explained)
+        self.before = Moved(bytes: self.bytes.settled, explained: self.explained)
         return group
     }
 

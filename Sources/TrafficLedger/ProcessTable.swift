@@ -1,21 +1,21 @@
 import TrafficModel
 
 /// The processes that the ledger lists, their groups, and which processes to look up. One place changes all three.
-struct ProcessTable: Sendable {
+struct ProcessTable: Sendable, Codable {
     private(set) var accounts: [ProcessIdentity: ProcessAccount] = [:]
     private var groups: GroupAccounts
     private var inquiries = Inquiries()
     /// User names from details of processes, so that the next process of a user has the user name at once.
     private var userNames: [UInt32: String] = [:]
-    private let endedLimit: Ledger.Retention.Limit
+    private let configuration: LedgerConfiguration
     /// Processes that ended since the table last folded ended processes.
     private var endsUnfolded = 0
     /// So many ended processes may be listed beyond the limits between two ticks.
     private static let mostEndsUnfolded = 512
 
-    init(_ retention: Ledger.Retention) {
-        self.groups = GroupAccounts(limit: retention.groupLimit)
-        self.endedLimit = retention.exitedProcessLimit
+    init(_ configuration: LedgerConfiguration) {
+        self.groups = GroupAccounts(configuration)
+        self.configuration = configuration
     }
 
     subscript(process: ProcessIdentity) -> ProcessAccount? { self.accounts[process] }
@@ -83,6 +83,9 @@ struct ProcessTable: Sendable {
 
     /// As ``Ledger/takeUnresolved()``.
     mutating func takeUnresolved() -> [OwnerObservation] { self.inquiries.take() }
+
+    /// As ``Inquiries/askAgain(_:)``.
+    mutating func askAgain() { self.inquiries.askAgain(self.accounts.values) }
 
     /// Some process runs another program, and the ledger does not know which process.
     mutating func doubtNames() { self.inquiries.doubtNames() }
@@ -156,7 +159,7 @@ struct ProcessTable: Sendable {
         }
         var counts: [UInt32: Int] = [:]
         for process in gone { counts[process.uid, default: 0] += 1 }
-        let limit = self.endedLimit
+        let limit = self.configuration.retention.exitedProcessLimit
         let kept = counts.mapValues { min($0, limit.ofUser) }
         var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
         surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)

@@ -1,7 +1,7 @@
 import TrafficModel
 
 /// Bytes per second between the last two ticks.
-struct RateMeter {
+struct RateMeter: Codable {
     /// Never falls: pending bytes may turn out to be another process's, and must not count twice.
     private var soFarAtLastTick = PayloadBytes()
     private(set) var rates = PayloadRates()

@@ -1,10 +1,10 @@
 import TrafficModel
 
 /// One socket as the ledger knows it: the last observation, and what each process moved over it.
-struct SocketAccount {
+struct SocketAccount: Codable {
     /// The bytes of one process. The process may be in the socket's own record and, if several threads came at once,
     /// also in the map of further owners.
-    struct Share {
+    struct Share: Codable {
         var inRecord = PayloadBytes()
         var inMap = PayloadBytes()
 
@@ -83,6 +83,11 @@ struct SocketAccount {
     /// Sets the destination, unless the socket's addresses have changed meanwhile.
     mutating func settle(_ ends: SocketEnds, at destination: Destination) {
         if ends == self.ends { self.destination = destination }
+    }
+
+    /// The classes of addresses may be others than when the destination was decided.
+    mutating func renewClass(_ classes: AddressClasses) {
+        if let ends { self.destination?.addressClass = classes.name(of: ends.remote.address) }
     }
 
     private mutating func updateEnds() {

@@ -1,7 +1,7 @@
 import TrafficModel
 
 /// The sockets that the ledger lists, by serial, and their serials by cookie. One place changes both.
-struct SocketTable: Sendable {
+struct SocketTable: Sendable, Codable {
     private(set) var accounts: [UInt64: SocketAccount] = [:]
     private(set) var cookies = CookieIndex()
 
@@ -17,6 +17,10 @@ struct SocketTable: Sendable {
     @discardableResult
     mutating func change<Result>(_ serial: UInt64, _ body: (inout SocketAccount) -> Result) -> Result? {
         self.accounts.changeInPlace(serial, body)
+    }
+
+    mutating func renewClasses(_ classes: AddressClasses) {
+        self.accounts.forEachInPlace { $0.renewClass(classes) }
     }
 
     /// - Parameter presumed: The socket's account, if the socket was presumed closed and had left the list.

@@ -133,25 +133,28 @@ package struct Allowance: Sendable, Hashable {
     }
 }
 
-/// How much of an ``Allowance`` is in use, by process and by user.
+/// How much of an ``Allowance`` is in use, by process and by user. Who uses a budget says the allowance each time, so
+/// that a budget is the same under any limits.
 package struct Budget<Process: Hashable & Sendable>: Sendable {
-    package let allowance: Allowance
     private var ofProcess: [Process: Int] = [:]
     private var ofUser: [UInt32: Int] = [:]
     package private(set) var used = 0
 
-    package init(_ allowance: Allowance) {
-        self.allowance = allowance
-    }
+    package init() {}
 
     package func held(by process: Process) -> Int { self.ofProcess[process, default: 0] }
 
     package func held(byUser user: UInt32) -> Int { self.ofUser[user, default: 0] }
 
-    package func hasRoom(for amount: Int = 1, of process: Process, _ user: UInt32) -> Bool {
-        self.ofProcess[process, default: 0] + amount <= self.allowance.process
-            && self.ofUser[user, default: 0] + amount <= self.allowance.user
-            && self.used + amount <= self.allowance.all
+    package func hasRoom(
+        for amount: Int = 1,
+        of process: Process,
+        _ user: UInt32,
+        within allowance: Allowance
+    ) -> Bool {
+        self.ofProcess[process, default: 0] + amount <= allowance.process
+            && self.ofUser[user, default: 0] + amount <= allowance.user
+            && self.used + amount <= allowance.all
     }
 
     /// - Parameter amount: A negative amount gives back.
@@ -162,15 +165,20 @@ package struct Budget<Process: Hashable & Sendable>: Sendable {
     }
 
     /// - Returns: `false` if there is no room. Then nothing was taken.
-    package mutating func take(_ amount: Int = 1, of process: Process, _ user: UInt32) -> Bool {
-        guard self.hasRoom(for: amount, of: process, user) else { return false }
+    package mutating func take(
+        _ amount: Int = 1,
+        of process: Process,
+        _ user: UInt32,
+        within allowance: Allowance
+    ) -> Bool {
+        guard self.hasRoom(for: amount, of: process, user, within: allowance) else { return false }
         self.add(amount, of: process, user)
         return true
     }
 
     /// Gives everything back.
     package mutating func reset() {
-        self = Budget(self.allowance)
+        self = Budget()
     }
 
     private static func add<Key: Hashable>(_ amount: Int, to shares: inout [Key: Int], at key: Key) {
@@ -179,3 +187,5 @@ package struct Budget<Process: Hashable & Sendable>: Sendable {
         shares[key] = share == 0 ? nil : share
     }
 }
+
+extension Budget: Codable where Process: Codable {}

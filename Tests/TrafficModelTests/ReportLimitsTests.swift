@@ -6,8 +6,11 @@ import Testing
 struct ReportLimitsTests {
     @Test("a process, a user and all users together get their limit, and no more")
     func edges() {
-        var budget = Budget<Int32>(Allowance(process: 3, user: 5, all: 7))
-        func take(_ amount: Int, _ process: Int32, _ user: UInt32) -> Bool { budget.take(amount, of: process, user) }
+        var budget = Budget<Int32>()
+        let allowance = Allowance(process: 3, user: 5, all: 7)
+        func take(_ amount: Int, _ process: Int32, _ user: UInt32) -> Bool {
+            budget.take(amount, of: process, user, within: allowance)
+        }
         // Exactly the limit, and one beyond, of a process …
         #expect(take(1, 1, 10) && take(2, 1, 10))
         #expect(!take(1, 1, 10))

@@ -2,7 +2,7 @@ import TrafficModel
 import TrafficReport
 
 /// How the connection of a client's exchange began.
-struct ConnectionStart {
+struct ConnectionStart: Codable {
     /// The times that the kernel saw.
     var times: ConnectTimes
     /// The exchange has the first byte of the socket's stream, so the connection had no exchange before this exchange.

@@ -1,7 +1,7 @@
 import TrafficReport
 
 /// Which bytes of one direction of a socket messages have claimed, so that no byte counts twice.
-struct Coverage {
+struct Coverage: Codable {
     enum Verdict: Hashable {
         case accepted
         /// Earlier claims have all of these bytes.
@@ -51,7 +51,7 @@ struct Coverage {
 }
 
 /// Disjoint ranges in ascending order. No range touches the next.
-struct ByteRanges {
+struct ByteRanges: Codable {
     private var ranges: [Range<UInt64>] = []
 
     var count: Int { self.ranges.count }

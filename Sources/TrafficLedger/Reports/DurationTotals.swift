@@ -6,7 +6,7 @@ import TrafficModel
 /// A histogram takes from four to thirty kilobytes, and anybody can make thousands of rows with a few datagrams. So a
 /// row keeps its first durations one by one. Only a row with more durations gets a histogram, as fine as its user's
 /// allowance permits.
-struct DurationTotals {
+struct DurationTotals: Codable {
     /// A day, so that a hostile number can't make a histogram large.
     private static let longest: UInt64 = 86_400_000_000
 

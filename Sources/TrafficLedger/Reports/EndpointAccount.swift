@@ -2,9 +2,26 @@ import TrafficModel
 import TrafficReport
 
 /// One endpoint of one service as the ledger knows it.
-struct EndpointAccount {
-    /// As of the last ``summarize()``.
-    private(set) var usage: EndpointUsage
+struct EndpointAccount: Codable {
+    /// What readers get of the numbers below, as of the last ``summarize()``.
+    private struct Summary: Codable {
+        var requests: UInt64 = 0
+        var responses: UInt64 = 0
+        var outcomes: [ExchangeOutcome: UInt64] = [:]
+        var sent = MessageBytes()
+        var received = MessageBytes()
+        var decodedBody: UInt64?
+        var wire: UInt64 = 0
+        var waste = EndpointUsage.Waste()
+        var content: [ContentClass: UInt64] = [:]
+        var duration: EndpointUsage.Durations?
+        var phases: [ExchangePhase: EndpointUsage.Phase] = [:]
+        var quality = JoinQuality.exact
+    }
+
+    let group: ProcessGroup
+    let name: EndpointName
+    private var summary = Summary()
     private var isOld = true
 
     // Arrays by the raw values of the report's words, because dictionaries would be most of the work of a record.
@@ -23,7 +40,7 @@ struct EndpointAccount {
     private var durations = DurationTotals()
 
     init(_ group: ProcessGroup, _ name: EndpointName) {
-        self.usage = EndpointUsage(process: group, role: name.role, subject: name.subject)
+        (self.group, self.name) = (group, name)
     }
 
     /// Adds the parts of an exchange that count.
@@ -36,7 +53,7 @@ struct EndpointAccount {
     mutating func add(_ message: MessageShare) {
         self.isOld = true
         if message.isRequest { self.requests += 1 } else { self.responses += 1 }
-        if message.isRequest == (self.usage.role == .client) {
+        if message.isRequest == (self.name.role == .client) {
             self.sent += message.bytes
         } else {
             self.received += message.bytes
@@ -57,7 +74,7 @@ struct EndpointAccount {
     mutating func remove(_ message: MessageShare) {
         self.isOld = true
         if message.isRequest { self.requests -= 1 } else { self.responses -= 1 }
-        if message.isRequest == (self.usage.role == .client) {
+        if message.isRequest == (self.name.role == .client) {
             self.sent -= message.bytes
         } else {
             self.received -= message.bytes
@@ -104,25 +121,46 @@ struct EndpointAccount {
     mutating func summarize() {
         guard self.isOld else { return }
         self.isOld = false
-        self.usage.requests = self.requests
-        self.usage.responses = self.responses
-        self.usage.sent = self.sent
-        self.usage.received = self.received
-        self.usage.wireEstimated = self.wire
-        self.usage.waste = self.waste
-        self.usage.quality = self.quality
-        self.usage.decodedBody = self.hasUndecodedBodies ? nil : self.decodedBody
+        self.summary.requests = self.requests
+        self.summary.responses = self.responses
+        self.summary.sent = self.sent
+        self.summary.received = self.received
+        self.summary.wire = self.wire
+        self.summary.waste = self.waste
+        self.summary.quality = self.quality
+        self.summary.decodedBody = self.hasUndecodedBodies ? nil : self.decodedBody
         for ending in Report.Ending.allCases where self.outcomes[Int(ending.rawValue)] > 0 {
-            self.usage.outcomes[ExchangeOutcome(ending)] = self.outcomes[Int(ending.rawValue)]
+            self.summary.outcomes[ExchangeOutcome(ending)] = self.outcomes[Int(ending.rawValue)]
         }
         for content in Report.ContentClass.allCases {
             let bytes = self.content[content.index]
-            self.usage.content[ContentClass(content)] = bytes > 0 ? bytes : nil
+            self.summary.content[ContentClass(content)] = bytes > 0 ? bytes : nil
         }
         for (index, phase) in ExchangePhase.allCases.enumerated() where self.phases[index].count > 0 {
-            self.usage.phases[phase] = self.phases[index]
+            self.summary.phases[phase] = self.phases[index]
         }
-        self.usage.duration = self.durations.usage
+        self.summary.duration = self.durations.usage
+    }
+
+    /// As of the last ``summarize()``.
+    var usage: EndpointUsage {
+        EndpointUsage(
+            process: self.group,
+            role: self.name.role,
+            subject: self.name.subject,
+            requests: self.summary.requests,
+            responses: self.summary.responses,
+            outcomes: self.summary.outcomes,
+            sent: self.summary.sent,
+            received: self.summary.received,
+            decodedBody: self.summary.decodedBody,
+            wireEstimated: self.summary.wire,
+            waste: self.summary.waste,
+            content: self.summary.content,
+            duration: self.summary.duration,
+            phases: self.summary.phases,
+            quality: self.summary.quality
+        )
     }
 }
 

@@ -4,28 +4,28 @@ import TrafficModel
 /// up under `_other`.
 ///
 /// A row stays for good, and a name always stands for the same row. No user's rows make room for another user's rows.
-struct EndpointAccounts {
+struct EndpointAccounts: Codable {
     /// A service. The ledger finds the service once for all records of a datagram.
-    struct Group {
+    struct Group: Codable {
         fileprivate(set) var index: Int
         /// This is the group of the rest, which other services share.
         fileprivate var isShared = false
     }
 
     /// The place of a name's totals, for good.
-    struct Row {
+    struct Row: Codable {
         fileprivate(set) var index: Int
         /// This is the row of the rest, which other names share.
         fileprivate(set) var isShared = false
     }
 
-    private struct Service {
+    private struct Service: Codable {
         var group: ProcessGroup
         var endpoints: [EndpointName: Int] = [:]
     }
 
     /// How much of the limits a user has used.
-    private struct Share {
+    private struct Share: Codable {
         var services = 0
         var rows = 0
         var fine = 0
@@ -85,9 +85,7 @@ struct EndpointAccounts {
         return Row(index: index, isShared: isFull || group.isShared)
     }
 
-    func name(of index: Int) -> EndpointName {
-        EndpointName(self.accounts[index].usage.role, self.accounts[index].usage.subject)
-    }
+    func name(of index: Int) -> EndpointName { self.accounts[index].name }
 
     mutating func add(_ share: ExchangeShare, to row: Row) {
         // A look at the account in the array would copy it.
@@ -108,7 +106,7 @@ struct EndpointAccounts {
     }
 
     private mutating func makeHistogram(_ index: Int) {
-        let user = self.accounts[index].usage.process.uid
+        let user = self.accounts[index].group.uid
         let isFine = self.fine < self.limits.fine && self.shares[user, default: Share()].fine < self.limits.fineOfUser
         if isFine {
             self.fine += 1
@@ -135,3 +133,5 @@ extension EndpointUsage {
         )
     }
 }
+
+extension ReportLimits.Rows: NotSaved {}

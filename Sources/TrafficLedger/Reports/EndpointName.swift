@@ -2,7 +2,7 @@ import TrafficModel
 import TrafficReport
 
 /// The name of a row within its process group.
-struct EndpointName: Hashable {
+struct EndpointName: Hashable, Codable {
     var role: EndpointRole
     var subject: EndpointSubject
 

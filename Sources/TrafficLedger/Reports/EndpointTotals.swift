@@ -3,7 +3,7 @@ import TrafficReport
 
 /// The same exchanges three times: by route, by host, and by the content class of the responses. Each of the three adds
 /// up to the same sum. The rows by route also have a part for each running process.
-struct EndpointTotals {
+struct EndpointTotals: Codable {
     /// A service in each grouping, and the process that sent the records if it still runs.
     struct Group {
         fileprivate var route: EndpointAccounts.Group
@@ -41,10 +41,19 @@ struct EndpointTotals {
         }
     }
 
-    private static let foundCount = 1_024
     /// The rows of names, by the number of the name. To look at the texts of a name is a good part of a record's work.
     /// A name takes the place of another name with the same number.
-    private var found = [Found?](repeating: nil, count: Self.foundCount)
+    private struct Memory: NotSaved {
+        private static let count = 1_024
+        private var found = [Found?](repeating: nil, count: Self.count)
+
+        subscript(number: Int) -> Found? {
+            get { self.found[number & (Self.count - 1)] }
+            set { self.found[number & (Self.count - 1)] = newValue }
+        }
+    }
+
+    private var found = Memory()
     /// Records whose name or service has no row of its own.
     private(set) var inOther: UInt64 = 0
     private var routes = EndpointAccounts()
@@ -69,7 +78,7 @@ struct EndpointTotals {
 
     /// The process has no part of its own any more.
     mutating func end(_ process: ProcessIdentity) {
-        if self.own.end(process) { self.found = Array(repeating: nil, count: Self.foundCount) }
+        if self.own.end(process) { self.found = Memory() }
     }
 
     /// - Parameter content: The content row of the exchange, which its response decides.
@@ -90,8 +99,7 @@ struct EndpointTotals {
     }
 
     private mutating func rows(of place: Place, in group: Group) -> Rows {
-        let slot = place.name.number & (Self.foundCount - 1)
-        if let found = self.found[slot], found.isOf(group, place) { return found.rows }
+        if let found = self.found[place.name.number], found.isOf(group, place) { return found.rows }
         let name = EndpointName(place.role, place.name)
         let route = self.routes.row(of: name, in: group.route)
         let rows = Rows(
@@ -99,7 +107,7 @@ struct EndpointTotals {
             host: self.hostRow(of: name, route, in: group.host),
             own: group.owner.map { self.own.place(of: route.index, name.role, for: $0) }
         )
-        self.found[slot] = Found(group: group.route.index, owner: group.owner, place: place, rows: rows)
+        self.found[place.name.number] = Found(group: group.route.index, owner: group.owner, place: place, rows: rows)
         return rows
     }
 
@@ -203,7 +211,7 @@ extension EndpointUsage {
 }
 
 /// The part of a message that counts in a row.
-struct MessageShare {
+struct MessageShare: Codable {
     var isRequest: Bool
     var bytes: MessageBytes
     var decodedBody: UInt64?
@@ -236,7 +244,7 @@ struct ExchangeShare {
 /// The content row of a record, which the response of its exchange decides.
 struct ContentPlace {
     /// A request that came before its response, and the place where the request was counted.
-    struct Request {
+    struct Request: Codable {
         var message: MessageShare
         var role: EndpointRole
         fileprivate var group: EndpointAccounts.Group

@@ -4,8 +4,8 @@ import TrafficReport
 
 /// Exchanges that go on, and the last exchanges that ended. Limited for each process and user: the oldest exchanges of
 /// the process or user are forgotten, which changes no total.
-struct ExchangeTable {
-    private struct Key: Hashable {
+struct ExchangeTable: Codable {
+    private struct Key: Hashable, Codable {
         var process: ProcessIdentity
         var exchange: UInt64
 
@@ -19,12 +19,12 @@ struct ExchangeTable {
 
     /// The place of an exchange in the order of its process or user. The exchange may have ended since, and another
     /// exchange may go on under the same key.
-    private struct Place {
+    private struct Place: Codable {
         var key: Key
         var number: UInt64
     }
 
-    fileprivate struct Open {
+    fileprivate struct Open: Codable {
         var listed: ListedExchange
         /// How many exchanges were remembered before this exchange.
         var number: UInt64 = 0
@@ -38,15 +38,20 @@ struct ExchangeTable {
         var connection: ConnectionStart?
     }
 
-    private struct Ended {
+    private struct Ended: Codable {
         var listed: ListedExchange
         /// How many exchanges had ended before this exchange.
         var number: UInt64
     }
 
-    private let endedLimit: Allowance
+    private struct Limits: NotSaved {
+        var open = ReportLimits.openExchanges
+        var ended = ReportLimits.endedExchanges
+    }
+
+    private var limits = Limits()
     private var open: [Key: Open] = [:]
-    private var budget: Budget<ProcessIdentity>
+    private var budget = Budget<ProcessIdentity>()
     // Oldest first. These orders have places of ended exchanges, too.
     private var orderOfProcess: [ProcessIdentity: Deque<Place>] = [:]
     private var orderOfUser: [UInt32: Deque<Place>] = [:]
@@ -61,8 +66,8 @@ struct ExchangeTable {
     private(set) var forgotten: UInt64 = 0
 
     init(open: Allowance = ReportLimits.openExchanges, ended: Allowance = ReportLimits.endedExchanges) {
-        self.budget = Budget(open)
-        self.endedLimit = ended
+        self.limits.open = open
+        self.limits.ended = ended
     }
 
     /// The parts of an exchange that have already come.
@@ -115,13 +120,13 @@ struct ExchangeTable {
     private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
         self.ends += 1
         self.recentKeys.insert(key)
-        if let oldest = self.recent[user, default: []].append(ended, limit: self.endedLimit.user) {
+        if let oldest = self.recent[user, default: []].append(ended, limit: self.limits.ended.user) {
             self.recentKeys.remove(Key(process: oldest.listed.process, exchange: oldest.listed.number))
             return
         }
         // Not for each exchange beyond the limit, because this looks at all users.
-        guard self.recentKeys.count > self.endedLimit.all + self.endedLimit.all / 4 else { return }
-        for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.endedLimit.all) {
+        guard self.recentKeys.count > self.limits.ended.all + self.limits.ended.all / 4 else { return }
+        for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.limits.ended.all) {
             self.dropOldestEnded(count, of: user)
         }
     }
@@ -137,13 +142,13 @@ struct ExchangeTable {
     /// Makes room among the exchanges of the same process or user. If none of them can go, the new exchange is not
     /// remembered.
     private mutating func remember(_ entry: Open, as key: Key) {
-        if self.budget.held(by: key.process) >= self.budget.allowance.process {
+        if self.budget.held(by: key.process) >= self.limits.open.process {
             self.forgetOldest(of: key.process)
         }
-        if !self.budget.hasRoom(of: key.process, entry.user) {
+        if !self.budget.hasRoom(of: key.process, entry.user, within: self.limits.open) {
             self.forgetOldest(of: entry.user)
         }
-        guard self.budget.take(of: key.process, entry.user) else {
+        guard self.budget.take(of: key.process, entry.user, within: self.limits.open) else {
             self.forgotten += 1
             return
         }

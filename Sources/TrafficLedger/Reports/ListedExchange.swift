@@ -2,7 +2,14 @@ import TrafficModel
 import TrafficReport
 
 /// An exchange as the ledger keeps it. Its texts are in its name, and become an ``ExchangeUsage`` when somebody asks.
-struct ListedExchange {
+struct ListedExchange: Codable {
+    private struct End: Codable {
+        var outcome: ExchangeOutcome
+        /// Microseconds.
+        var duration: UInt64
+        var phases: Report.Phases
+    }
+
     let process: ProcessIdentity
     private let processName: String
     let number: UInt64
@@ -17,7 +24,7 @@ struct ListedExchange {
     private var quality = JoinQuality.exact
     private(set) var request: MessageBytes?
     private(set) var response: MessageBytes?
-    private var end: (outcome: ExchangeOutcome, duration: UInt64, phases: Report.Phases)?
+    private var end: End?
 
     init(_ exchange: Report.Exchange, of sender: ReportSender, startedAt: Timestamp) {
         self.process = sender.identity
@@ -58,7 +65,11 @@ struct ListedExchange {
     }
 
     mutating func end(with outcome: Report.Exchange.Outcome) {
-        self.end = (ExchangeOutcome(outcome.ending), outcome.duration / 1_000, outcome.phases)
+        self.end = End(
+            outcome: ExchangeOutcome(outcome.ending),
+            duration: outcome.duration / 1_000,
+            phases: outcome.phases
+        )
         if outcome.status != 0 { self.status = outcome.status }
     }
 

@@ -5,7 +5,7 @@ import TrafficReport
 ///
 /// The parts of a process add up to all that the process reported. What exceeds the limit is a part, too: the rest, one
 /// part for each role.
-struct OwnEndpoints {
+struct OwnEndpoints: Codable {
     /// A process that runs.
     struct Owner: Hashable {
         var process: ProcessIdentity
@@ -13,18 +13,18 @@ struct OwnEndpoints {
     }
 
     /// The place of a part. Valid until its process ends.
-    struct Place {
+    struct Place: Codable {
         fileprivate let index: Int
     }
 
     /// The whole that a part belongs to.
-    enum Whole: Hashable {
+    enum Whole: Hashable, Codable {
         /// The index of a row among the rows by route.
         case row(Int)
         case rest(EndpointRole)
     }
 
-    struct Part {
+    struct Part: Codable {
         let whole: Whole
         private let role: EndpointRole
         private var requests: UInt64 = 0
@@ -64,7 +64,7 @@ struct OwnEndpoints {
         }
     }
 
-    private struct Process {
+    private struct Process: Codable {
         let user: UInt32
         var places: [Whole: Place] = [:]
     }
@@ -73,18 +73,14 @@ struct OwnEndpoints {
     private var parts: [Part] = []
     /// Places of processes that have ended. New parts use them again.
     private var free: [Place] = []
-    private var budget: Budget<ProcessIdentity>
-
-    init(limit: Allowance = ReportLimits.ownRows) {
-        self.budget = Budget(limit)
-    }
+    private var budget = Budget<ProcessIdentity>()
 
     /// The part of a row. Makes a new part if there is none.
     mutating func place(of row: Int, _ role: EndpointRole, for owner: Owner) -> Place {
         if let place = self.place(of: .row(row), of: owner.process) { return place }
         // A process with a rest gets no further rows: a new row would lack what the rest already has of it.
         if let place = self.place(of: .rest(role), of: owner.process) { return place }
-        let hasRoom = self.budget.take(of: owner.process, owner.user)
+        let hasRoom = self.budget.take(of: owner.process, owner.user, within: ReportLimits.ownRows)
         return self.add(Part(of: hasRoom ? .row(row) : .rest(role), role), of: owner)
     }
 

@@ -9,13 +9,21 @@ import TrafficReport
 ///
 /// Everything that a sender can make grow here is limited for its process and its user (``ReportLimits``). A datagram
 /// may have any numbers. So sums of bytes that no kernel count has confirmed wrap, and never trap.
-struct ReportAccounts {
+struct ReportAccounts: Codable {
     /// Ticks and not rounds, because the senders that send most decide how many rounds there are.
     private static let patience: UInt64 = 3
     /// The most records that a sender can have dropped between two of its datagrams.
     private static let mostDropped: UInt32 = 1 << 20
 
     private typealias Counter = WritableKeyPath<ReportCounters, UInt64>
+
+    /// Taken out while it reads. It cuts names when it makes them, because names stay in memory as long as exchanges and
+    /// rows do. It remembers names only to save time.
+    private struct Reader: NotSaved {
+        var own: ReportReader? = Reader.make()
+
+        static func make() -> ReportReader { ReportReader { $0.bounded } }
+    }
 
     private enum Verdict {
         case settled
@@ -32,13 +40,11 @@ struct ReportAccounts {
     private var exchanges = ExchangeTable()
     private var waiting = WaitingRecords()
     /// How many ranges claims have left.
-    private var ranges = Budget<ProcessIdentity>(ReportLimits.claimedRanges)
+    private var ranges = Budget<ProcessIdentity>()
     /// The bytes that the sender of the current datagram has explained.
     private var explained: UInt64 = 0
     private var ticks: UInt64 = 0
-    /// Taken out while it reads. It cuts names when it makes them, because names stay in memory as long as exchanges and
-    /// rows do.
-    private var reader: ReportReader? = Self.makeReader()
+    private var reader = Reader()
     /// How many records each sender had dropped, by the last datagram from that sender.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
@@ -94,8 +100,8 @@ struct ReportAccounts {
     }
 
     private mutating func read(_ datagram: [UInt8], from sender: ReportSender, _ round: ReportRound) {
-        var reader = self.reader.take() ?? Self.makeReader()
-        defer { self.reader = reader }
+        var reader = self.reader.own.take() ?? Reader.make()
+        defer { self.reader.own = reader }
         do throws(ReportError) {
             self.note(try ReportReader.header(of: datagram.span), of: sender.identity)
             let contents = try reader.read(datagram.span) { record in
@@ -112,8 +118,6 @@ struct ReportAccounts {
             }
         }
     }
-
-    private static func makeReader() -> ReportReader { ReportReader { $0.bounded } }
 
     /// Credits the bytes that a process has explained since the last call.
     private mutating func passOn(
@@ -314,7 +318,9 @@ struct ReportAccounts {
     ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
         let known = claims.rangeCount
         // The allowance is looked up only if the direction has so many ranges that it matters.
-        let hasRoom = claims.isSmall(isSent: isSent) || ranges.hasRoom(of: claims.holder, claims.user)
+        let hasRoom =
+            claims.isSmall(isSent: isSent)
+            || ranges.hasRoom(of: claims.holder, claims.user, within: ReportLimits.claimedRanges)
         let result = claims.claim(
             interval,
             isSent: isSent,

@@ -4,14 +4,14 @@
 /// nothing in a datagram tells them apart. So a number belongs to the nearest numbering in which it has not come yet.
 /// The threads of a process may overtake each other. So a number is missing only when ``reach`` later numbers have
 /// come, or when nothing more comes. Numbers before the first number that came are not missing.
-struct SenderNumbers {
+struct SenderNumbers: Codable {
     /// How far a late number may be behind the newest number.
     static let reach: Int32 = 64
     /// A number further ahead than this belongs to another numbering. So many of the fullest datagrams take minutes.
     private static let longestGap: Int32 = 1 << 16
     static let mostNumberings = 4
 
-    struct Numbering {
+    struct Numbering: Codable {
         private var newest: UInt32
         /// Bit n: the number `newest - n` has come.
         private var come: UInt64 = 1

@@ -2,7 +2,12 @@ import TrafficModel
 import TrafficReport
 
 /// What cooperating programs claim of one socket's bytes.
-struct SocketClaims {
+struct SocketClaims: Codable {
+    private struct Given: Codable {
+        var bytes: UInt64 = 0
+        var payload: UInt64 = 0
+    }
+
     /// The ranges count against the allowance of this process: the first process that claimed any bytes.
     let holder: ProcessIdentity
     let user: UInt32
@@ -13,7 +18,7 @@ struct SocketClaims {
     /// The bytes that are explained: never more than the socket's own count.
     private(set) var explained = PayloadBytes()
     /// How many of the socket's wire bytes messages were given, and for how much payload.
-    private var wireGiven: (bytes: UInt64, payload: UInt64) = (0, 0)
+    private var wireGiven = Given()
 
     init(holder: ProcessIdentity, user: UInt32) {
         (self.holder, self.user) = (holder, user)
@@ -37,7 +42,8 @@ struct SocketClaims {
         let (left, whole) = (wire - min(wire, self.wireGiven.bytes), payload - min(payload, self.wireGiven.payload))
         guard whole > 0 else { return 0 }
         let (part, _) = whole.dividingFullWidth(left.multipliedFullWidth(by: min(bytes, whole)))
-        self.wireGiven = (self.wireGiven.bytes + part, self.wireGiven.payload + min(bytes, whole))
+        self.wireGiven.bytes += part
+        self.wireGiven.payload += min(bytes, whole)
         return part
     }
 

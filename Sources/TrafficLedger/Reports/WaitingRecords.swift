@@ -3,8 +3,8 @@ import TrafficReport
 
 /// Records that the kernel's counts do not confirm yet. Each process and each user may have a limited number of them
 /// waiting (``ReportLimits/waitingRecords``).
-struct WaitingRecords {
-    struct Entry {
+struct WaitingRecords: Codable {
+    struct Entry: Codable {
         var record: Report.Record
         var sender: ProcessIdentity
         /// The number of ticks when the record came.
@@ -12,7 +12,7 @@ struct WaitingRecords {
     }
 
     /// An exchange of one process.
-    private struct Exchange: Hashable {
+    private struct Exchange: Hashable, Codable {
         var process: ProcessIdentity
         var number: UInt64
     }
@@ -20,7 +20,7 @@ struct WaitingRecords {
     private var entries: [Entry] = []
     /// The exchanges that have records here. Later records of these exchanges wait behind the earlier records.
     private var exchanges: Set<Exchange> = []
-    private var budget = Budget<ProcessIdentity>(ReportLimits.waitingRecords)
+    private var budget = Budget<ProcessIdentity>()
 
     var isEmpty: Bool { self.entries.isEmpty }
 
@@ -30,7 +30,9 @@ struct WaitingRecords {
         return self.entries
     }
 
-    func hasRoom(for sender: ReportSender) -> Bool { self.budget.hasRoom(of: sender.identity, sender.user) }
+    func hasRoom(for sender: ReportSender) -> Bool {
+        self.budget.hasRoom(of: sender.identity, sender.user, within: ReportLimits.waitingRecords)
+    }
 
     /// Whether an earlier record of the same exchange waits.
     func has(_ number: UInt64, of sender: ReportSender) -> Bool {
