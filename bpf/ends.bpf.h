@@ -5,7 +5,8 @@
  * A closing socket leaves a record in the ring. Each user may fill a part of the ring between two drains. If the user's
  * part is full, the record goes to the map `deferred`. Each user may fill a part of that map between two sweeps. If
  * that part is full too, the programs add the socket's bytes to the rows of its processes (rows.bpf.h), where there is
- * always room. A socket that moved nothing and that the daemon has not seen leaves nothing.
+ * always room. A socket whose last report may be lost with the daemon (is_kept()) has more room in the map. A socket
+ * that moved nothing and that the daemon has not seen leaves nothing.
  *
  * Bytes that the daemon has already seen in a record must not be added to a row. So each program that writes a record
  * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
@@ -25,9 +26,9 @@
 
 /* How much of the parts a user has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts. */
 struct user_part {
-	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps` is the same for `deferred` */
+	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
 	u32 ring_bytes;
-	u32 sweeps;
+	u32 sweeps_kept;
 	u32 deferred;
 };
 
@@ -56,8 +57,8 @@ static __always_inline struct user_part *part_of(const struct traffic_socket *so
 		part->drains = told.drains;
 		part->ring_bytes = 0;
 	}
-	if (part && part->sweeps != told.sweeps) {
-		part->sweeps = told.sweeps;
+	if (part && part->sweeps_kept != told.sweeps_kept) {
+		part->sweeps_kept = told.sweeps_kept;
 		part->deferred = 0;
 	}
 	return part;
@@ -176,7 +177,7 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 /*
  * Call this only between begin_telling() and end_telling().
  *
- * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring
+ * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring, which the ring itself keeps
  */
 static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)
 {
@@ -353,10 +354,12 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool ignores_limit)
 {
 	/*
-	 * fold_socket() does not reach owners in the `owners` map. So a user's sockets with such owners may fill half
+	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are
+	 * lost if the daemon is killed before it has kept that report. So a user's sockets of these kinds may fill half
 	 * of the map.
 	 */
-	u32 limit = DEFERRED_LIMIT / (socket->flags & TRAFFIC_SOCKET_SHARED ? 2 : is_told ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
+	bool needs_record = socket->flags & TRAFFIC_SOCKET_SHARED || (was_seen(socket) && !is_kept(&socket->seen));
+	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : is_told ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
 	if (!ignores_limit && (!part || part->deferred >= limit))
@@ -383,12 +386,10 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_told_now = is_being_told(socket);
 	is_told = is_told_now || was_seen(socket);
 	/*
-	 * No amount can be subtracted for a row where another processor is writing a record of this socket: how many of
-	 * its bytes that record will have is not known. At most one socket per processor is in this state. The same
-	 * holds where the daemon may be killed before it has kept what a sweep reported: that can be every socket that
-	 * moved bytes in the last interval.
+	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
+	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
 	 */
-	ignores_limit = is_told_now || (was_seen(socket) && !is_kept(&socket->seen));
+	ignores_limit = is_told_now;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);

@@ -18,6 +18,12 @@ public protocol CaptureSource: AnyObject {
     /// Takes what the kernel reported without being asked (closed sockets). Cheap.
     func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError)
 
+    /// Leaves the capture in the kernel when the daemon ends, in whatever way. Call this once, before the first sweep.
+    ///
+    /// - Returns: `false` if the capture can't stay.
+    /// - Throws: Then the capture ends with the daemon.
+    func pin(in pins: PinDirectory) throws(PinError) -> Bool
+
     /// How far the capture has been read; `nil` for a capture that ends with the daemon.
     var position: CapturePosition? { get }
 
@@ -34,6 +40,7 @@ public protocol CaptureSource: AnyObject {
 
 extension CaptureSource {
     public func programMeter() throws(CaptureError) -> ProgramMeter? { nil }
+    public func pin(in pins: PinDirectory) throws(PinError) -> Bool { false }
     public var position: CapturePosition? { nil }
     public func acknowledge() throws(CaptureError) {}
 }

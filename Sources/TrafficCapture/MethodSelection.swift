@@ -13,6 +13,11 @@ public struct MethodSelection {
     public let source: any CaptureSource
     public let refusals: [Refusal]
 
+    /// - Parameter capture: One that an earlier daemon selected and left.
+    public init(goingOnWith capture: BPFCapture) {
+        (self.source, self.refusals) = (capture, [])
+    }
+
     /// - Parameters:
     ///   - wanted: The only method to accept; `nil` for the best one.
     ///   - wire: Which packets to count.

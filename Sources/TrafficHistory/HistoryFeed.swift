@@ -15,6 +15,14 @@ public struct HistoryFeed: Sendable {
         (self.end, self.endBoottime) = (countingSince, boottimeNanoseconds)
     }
 
+    /// Goes on after an earlier daemon.
+    ///
+    /// - Parameter balance: What that daemon had counted. It has handed its minutes to history, except for the last one
+    ///   if it was killed.
+    public init(after balance: Balance) {
+        (self.last, self.end, self.endBoottime) = (balance, balance.takenAt, balance.takenBoottimeNanoseconds)
+    }
+
     /// Whether `time` lies in another minute than the end of the last one. The clock may have been put back, too.
     public func isDue(at time: Timestamp) -> Bool { Self.minute(time) != Self.minute(self.end) }
 

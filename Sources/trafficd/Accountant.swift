@@ -14,6 +14,9 @@ final class Accountant {
     private let inbox: ReportInbox
     private let host = HostFacts.description()
     private let daemon: DaemonDescription
+    /// An earlier daemon may have begun to count.
+    private let countingSince: Timestamp
+    private var checkpoints: CheckpointKeeper
     private let logger: Logger
     private let doctor: Doctor
     private let box: ReadingBox
@@ -34,6 +37,9 @@ final class Accountant {
         resolver: ProcessResolver,
         inbox: ReportInbox,
         ledger: Ledger,
+        countingSince: Timestamp,
+        goesOn: Bool,
+        checkpoints: CheckpointKeeper,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
         history: History?,
@@ -46,6 +52,8 @@ final class Accountant {
         self.resolver = resolver
         self.inbox = inbox
         self.daemon = daemon
+        self.countingSince = countingSince
+        self.checkpoints = checkpoints
         self.logger = logger
         self.doctor = doctor
         self.box = box
@@ -54,7 +62,11 @@ final class Accountant {
         self.recorder = recorder
         let boottime = MonotonicClock.boottimeNanoseconds()
         self.history = history.map {
-            (HistoryFeed(countingSince: daemon.startedAt, boottimeNanoseconds: boottime), $0)
+            let feed =
+                goesOn
+                ? HistoryFeed(after: ledger.balance(countingSince: countingSince))
+                : HistoryFeed(countingSince: countingSince, boottimeNanoseconds: boottime)
+            return (feed, $0)
         }
     }
 
@@ -70,8 +82,7 @@ final class Accountant {
             demand: demand,
             interval: interval
         )
-        // Counting ends, so the minute is over.
-        defer { self.keepHistory(isLast: true) }
+        defer { self.end() }
         var step = CapturePace.Step.sweep
         while true {
             switch step {
@@ -89,8 +100,19 @@ final class Accountant {
                 return try self.sweepToTheEnd()
             }
             for owner in self.ledger.takeUnresolved() { self.resolver.resolve(owner) }
+            try self.checkpoints.keep(self.ledger, of: self.source)
             step = pace.next()
         }
+    }
+
+    /// The minute is over, because the daemon ends. Counting ends too, unless the capture is pinned.
+    private func end() {
+        do throws(CaptureError) {
+            try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+        } catch {
+            self.logger.error("the next start begins at 0: \(error)")
+        }
+        self.keepHistory(isLast: self.source.position == nil)
     }
 
     /// A last sweep. If the daemon records events, more sweeps follow for some seconds while rows are awaited.
@@ -131,7 +153,7 @@ final class Accountant {
         self.box.publish(checks: self.doctor.checks(loss: capture.loss))
         if self.box.isAwaited {
             let reading = self.ledger.reading(
-                countingSince: self.daemon.startedAt,
+                countingSince: self.countingSince,
                 host: self.host,
                 daemon: self.daemon,
                 capture: status
@@ -141,18 +163,22 @@ final class Accountant {
             self.box.publishNothing()
         }
         if case .tick(let now, _) = end {
-            if self.history?.feed.isDue(at: now) == true { self.keepHistory() }
+            if self.history?.feed.isDue(at: now) == true {
+                // First, because the next daemon hands over what moved after the checkpoint.
+                try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+                self.keepHistory()
+            }
             self.notification.alive()
         }
     }
 
     /// Hands a minute that is over to history.
     ///
-    /// - Parameter isLast: No other follows.
+    /// - Parameter isLast: No other follows, and nothing more will be found out.
     private func keepHistory(isLast: Bool = false) {
         guard let keeper = self.history?.keeper else { return }
         if isLast { self.ledger.groupAll() }
-        let balance = self.ledger.balance(countingSince: self.daemon.startedAt)
+        let balance = self.ledger.balance(countingSince: self.countingSince)
         if let minute = self.history?.feed.minute(balance, isLast: isLast) { keeper.add(minute) }
     }
 

@@ -14,6 +14,8 @@ import UnixSignals
 /// directory, and the kernel counts.
 struct Daemon {
     private let services: [any Service]
+    /// Held as long as the daemon runs.
+    private let pins: PinDirectory?
     private let notification: SystemdNotification
     private let logger: Logger
 
@@ -40,7 +42,17 @@ struct Daemon {
             }
         }
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
-        let selection = try MethodSelection(wanted: configuration.method, wire: configuration.wire)
+        let description = HostFacts.daemon(version: TrafficVersion.current)
+        let pins = try configuration.pinDirectory.map { try PinDirectory(taking: $0) }
+        let file = CheckpointFile(in: directory.path)
+        let restart = try Restart.make(
+            configuration,
+            pins: pins,
+            file: file,
+            startedAt: description.startedAt,
+            logger: logger
+        )
+        let selection = restart.selection
         let status = selection.source.status
         logger.info(
             "counting",
@@ -48,9 +60,8 @@ struct Daemon {
         )
         let cost = CostMeter(try selection.source.programMeter())
         let demand = try SweepDemand()
-        let retention = Ledger.Retention(exitedProcesses: configuration.keepExited)
         let limits =
-            CaptureLimits.table(status.method) + retention.table + ReportLimits.table
+            CaptureLimits.table(status.method) + configuration.retention.table + ReportLimits.table
             + (history == nil ? [] : History.limits)
         let box = ReadingBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
@@ -62,8 +73,11 @@ struct Daemon {
             source: selection.source,
             resolver: resolver,
             inbox: inbox,
-            ledger: Ledger(retention: retention, classes: configuration.classes),
-            daemon: HostFacts.daemon(version: TrafficVersion.current),
+            ledger: restart.ledger,
+            countingSince: restart.countingSince,
+            goesOn: restart.goesOn,
+            checkpoints: CheckpointKeeper(file, countingSince: restart.countingSince, logger: logger),
+            daemon: description,
             recorder: recorder,
             history: history,
             doctor: Doctor(selection: selection),
@@ -109,7 +123,7 @@ struct Daemon {
                 }
             ),
         ]
-        (self.services, self.notification, self.logger) = (services, notification, logger)
+        (self.services, self.pins, self.notification, self.logger) = (services, pins, notification, logger)
     }
 
     /// Counts until SIGTERM or SIGINT, or until a part fails.

@@ -12,9 +12,9 @@ struct Run: AsyncParsableCommand {
         discussion: """
             trafficd needs root, or the capabilities that its error message names. It logs to standard error. It is \
             ready when control.sock in the runtime directory accepts connections; then it tells systemd, if systemd \
-            asked. Several instances can run side by side, each with its own runtime directory and state directory.
+            asked. Several instances can run side by side, each with its own runtime, state and pin directory.
 
-            When trafficd ends, in whatever way, it leaves nothing in the kernel.
+            Without --pin-directory, trafficd leaves nothing in the kernel, however it ends.
 
             EXIT CODES
               0   stopped by a signal
@@ -27,11 +27,14 @@ struct Run: AsyncParsableCommand {
               sudo trafficd run --method poll --log-level debug
               sudo trafficd run --listen 127.0.0.1:10419
               sudo trafficd run --state-directory /srv/traffic --keep-history month=unlimited
+              sudo trafficd run --pin-directory /sys/fs/bpf/trafficd
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
             """
     )
 
-    @Option(help: ArgumentHelp("Directory for control.sock; made if it is missing.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Directory for control.sock and the checkpoint; made if it is missing.", valueName: "dir")
+    )
     var runtimeDirectory = "/run/trafficd"
 
     @Option(
@@ -100,6 +103,15 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory, --method and --wire goes on where this one ended. trafficd unload removes them.",
+            valueName: "dir"
+        ),
+        completion: .directory
+    )
+    var pinDirectory: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Write every event of the capture to this file, as NDJSON, for a bug report.",
             valueName: "file"
         )
@@ -141,6 +153,8 @@ struct Run: AsyncParsableCommand {
             throw StartFailure(code: 1, message: "\(error)")
         } catch let error as RuntimeDirectoryError {
             throw StartFailure(code: 1, message: "\(error)")
+        } catch let error as PinError {
+            throw StartFailure(code: 1, message: "\(error)")
         } catch let error as HistoryError {
             throw StartFailure(code: 1, message: "\(error)")
         } catch let error as ControlServerError {
@@ -161,6 +175,7 @@ struct Run: AsyncParsableCommand {
                 keepExited: self.keepExited.duration,
                 stateDirectory: self.stateDirectory,
                 historyRetention: HistoryRetention(self.keepHistory),
+                pinDirectory: self.pinDirectory,
                 recordEvents: self.recordEvents,
                 classes: try AddressClasses(self.addressClasses)
             )

@@ -15,7 +15,7 @@ struct Trafficd: AsyncParsableCommand {
               sudo trafficd run --runtime-directory /tmp/t &  sudo trafficctl --runtime-directory /tmp/t top
             """,
         version: TrafficVersion.current,
-        subcommands: [Run.self]
+        subcommands: [Run.self, Unload.self]
     )
 
     static func main() async {

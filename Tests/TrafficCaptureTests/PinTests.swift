@@ -1,136 +1,12 @@
 import Foundation
 import Glibc
+import GroundTruth
 import TestSupport
 import Testing
 import TrafficLedger
 import TrafficModel
 
 @testable import TrafficCapture
-
-/// A BPF file system of the test's own.
-private final class BPFFileSystem {
-    let path = "/tmp/trafficd-pins-\(UUID().uuidString)"
-
-    init() throws {
-        try #require(mkdir(self.path, 0o700) == 0)
-        try #require(mount("bpf", self.path, "bpf", 0, nil) == 0, "mount: errno \(errno)")
-    }
-
-    deinit {
-        umount2(self.path, Int32(MNT_DETACH))
-        rmdir(self.path)
-    }
-}
-
-/// A program that moves bytes as it is told, and says after each command what its calls have returned so far.
-private final class Mover {
-    private static let program = """
-        import os, socket, sys
-        listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        sent = received = 0
-        held = []
-        def connect():
-            client = socket.create_connection(listener.getsockname())
-            return client, listener.accept()[0]
-        def move(pair, size):
-            global sent, received
-            pair[0].sendall(bytes(size))
-            sent += size
-            while size > 0:
-                got = len(pair[1].recv(65536))
-                received += got
-                size -= got
-        def end(pair):
-            for half in pair: half.close()
-        for line in sys.stdin:
-            word, number, size = line.split()
-            number, size = int(number), int(size)
-            if word == "churn":
-                for _ in range(number):
-                    pair = connect()
-                    move(pair, size)
-                    end(pair)
-            elif word == "hold":
-                for _ in range(number): held.append(connect())
-            elif word == "use":
-                for pair in held[:number]: move(pair, size)
-            elif word == "drop":
-                for pair in held[:number]: end(pair)
-                del held[:number]
-            elif word == "datagrams":
-                pair = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
-                pair[1].bind(("127.0.0.1", 0))
-                for _ in range(number):
-                    sent += pair[0].sendto(bytes(size), pair[1].getsockname())
-                    received += len(pair[1].recv(65536))
-                end(pair)
-            elif word == "share":
-                pair = connect()
-                for _ in range(number):
-                    reading, writing = os.pipe()
-                    child = os.fork()
-                    if child == 0:
-                        sent = received = 0
-                        move(pair, size)
-                        os.write(writing, b"%d %d" % (sent, received))
-                        os._exit(0)
-                    os.waitpid(child, 0)
-                    more = os.read(reading, 100).split()
-                    sent += int(more[0])
-                    received += int(more[1])
-                    os.close(reading)
-                    os.close(writing)
-                end(pair)
-            print(sent, received, flush=True)
-        """
-
-    let name = "mv-\(UUID().uuidString.prefix(8))"
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "mover-\(UUID().uuidString)")
-    private let running: Program
-    private(set) var moved = PayloadBytes()
-
-    init() throws {
-        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
-        let link = self.folder.appending(path: self.name)
-        try FileManager.default.createSymbolicLink(
-            atPath: link.path,
-            withDestinationPath: URL(filePath: "/usr/bin/python3").resolvingSymlinksInPath().path
-        )
-        self.running = try Program(link, ["-c", Self.program])
-    }
-
-    deinit { try? FileManager.default.removeItem(at: self.folder) }
-
-    func tell(_ command: String) async throws {
-        try self.running.writeLine(command)
-        let line = try #require(try await self.running.line(), "\(self.running.errorText)")
-        let numbers = String(decoding: line, as: UTF8.self).split(separator: " ").compactMap { UInt64($0) }
-        self.moved = PayloadBytes(sent: try #require(numbers.first), received: try #require(numbers.last))
-    }
-
-    /// - Parameter shares: Also sockets of more than two processes. If such a socket closes while the maps are full, the
-    ///   programs count a loss (`shared_lost`).
-    func tellAnything(_ random: inout Seeded, shares: Bool) async throws {
-        let size = Int.random(in: 1...3_000, using: &random)
-        let command =
-            switch Int.random(in: 0..<(shares ? 6 : 5), using: &random) {
-            case 0: "churn \(Int.random(in: 1...150, using: &random))"
-            case 1: "hold \(Int.random(in: 1...40, using: &random))"
-            case 2: "use \(Int.random(in: 1...40, using: &random))"
-            case 3: "drop \(Int.random(in: 1...40, using: &random))"
-            case 4: "datagrams \(Int.random(in: 1...50, using: &random))"
-            default: "share \(Int.random(in: 1...5, using: &random))"
-            }
-        try await self.tell("\(command) \(size)")
-    }
-
-    /// What a ledger says of the program and its children.
-    func counted(_ reading: Reading) -> PayloadBytes {
-        let listed = (reading.snapshot.processes ?? []).filter { $0.details.name == self.name }
-        let ended = (reading.snapshot.exited ?? []).filter { $0.group.name == self.name }
-        return (listed.map(\.bytes.payload) + ended.map(\.bytes.payload)).reduce(PayloadBytes(), +)
-    }
-}
 
 @Suite("Pins", .serialized, .enabled(if: LiveMethod.isAvailable, "\(LiveMethod.probed.reason)"))
 struct PinTests {
@@ -164,7 +40,7 @@ struct PinTests {
             wire: .exact,
             outlivesDaemon: true
         )
-        try capture.pin(in: pins)
+        #expect(try capture.pin(in: pins))
         var ledger = Ledger()
         _ = try Self.sweep(capture, &ledger)
         var kept = Kept(ledger: ledger, position: try #require(capture.position))
@@ -189,7 +65,7 @@ struct PinTests {
         }
         var counted = PayloadBytes()
         for _ in 0..<200 where counted != mover.moved {
-            counted = mover.counted(try Self.sweep(capture, &ledger))
+            counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
             try capture.acknowledge()
             usleep(10_000)
         }
@@ -209,7 +85,7 @@ struct PinTests {
             let pins = try PinDirectory(taking: path)
             #expect(!pins.hasCapture)
             let capture = try BPFCapture(method: self.method, wire: .exact, outlivesDaemon: true)
-            try capture.pin(in: pins)
+            #expect(try capture.pin(in: pins))
             _ = try Self.sweep(capture, &ledger)
             position = try #require(capture.position)
             #expect(throws: PinError.inUse(path: path)) { try PinDirectory(taking: path) }
@@ -224,7 +100,7 @@ struct PinTests {
             let capture = try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .exact)
             var counted = PayloadBytes()
             for _ in 0..<200 where counted != mover.moved {
-                counted = mover.counted(try Self.sweep(capture, &ledger))
+                counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
                 try capture.acknowledge()
                 usleep(10_000)
             }

@@ -119,7 +119,7 @@ struct traffic_seen {
 	struct traffic_payload unowned;
 	struct traffic_payload wire; /* IP packets */
 	__u64 retransmitted_bytes;
-	__u32 sweep; /* the sweep that reported them (traffic_told.sweeps), see is_kept() in ends.bpf.h */
+	__u32 sweep; /* the sweep that reported them, or, of a record in the ring, any kept sweep: see is_kept() */
 	__u32 pad;
 };
 
@@ -280,10 +280,7 @@ struct traffic_told {
 	__u32 drains; /* how often the daemon emptied the ring: then each user may fill its part of the ring again */
 	__u32 sweeps; /* how many sweeps there were: after each, every user may fill its part of `deferred` again */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
-	/*
-	 * What sweeps up to this one reported is safe: a daemon that is killed now leaves it to the next daemon. Equal
-	 * to `sweeps` where nothing outlives the daemon.
-	 */
+	/* The last sweep whose output is in a checkpoint. Equal to `sweeps` where nothing outlives the daemon. */
 	__u32 sweeps_kept;
 	__u32 pad;
 	__u64 capture; /* a random number: which capture these maps belong to */

@@ -2,11 +2,10 @@ import CTrafficABI
 public import TrafficModel
 
 extension BPFCapture {
-    /// Leaves the capture in the kernel when the daemon ends, in whatever way. Call this once, before the first sweep.
-    ///
-    /// - Throws: ``PinError``. Then the capture ends with the daemon.
-    public func pin(in pins: PinDirectory) throws(PinError) {
-        if self.position != nil { try pins.pin(self.kernel) }
+    public func pin(in pins: PinDirectory) throws(PinError) -> Bool {
+        guard self.position != nil else { return false }
+        try pins.pin(self.kernel)
+        return true
     }
 
     /// Goes on with a capture that an earlier daemon left.
@@ -32,7 +31,9 @@ extension BPFCapture {
         let kernel = try pins.open(description)
         let told = try kernel.map(".data.told").value(at: 0, as: traffic_told.self)
         guard told.capture == description.capture else { throw AdoptionRefusal.position }
-        guard Int32(bitPattern: position.sweeps &- told.sweeps_kept) >= 0 else { throw AdoptionRefusal.forgotten }
+        guard Int32(bitPattern: position.sweeps &- told.sweeps_kept) >= 0,
+            try RingReader.holds(position.ring, kernel.map("closed"))
+        else { throw AdoptionRefusal.forgotten }
         try self.init(kernel, told, from: position, keepsRecords: true)
     }
 }

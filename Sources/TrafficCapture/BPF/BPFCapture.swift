@@ -319,7 +319,7 @@ public final class BPFCapture: CaptureSource {
         }
         // If a walk broke off, a socket that is missing in its output may still be alive.
         try sweep.get()
-        self.isFirstSweepAfterStart = false
+        if census.isWhole { self.isFirstSweepAfterStart = false }
         guard isCensus else { return nil }
         self.censusesDue -= 1
         self.missedAtLastCensus = missed
@@ -356,8 +356,9 @@ public final class BPFCapture: CaptureSource {
     private func tell() throws(CaptureError) {
         // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
         // be added.
-        let callsMissed = self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.method == .kprobe
-        self.telling.calls_missed = callsMissed ? 1 : 0
+        if self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.method == .kprobe {
+            self.telling.calls_missed = 1
+        }
         self.interfaces.tell(&self.telling)
         // Half of the capacity: an LRU map may drop elements a little early, because of the free lists of the
         // processors.

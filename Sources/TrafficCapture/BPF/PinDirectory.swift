@@ -12,6 +12,8 @@ public enum PinError: Error, Hashable, Sendable {
     case notSafe(path: String)
     /// Something in it was not made by trafficd.
     case foreign(path: String)
+    /// There is no such directory.
+    case absent(path: String)
     case system(call: String, path: String, errno: Int32)
 }
 
@@ -19,12 +21,15 @@ extension PinError: CustomStringConvertible {
     /// One line. It says what to do, if that is known.
     public var description: String {
         switch self {
-        case .inUse(let path): "\(path) is in use by a running trafficd; give this one its own --pin-directory"
+        case .inUse(let path):
+            "\(path) is in use by a running trafficd; stop that one first, or take another --pin-directory"
         case .notBPF(let path):
-            "\(path) is not in the host's BPF file system; take a directory in /sys/fs/bpf (if nothing is mounted there: mount -t bpf bpf /sys/fs/bpf)"
+            "\(path) is not in the host's BPF file system; take a directory in /sys/fs/bpf (if nothing is mounted there: mount -t bpf -o mode=700 bpf /sys/fs/bpf)"
         case .notSafe(let path):
             "\(path) belongs to another user, or others may enter it: chown it to the user of trafficd, and chmod it to 700"
-        case .foreign(let path): "\(path) was not made by trafficd: remove it, or take another --pin-directory"
+        case .foreign(let path):
+            "\(path) was not made by trafficd: take a --pin-directory of trafficd's own, such as /sys/fs/bpf/trafficd"
+        case .absent(let path): "nothing is pinned in \(path)"
         case .system(let call, let path, let errno): "\(call) \(path): \(CaptureError.text(ofErrno: errno))"
         }
     }
@@ -46,19 +51,25 @@ public final class PinDirectory: Sendable {
     /// while it pinned.
     ///
     /// - Throws: ``PinError``.
-    public init(taking path: String) throws(PinError) {
-        guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
-            throw .system(call: "mkdir", path: path, errno: errno)
+    ///
+    /// - Parameter mustExist: Whether a missing directory is an error.
+    public init(taking path: String, mustExist: Bool = false) throws(PinError) {
+        let isMade = !mustExist && mkdir(path, 0o700) == 0
+        guard isMade || mustExist || errno == EEXIST else {
+            // /sys takes no directories where no BPF file system is mounted.
+            throw errno == EPERM ? .notBPF(path: path) : .system(call: "mkdir", path: path, errno: errno)
         }
         let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
+        guard descriptor >= 0 else {
+            throw errno == ENOENT ? .absent(path: path) : .system(call: "open", path: path, errno: errno)
+        }
         self.lock = OwnedDescriptor(owning: descriptor)
         self.path = path
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
         guard Self.isOfHost(status) else {
             // Not left behind where it is of no use.
-            rmdir(path)
+            if isMade { rmdir(path) }
             throw .notBPF(path: path)
         }
         guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
@@ -105,7 +116,10 @@ public final class PinDirectory: Sendable {
         guard access(directory, F_OK) == 0 else { return }
         // Links first: no program runs any more when its maps go.
         for name in try Self.names(in: directory).sorted() {
-            guard unlink("\(directory)/\(name)") == 0 else { throw .foreign(path: "\(directory)/\(name)") }
+            let path = "\(directory)/\(name)"
+            guard unlink(path) == 0 else {
+                throw errno == EISDIR ? .foreign(path: path) : .system(call: "unlink", path: path, errno: errno)
+            }
         }
         guard rmdir(directory) == 0 else { throw .system(call: "rmdir", path: directory, errno: errno) }
     }

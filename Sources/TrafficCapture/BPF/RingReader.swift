@@ -31,6 +31,14 @@ final class RingReader {
         self.release()
     }
 
+    /// Whether a reader that had come to `position` has released no more than it had read.
+    static func holds(_ position: UInt64, _ map: BPFMap) throws(CaptureError) -> Bool {
+        let page = Int(getpagesize())
+        let consumed = try Mapping(map, at: 0, byteCount: page, PROT_READ)
+        let produced = try Mapping(map, at: page, byteCount: page, PROT_READ)
+        return shim_load_position(consumed.start) <= position && position <= shim_load_position(produced.start)
+    }
+
     /// Takes the records that are in the ring now. The limit ends the drain even if new records keep coming.
     ///
     /// - Parameter limit: The most records to take.

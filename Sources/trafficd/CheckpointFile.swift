@@ -1,0 +1,92 @@
+import FoundationEssentials
+import Glibc
+import TrafficCapture
+import TrafficLedger
+import TrafficModel
+
+/// What one daemon leaves to the next: the state of its ledger, and how far the capture had been read for it.
+struct Checkpoint {
+    var position: CapturePosition
+    /// When the first of these daemons began to count.
+    var countingSince: Timestamp
+    /// As ``Ledger/checkpoint()``.
+    var ledger: [UInt8]
+
+    /// The first line of the file, as JSON.
+    private struct Head: Codable {
+        var position: CapturePosition
+        var countingSinceNanoseconds: Int64
+    }
+
+    init(position: CapturePosition, countingSince: Timestamp, ledger: [UInt8]) {
+        (self.position, self.countingSince, self.ledger) = (position, countingSince, ledger)
+    }
+
+    init(bytes: [UInt8]) throws(CheckpointError) {
+        let end = bytes.firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
+        guard let head = try? JSONDecoder().decode(Head.self, from: Data(bytes[..<end])) else { throw .notACheckpoint }
+        self.init(
+            position: head.position,
+            countingSince: Timestamp(nanosecondsSinceEpoch: head.countingSinceNanoseconds),
+            ledger: Array(bytes[end...].dropFirst())
+        )
+    }
+
+    func bytes() throws -> [UInt8] {
+        let head = Head(
+            position: self.position,
+            countingSinceNanoseconds: self.countingSince.nanosecondsSinceEpoch
+        )
+        return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.ledger
+    }
+}
+
+/// The file with the last ``Checkpoint``. It is on a file system in memory, like all of the runtime directory: what the
+/// kernel counted ends with the machine, too. So nothing needs to reach a disk.
+struct CheckpointFile {
+    let path: String
+
+    init(in runtimeDirectory: String) {
+        self.path = runtimeDirectory + "/checkpoint"
+    }
+
+    /// - Returns: `nil` if there is none.
+    /// - Throws: ``CheckpointError`` if the file is damaged or of another version, ``CaptureError`` if it can't be read.
+    func read() throws -> Checkpoint? {
+        guard access(self.path, F_OK) == 0 || errno != ENOENT else { return nil }
+        let descriptor = try check("open", self.path) {
+            open(self.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        try check("stat", self.path) { fstat(descriptor, &status) }
+        // Nobody else can have written it.
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid() else { return nil }
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+        var length = 0
+        while length < bytes.count {
+            let count = try bytes.withUnsafeMutableBytes { buffer in
+                try check("read", self.path) {
+                    Glibc.read(descriptor, buffer.baseAddress! + length, buffer.count - length)
+                }
+            }
+            if count == 0 { break }
+            length += count
+        }
+        return try Checkpoint(bytes: Array(bytes[..<length]))
+    }
+
+    /// The file has either the last checkpoint or this one, whenever the daemon is killed.
+    func write(_ checkpoint: Checkpoint) throws {
+        let new = self.path + ".new"
+        unlink(new)
+        let file = try OwnedDescriptor(path: new, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
+        try file.writeAll(checkpoint.bytes(), name: new)
+        try check("rename", new) { rename(new, self.path) }
+    }
+
+    func remove() {
+        unlink(self.path + ".new")
+        unlink(self.path)
+    }
+}

@@ -1,0 +1,25 @@
+import ArgumentParser
+import TrafficCapture
+
+struct Unload: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Removes what trafficd run --pin-directory left in the kernel.",
+        discussion: """
+            Counting ends, and the next trafficd run begins at 0. A running trafficd must be stopped first.
+
+            EXAMPLES
+              sudo trafficd unload --pin-directory /sys/fs/bpf/trafficd
+            """
+    )
+
+    @Option(help: ArgumentHelp("As it was given to trafficd run.", valueName: "dir"), completion: .directory)
+    var pinDirectory: String
+
+    func run() throws {
+        do throws(PinError) {
+            try PinDirectory(taking: self.pinDirectory, mustExist: true).removeDirectory()
+        } catch {
+            throw StartFailure(code: 1, message: "\(error)")
+        }
+    }
+}

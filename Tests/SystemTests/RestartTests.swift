@@ -1,0 +1,164 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    @Suite(.needs("python3", "bpftool"))
+    struct RestartTests {
+        private static func daemon(_ directories: DaemonDirectories, _ arguments: [String]) async throws -> Daemon {
+            try await Daemon(Machine.programs, method: Machine.method, directories: directories, arguments: arguments)
+        }
+
+        /// The payload that the daemon has for the program, when it is what the program says, or after a while.
+        private static func counted(_ mover: Mover, by daemon: Daemon) async throws -> PayloadBytes {
+            var counted = PayloadBytes()
+            for _ in 0..<300 where counted != mover.moved {
+                counted = try await daemon.snapshot().payload(of: mover)
+                if counted != mover.moved { try await Task.sleep(for: .milliseconds(50)) }
+            }
+            return counted
+        }
+
+        @Test("a pinned daemon that is killed again and again counts each byte once", .needsBPF)
+        func kills() async throws {
+            var random = Seeded(17)
+            let files = try BPFFileSystem()
+            let directories = try DaemonDirectories()
+            let arguments = ["--pin-directory", "\(files.path)/trafficd"]
+            let mover = try Mover()
+            var daemon = try await Self.daemon(directories, arguments)
+            let since = try await daemon.snapshot().countingSince
+            let held = BPFObjects.held(by: daemon.program.pid)
+            for round in 1...12 {
+                for _ in 0..<Int.random(in: 1...4, using: &random) {
+                    try await mover.tellAnything(&random, shares: true)
+                }
+                try await Task.sleep(for: .milliseconds(Int.random(in: 0...600, using: &random)))
+                // Every third time it ends in an orderly way.
+                let code = try await daemon.stop(round % 3 == 0 ? SIGTERM : SIGKILL)
+                #expect(code == (round % 3 == 0 ? 0 : 128 + SIGKILL))
+                for _ in 0..<Int.random(in: 0...3, using: &random) {
+                    try await mover.tellAnything(&random, shares: true)
+                }
+                daemon = try await Self.daemon(directories, arguments)
+                #expect(try await daemon.snapshot().countingSince == since)
+            }
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            #expect(try await daemon.snapshot().capture.loss.isLossy == false)
+            // Only the first daemon loaded anything.
+            #expect(BPFObjects.held(by: daemon.program.pid).programs.isSubset(of: held.programs))
+
+            let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+            let refused = try await Program.run(Machine.programs.daemon, unload)
+            #expect(refused.code == 1 && refused.error.contains("in use by a running trafficd"), "\(refused.error)")
+            #expect(try await daemon.stop() == 0)
+            let unloaded = try await Program.run(Machine.programs.daemon, unload)
+            #expect(unloaded.code == 0 && unloaded.error.isEmpty, "\(unloaded.error)")
+            let left = try await held.stillThere()
+            #expect(left.isEmpty, "left in the kernel: \(left)")
+        }
+
+        @Test("what moved with and without a daemon is in history once", .needsBPF)
+        func history() async throws {
+            let files = try BPFFileSystem()
+            let directories = try DaemonDirectories()
+            let state = directories.root.appending(path: "state").path
+            let arguments = ["--pin-directory", "\(files.path)/trafficd", "--state-directory", state]
+            let mover = try Mover()
+            for _ in 1...3 {
+                let daemon = try await Self.daemon(directories, arguments)
+                try await mover.tell("churn 7 1001")
+                #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+                #expect(try await daemon.stop() == 0)
+                try await mover.tell("churn 5 77")
+            }
+            let daemon = try await Self.daemon(directories, arguments)
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            #expect(try await daemon.stop() == 0)
+            let last = try await Self.daemon(directories, arguments)
+            let said = try await Program.run(
+                Machine.programs.client,
+                ["history", "--since", "1h", "--format", "json"] + directories.arguments
+            )
+            let report = try JSONDecoder().decode(HistoryReport.self, from: said.output)
+            let rows = report.rows.filter { $0.name.process == mover.name }
+            #expect(rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload } == mover.moved)
+            #expect(try await last.stop() == 0)
+            let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+            #expect(try await Program.run(Machine.programs.daemon, unload).code == 0)
+        }
+
+        @Test("a start that can't go on with what is pinned says why, and begins at 0", .needsBPF)
+        func refusals() async throws {
+            let files = try BPFFileSystem()
+            let directories = try DaemonDirectories()
+            let arguments = ["--pin-directory", "\(files.path)/trafficd"]
+            let checkpoint = directories.runtime.appending(path: "checkpoint")
+            let mover = try Mover()
+            var daemon = try await Self.daemon(directories, arguments)
+            #expect(try await daemon.stop() == 0)
+            do {
+                let refused = try await Program.run(
+                    Machine.programs.daemon,
+                    ["run", "--wire", "estimated"] + directories.arguments + arguments
+                )
+                #expect(refused.code == 1 && refused.error.contains("counts with other options"), "\(refused.error)")
+            }
+            daemon = try await Self.daemon(directories, arguments)
+            #expect(!daemon.program.errorText.contains("begins at 0"))
+            let failures: [(reason: String, cause: () throws -> Void)] = [
+                ("there is no checkpoint of it", { try FileManager.default.removeItem(at: checkpoint) }),
+                ("not a checkpoint of trafficd", { try Data("{}".utf8).write(to: checkpoint) }),
+                (
+                    "a damaged checkpoint",
+                    {
+                        var bytes = try Data(contentsOf: checkpoint)
+                        bytes[bytes.count - 1] ^= 1
+                        try bytes.write(to: checkpoint)
+                    }
+                ),
+            ]
+            for failure in failures {
+                let held = BPFObjects.held(by: daemon.program.pid)
+                #expect(try await daemon.stop() == 0)
+                try failure.cause()
+                daemon = try await Self.daemon(directories, arguments)
+                let words = daemon.program.errorText
+                #expect(words.contains("begins at 0") && words.contains(failure.reason), "\(words)")
+                let left = try await held.stillThere()
+                #expect(left.isEmpty, "left in the kernel: \(left)")
+                let before = mover.moved
+                try await mover.tell("churn 3 1000")
+                var counted = PayloadBytes()
+                for _ in 0..<100 where counted.isBehind(mover.moved.growth(since: before)) {
+                    counted = try await daemon.snapshot().payload(of: mover)
+                }
+                #expect(counted == mover.moved.growth(since: before))
+            }
+            #expect(try await daemon.stop() == 0)
+            #expect(
+                try await Program.run(
+                    Machine.programs.daemon,
+                    ["unload", "--pin-directory", "\(files.path)/trafficd"]
+                ).code == 0
+            )
+        }
+
+        @Test("a directory that can't hold pins is refused before anything is loaded", .needsBPF)
+        func otherFileSystem() async throws {
+            let directories = try DaemonDirectories()
+            let plain = directories.root.appending(path: "pins").path
+            await #expect(throws: Daemon.Refusal.self) {
+                _ = try await Self.daemon(directories, ["--pin-directory", plain])
+            }
+            let said = try await Program.run(
+                Machine.programs.daemon,
+                ["run", "--pin-directory", plain] + directories.arguments
+            )
+            #expect(said.code == 1 && said.error.contains("mount -t bpf -o mode=700 bpf /sys/fs/bpf"), "\(said.error)")
+            #expect(!FileManager.default.fileExists(atPath: plain))
+        }
+    }
+}
