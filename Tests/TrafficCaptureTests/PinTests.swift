@@ -8,130 +8,132 @@ import TrafficModel
 
 @testable import TrafficCapture
 
-@Suite("Pins", .serialized, .enabled(if: LiveMethod.isAvailable, "\(LiveMethod.probed.reason)"))
-struct PinTests {
-    private let method = LiveMethod.probed.method ?? .tracepoint
+extension LiveCaptureTests {
+    @Suite("Pins")
+    struct PinTests {
+        private let method = LiveMethod.probed.method ?? .tracepoint
 
-    /// What a daemon keeps: the state of its ledger, and how far that ledger has come.
-    private struct Kept {
-        var ledger: Ledger
-        var position: CapturePosition
-    }
+        /// What a daemon keeps: the state of its ledger, and how far that ledger has come.
+        private struct Kept {
+            var ledger: Ledger
+            var position: CapturePosition
+        }
 
-    private static func sweep(_ capture: BPFCapture, _ ledger: inout Ledger) throws -> Reading {
-        try capture.sweep { ledger.absorb($0) }
-        return ledger.tick(capture)
-    }
+        private static func sweep(_ capture: BPFCapture, _ ledger: inout Ledger) throws -> Reading {
+            try capture.sweep { ledger.absorb($0) }
+            return ledger.tick(capture)
+        }
 
-    @Test(
-        "daemons that end at any moment count each byte once",
-        arguments: [false, true].flatMap { isSmall in (1...4).map { (isSmall: isSmall, seed: UInt64($0)) } }
-    )
-    func endings(isSmall: Bool, seed: UInt64) async throws {
-        var random = Seeded(seed)
-        let files = try BPFFileSystem()
-        let pins = try PinDirectory(taking: "\(files.path)/trafficd")
-        let mover = try Mover()
-        // With little room, sockets close without a record and leave their bytes in rows.
-        var capture = try BPFCapture(
-            method: self.method,
-            ringBytes: isSmall ? 8_192 : nil,
-            mapElements: isSmall ? 128 : nil,
-            wire: .exact,
-            outlivesDaemon: true
+        @Test(
+            "daemons that end at any moment count each byte once",
+            arguments: [false, true].flatMap { isSmall in (1...4).map { (isSmall: isSmall, seed: UInt64($0)) } }
         )
-        #expect(try capture.pin(in: pins))
-        var ledger = Ledger()
-        _ = try Self.sweep(capture, &ledger)
-        var kept = Kept(ledger: ledger, position: try #require(capture.position))
-        var ends = 0
-        for _ in 0..<80 {
-            switch Int.random(in: 0..<10, using: &random) {
-            case 0..<4: try await mover.tellAnything(&random, shares: !isSmall)
-            case 4: try capture.drain { ledger.absorb($0) }
-            case 5: _ = try Self.sweep(capture, &ledger)
-            case 6:
-                // The daemon is ended after it has kept its state, and before the kernel hears of that.
-                kept = Kept(ledger: ledger, position: try #require(capture.position))
-            case 7, 8:
-                kept = Kept(ledger: ledger, position: try #require(capture.position))
-                try capture.acknowledge()
-            default:
-                ends += 1
-                if Bool.random(using: &random) { try await mover.tellAnything(&random, shares: !isSmall) }
-                capture = try BPFCapture(adopting: pins, from: kept.position, wanted: self.method, wire: .exact)
-                ledger = kept.ledger
-            }
-        }
-        var counted = PayloadBytes()
-        for _ in 0..<200 where counted != mover.moved {
-            counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
-            try capture.acknowledge()
-            usleep(10_000)
-        }
-        #expect(ends > 0 && counted == mover.moved, "\(counted) instead of \(mover.moved), \(ends) ends")
-        #expect(!capture.status.loss.isLossy, "\(capture.status.loss)")
-        try pins.removeAll()
-    }
-
-    @Test("what is pinned goes on without a daemon, and goes with its pins")
-    func absence() async throws {
-        let files = try BPFFileSystem()
-        let path = "\(files.path)/trafficd"
-        let mover = try Mover()
-        var ledger = Ledger()
-        var position: CapturePosition
-        do {
-            let pins = try PinDirectory(taking: path)
-            #expect(!pins.hasCapture)
-            let capture = try BPFCapture(method: self.method, wire: .exact, outlivesDaemon: true)
+        func endings(isSmall: Bool, seed: UInt64) async throws {
+            var random = Seeded(seed)
+            let files = try BPFFileSystem()
+            let pins = try PinDirectory(taking: "\(files.path)/trafficd")
+            let mover = try Mover()
+            // With little room, sockets close without a record and leave their bytes in rows.
+            var capture = try BPFCapture(
+                method: self.method,
+                ringBytes: isSmall ? 8_192 : nil,
+                mapElements: isSmall ? 128 : nil,
+                wire: .exact,
+                outlivesDaemon: true
+            )
             #expect(try capture.pin(in: pins))
+            var ledger = Ledger()
             _ = try Self.sweep(capture, &ledger)
-            position = try #require(capture.position)
-            #expect(throws: PinError.inUse(path: path)) { try PinDirectory(taking: path) }
-        }
-        try await mover.tell("churn 20000 100")
-        let pins = try PinDirectory(taking: path)
-        #expect(pins.hasCapture)
-        do {
-            #expect(throws: AdoptionRefusal.options) {
-                try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .estimated)
+            var kept = Kept(ledger: ledger, position: try #require(capture.position))
+            var ends = 0
+            for _ in 0..<80 {
+                switch Int.random(in: 0..<10, using: &random) {
+                case 0..<4: try await mover.tellAnything(&random, shares: !isSmall)
+                case 4: try capture.drain { ledger.absorb($0) }
+                case 5: _ = try Self.sweep(capture, &ledger)
+                case 6:
+                    // The daemon is ended after it has kept its state, and before the kernel hears of that.
+                    kept = Kept(ledger: ledger, position: try #require(capture.position))
+                case 7, 8:
+                    kept = Kept(ledger: ledger, position: try #require(capture.position))
+                    try capture.acknowledge()
+                default:
+                    ends += 1
+                    if Bool.random(using: &random) { try await mover.tellAnything(&random, shares: !isSmall) }
+                    capture = try BPFCapture(adopting: pins, from: kept.position, wanted: self.method, wire: .exact)
+                    ledger = kept.ledger
+                }
             }
-            let capture = try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .exact)
             var counted = PayloadBytes()
             for _ in 0..<200 where counted != mover.moved {
                 counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
                 try capture.acknowledge()
                 usleep(10_000)
             }
-            #expect(counted == mover.moved)
-            // Positions that are too old are refused: the kernel has forgotten what was read since.
-            #expect(throws: AdoptionRefusal.forgotten) {
-                try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .exact)
-            }
-            let before = LiveCaptureTests.openBPFDescriptors()
-            #expect(before > 10)
+            #expect(ends > 0 && counted == mover.moved, "\(counted) instead of \(mover.moved), \(ends) ends")
+            #expect(!capture.status.loss.isLossy, "\(capture.status.loss)")
+            try pins.removeAll()
         }
-        try pins.removeDirectory()
-        #expect(access(path, F_OK) != 0)
-    }
 
-    @Test("only a directory of trafficd in a BPF file system of the host is taken")
-    func refusals() throws {
-        let plain = "/tmp/trafficd-plain-\(UUID().uuidString)"
-        #expect(throws: PinError.notBPF(path: plain)) { try PinDirectory(taking: plain) }
-        #expect(access(plain, F_OK) != 0)
+        @Test("what is pinned goes on without a daemon, and goes with its pins")
+        func absence() async throws {
+            let files = try BPFFileSystem()
+            let path = "\(files.path)/trafficd"
+            let mover = try Mover()
+            var ledger = Ledger()
+            var position: CapturePosition
+            do {
+                let pins = try PinDirectory(taking: path)
+                #expect(!pins.hasCapture)
+                let capture = try BPFCapture(method: self.method, wire: .exact, outlivesDaemon: true)
+                #expect(try capture.pin(in: pins))
+                _ = try Self.sweep(capture, &ledger)
+                position = try #require(capture.position)
+                #expect(throws: PinError.inUse(path: path)) { try PinDirectory(taking: path) }
+            }
+            try await mover.tell("churn 20000 100")
+            let pins = try PinDirectory(taking: path)
+            #expect(pins.hasCapture)
+            do {
+                #expect(throws: AdoptionRefusal.options) {
+                    try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .estimated)
+                }
+                let capture = try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .exact)
+                var counted = PayloadBytes()
+                for _ in 0..<200 where counted != mover.moved {
+                    counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
+                    try capture.acknowledge()
+                    usleep(10_000)
+                }
+                #expect(counted == mover.moved)
+                // Positions that are too old are refused: the kernel has forgotten what was read since.
+                #expect(throws: AdoptionRefusal.forgotten) {
+                    try BPFCapture(adopting: pins, from: position, wanted: nil, wire: .exact)
+                }
+                let before = LiveCaptureTests.openBPFDescriptors()
+                #expect(before > 10)
+            }
+            try pins.removeDirectory()
+            #expect(access(path, F_OK) != 0)
+        }
 
-        let files = try BPFFileSystem()
-        let path = "\(files.path)/trafficd"
-        #expect(mkdir(path, 0o755) == 0 && chmod(path, 0o755) == 0)
-        #expect(throws: PinError.notSafe(path: path)) { try PinDirectory(taking: path) }
-        #expect(chmod(path, 0o700) == 0 && mkdir("\(path)/other", 0o700) == 0)
-        #expect(throws: PinError.foreign(path: "\(path)/other")) { try PinDirectory(taking: path) }
-        #expect(rmdir("\(path)/other") == 0)
-        // What a daemon left that was ended while it pinned.
-        #expect(mkdir("\(path)/new", 0o700) == 0)
-        let pins = try PinDirectory(taking: path)
-        #expect(access("\(path)/new", F_OK) != 0 && !pins.hasCapture)
+        @Test("only a directory of trafficd in a BPF file system of the host is taken")
+        func refusals() throws {
+            let plain = "/tmp/trafficd-plain-\(UUID().uuidString)"
+            #expect(throws: PinError.notBPF(path: plain)) { try PinDirectory(taking: plain) }
+            #expect(access(plain, F_OK) != 0)
+
+            let files = try BPFFileSystem()
+            let path = "\(files.path)/trafficd"
+            #expect(mkdir(path, 0o755) == 0 && chmod(path, 0o755) == 0)
+            #expect(throws: PinError.notSafe(path: path)) { try PinDirectory(taking: path) }
+            #expect(chmod(path, 0o700) == 0 && mkdir("\(path)/other", 0o700) == 0)
+            #expect(throws: PinError.foreign(path: "\(path)/other")) { try PinDirectory(taking: path) }
+            #expect(rmdir("\(path)/other") == 0)
+            // What a daemon left that was ended while it pinned.
+            #expect(mkdir("\(path)/new", 0o700) == 0)
+            let pins = try PinDirectory(taking: path)
+            #expect(access("\(path)/new", F_OK) != 0 && !pins.hasCapture)
+        }
     }
 }
