@@ -42,7 +42,7 @@ static __always_inline struct caller kernel_caller(void)
 /*
  * Writes all of a slot except the start time and the counters. Only the program that claimed the slot calls this, once.
  * The last write is the process's number, or the flag in the kernel's own slot. Readers take the last write as the sign
- * that the slot is complete (hide_unfinished_owners() in ends.bpf.h). That holds on processors that keep the order of
+ * that the slot is complete (hide_unfinished_owners() in records.bpf.h). That holds on processors that keep the order of
  * stores, as x86 does. On other processors a reader may see a number before a name.
  */
 static __always_inline void describe_owner(struct traffic_owner *owner, const struct caller *caller)

@@ -27,6 +27,7 @@
 #include "socket.bpf.h"
 #include "rows.bpf.h"
 #include "account.bpf.h"
+#include "records.bpf.h"
 #include "ends.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"

@@ -192,7 +192,7 @@ struct traffic_socket {
 	struct traffic_wire wire_sent; /* softirqs count here too, so these are in other cache lines */
 	struct traffic_wire wire_received;
 	struct traffic_seen seen; /* kernel only, as are `teller` and `fences` */
-	__u64 teller; /* the serial while a program writes a record of this socket, see ends.bpf.h */
+	__u64 teller; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
 	__u32 fences;
 };

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Records: what the programs tell the daemon about a socket.
+ *
+ * A record of a closed socket, or of one that may end unseen, goes to the ring. Each user may fill a part of the ring
+ * between two drains. What becomes of a socket without room is in ends.bpf.h.
+ *
+ * Bytes that the daemon has already seen in a record must not be added to a row. So each program that writes a record
+ * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
+ * writes a record of the socket. The writer sets `teller` and then looks whether the socket is closed. The program at
+ * the end sets `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the
+ * writer gives up, or the program at the end does not rely on `seen`. report_now() need not look: it runs only in a
+ * call on the socket, or before TCP ends the socket.
+ */
+#ifndef RECORDS_BPF_H
+#define RECORDS_BPF_H
+
+/*
+ * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets that
+ * the daemon has not seen, `deferred` is divided into TRAFFIC_PARTS_FOR_UNSEEN smaller parts: such a part holds about as
+ * many sockets as the daemon lists for a user.
+ */
+
+/* How much of the parts a user has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts. */
+struct user_part {
+	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
+	u32 ring_bytes;
+	u32 sweeps_kept;
+	u32 deferred;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TRAFFIC_USERS_TOLD_APART);
+	__type(key, u32);
+	__type(value, struct user_part);
+} user_parts SEC(".maps");
+
+/* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */
+static __always_inline u64 ring_flags(void)
+{
+	u64 half = bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / (2 * TRAFFIC_PARTS);
+
+	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= half ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline struct user_part *part_of(const struct traffic_socket *socket)
+{
+	const struct traffic_owner *first = &socket->owners[0];
+	u32 slot = (first->start_boottime_ns ? first->uid : socket->uid) & (TRAFFIC_USERS_TOLD_APART - 1);
+	struct user_part *part = bpf_map_lookup_elem(&user_parts, &slot);
+
+	if (part && part->drains != told.drains) {
+		part->drains = told.drains;
+		part->ring_bytes = 0;
+	}
+	if (part && part->sweeps_kept != told.sweeps_kept) {
+		part->sweeps_kept = told.sweeps_kept;
+		part->deferred = 0;
+	}
+	return part;
+}
+
+/* Returns NULL if the ring is full, or the user's part of the ring. */
+static __always_inline struct traffic_socket *reserve_record(struct user_part *part)
+{
+	struct traffic_socket *record;
+
+	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS)
+		return NULL;
+	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
+	if (record)
+		__sync_fetch_and_add(&part->ring_bytes, sizeof(*record));
+	return record;
+}
+
+/* Telling the daemon ---------------------------------------------------------------------------------------------- */
+
+#ifdef SOCKETS_IN_HASH
+/*
+ * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
+ * the memory barrier. With this object only the sweep writes records of open sockets. Meanwhile the element may become
+ * another socket's, so the functions compare serials.
+ */
+static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
+{
+	socket->teller = serial;
+	__sync_fetch_and_add(&socket->fences, 1);
+	return true;
+}
+
+static __always_inline void end_telling(struct traffic_socket *socket)
+{
+	barrier();
+	socket->teller = 0;
+}
+
+static __always_inline bool is_being_told(struct traffic_socket *socket)
+{
+	__sync_fetch_and_add(&socket->fences, 1);
+	return *(volatile u64 *)&socket->teller == socket->serial;
+}
+#else
+/* Returns false if another processor is writing a record of this socket. */
+static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
+{
+	return !__sync_val_compare_and_swap(&socket->teller, 0, serial);
+}
+
+static __always_inline void end_telling(struct traffic_socket *socket)
+{
+	__sync_fetch_and_and(&socket->teller, 0);
+}
+
+static __always_inline bool is_being_told(struct traffic_socket *socket)
+{
+	return __sync_fetch_and_or(&socket->teller, 0);
+}
+#endif
+
+static __always_inline bool was_seen(const struct traffic_socket *socket)
+{
+	return socket->seen.serial == socket->serial;
+}
+
+/*
+ * Whether the record with the totals `seen` is safe even if the daemon is killed now. A record in the ring is: it stays
+ * there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
+ */
+static __always_inline bool is_kept(const struct traffic_seen *seen)
+{
+	return (s32)(seen->sweep - told.sweeps_kept) <= 0;
+}
+
+/*
+ * Bytes of IP packets in both directions. Where packets are not seen: an estimate for TCP, from TCP's own counters and
+ * the usual header sizes.
+ */
+static __always_inline struct traffic_payload wire_of(const struct traffic_socket *socket)
+{
+	u32 headers = TRAFFIC_TCP_HEADER + TRAFFIC_TIMESTAMPS_OPTION +
+		      (*(u32 *)&socket->remote_address[8] == bpf_htonl(0xffff) ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER);
+
+	if (!chosen.estimates_wire)
+		return (struct traffic_payload){ wire_sum(&socket->wire_sent), wire_sum(&socket->wire_received) };
+	return (struct traffic_payload){
+		socket->tcp_sent_bytes + (u64)socket->segments_sent * headers,
+		socket->tcp_received_bytes + (u64)socket->segments_received * headers,
+	};
+}
+
+/*
+ * Hides slots that were claimed but not yet described when the record was copied. The daemon would skip their bytes in
+ * this record, and note_seen() would mark the bytes as seen. So they come with the next record.
+ */
+static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
+{
+#pragma unroll
+	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
+		struct traffic_owner *owner = &record->owners[i];
+
+		/*
+		 * The kernel's own slot has no number, and starts at 1. A kernel thread gets its flag before its
+		 * number.
+		 */
+		if (owner->start_boottime_ns &&
+		    (owner->tgid || (owner->start_boottime_ns == 1 && owner->flags & TRAFFIC_OWNER_KERNEL_THREAD)))
+			continue;
+		owner->start_boottime_ns = 0;
+		owner->sent_bytes = owner->received_bytes = 0;
+	}
+}
+
+/*
+ * Call this only between begin_telling() and end_telling().
+ *
+ * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring, which the ring itself keeps
+ */
+static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)
+{
+	struct traffic_seen *seen = &socket->seen;
+
+	seen->serial = 0;
+	barrier();
+#pragma unroll
+	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
+		seen->owners[i].sent_bytes = record->owners[i].sent_bytes;
+		seen->owners[i].received_bytes = record->owners[i].received_bytes;
+	}
+	seen->unowned.sent_bytes = record->unowned_sent_bytes;
+	seen->unowned.received_bytes = record->unowned_received_bytes;
+	seen->wire = wire_of(record);
+	seen->retransmitted_bytes = record->retransmitted_bytes;
+	seen->sweep = sweep;
+	barrier();
+	seen->serial = record->serial;
+}
+
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
+static __always_inline void copy_record(struct traffic_socket *record, const struct traffic_socket *socket)
+{
+	__builtin_memcpy(record, socket, sizeof(*record));
+	record->stream_sent = 0; /* the value is from the last sweep, and the counters have grown since */
+	hide_unfinished_owners(record);
+}
+#endif
+
+/*
+ * Writes a record of an open socket now, because possibly no program sees the end of this socket. If the ring has no
+ * room, or if another processor is writing a record of this socket, the next sweep reports the socket.
+ */
+static __always_inline void report_now(struct traffic_socket *socket)
+{
+#ifndef SOCKETS_IN_HASH
+	struct traffic_socket *record;
+
+	if (!begin_telling(socket, socket->serial))
+		return;
+	record = reserve_record(part_of(socket));
+	if (record) {
+		copy_record(record, socket);
+		note_seen(socket, record, told.sweeps_kept);
+		bpf_ringbuf_submit(record, ring_flags());
+	}
+	end_telling(socket);
+#endif
+}
+
+/*
+ * Counts a frame of an AF_PACKET socket. No program sees the end of such a socket, so each frame is reported at once.
+ * If there is no room for a record, the bytes go to the row of the process.
+ *
+ * Such a socket is never folded into rows, so nothing depends on `seen` and no program has to wait for another one's
+ * record: each call copies the socket after its own addition, and the daemon takes the largest counters of all records.
+ */
+static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
+{
+#ifndef SOCKETS_IN_HASH
+	struct traffic_socket *socket = find_socket(sk), *record = socket ? reserve_record(part_of(socket)) : NULL;
+
+	if (!record) {
+		count_in_row(socket, current_task(), 0, sent, received);
+		return;
+	}
+#endif
+	if (sent)
+		count_sent(sk, sent);
+	if (received)
+		count_received(sk, received);
+#ifndef SOCKETS_IN_HASH
+	copy_record(record, socket);
+	bpf_ringbuf_submit(record, ring_flags());
+#endif
+}
+
+#endif
