@@ -25,7 +25,7 @@ struct CheckpointDamageTests {
     /// With a header that fits the bytes.
     private static func sealed(_ bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
-        Checkpoint.seal(&bytes)
+        CheckpointHeader.seal(&bytes)
         return bytes
     }
 
@@ -41,8 +41,11 @@ struct CheckpointDamageTests {
         var bytes = Ledger().checkpoint()
         bytes[8] &+= 1
         let error = try #require(Self.fault(bytes))
-        #expect(error == .otherVersion(Checkpoint.version + 1, known: Checkpoint.version))
-        #expect("\(error)".contains("\(Checkpoint.version + 1)") && "\(error)".contains("\(Checkpoint.version) only"))
+        #expect(error == .otherVersion(CheckpointHeader.version + 1, known: CheckpointHeader.version))
+        #expect(
+            "\(error)".contains("\(CheckpointHeader.version + 1)")
+                && "\(error)".contains("\(CheckpointHeader.version) only")
+        )
     }
 
     @Test("a checkpoint that is cut off anywhere is refused")
@@ -72,7 +75,7 @@ struct CheckpointDamageTests {
     @Test("the decoder refuses everything that ends early or goes on, and reads nothing beyond the end")
     func cutOffWithChecksum() throws {
         let bytes = try Self.checkpoint(seed: 3, rounds: 5)
-        for length in stride(from: Checkpoint.headerLength, to: bytes.count, by: 7) {
+        for length in stride(from: CheckpointHeader.headerLength, to: bytes.count, by: 7) {
             #expect(Self.fault(Self.sealed(Array(bytes[..<length]))) == .damaged)
         }
         #expect(Self.fault(Self.sealed(bytes + [0])) == .damaged)
@@ -87,7 +90,7 @@ struct CheckpointDamageTests {
         for _ in 0..<400 {
             var damaged = bytes
             for _ in 0..<Int.random(in: 1...4, using: &random) {
-                let index = Int.random(in: Checkpoint.headerLength..<bytes.count, using: &random)
+                let index = Int.random(in: CheckpointHeader.headerLength..<bytes.count, using: &random)
                 // Lengths and counts become as large as they can.
                 damaged[index] = Bool.random(using: &random) ? 0xff : .random(in: 0 ... .max, using: &random)
             }
@@ -98,7 +101,9 @@ struct CheckpointDamageTests {
         #expect(refused > 0)
         for _ in 0..<400 {
             let length = Int.random(in: 0..<200, using: &random)
-            let noise = (0..<Checkpoint.headerLength + length).map { _ in UInt8.random(in: 0 ... .max, using: &random) }
+            let noise = (0..<CheckpointHeader.headerLength + length).map { _ in
+                UInt8.random(in: 0 ... .max, using: &random)
+            }
             #expect(fault(noise) == .damaged)
         }
     }
@@ -106,7 +111,7 @@ struct CheckpointDamageTests {
     @Test("a number of elements that the rest has no room for is refused at once")
     func hugeCounts() throws {
         let bytes = try Self.checkpoint(seed: 4, rounds: 4)
-        for index in stride(from: Checkpoint.headerLength, to: bytes.count - 8, by: 11) {
+        for index in stride(from: CheckpointHeader.headerLength, to: bytes.count - 8, by: 11) {
             var damaged = bytes
             damaged.replaceSubrange(index..<index + 4, with: [0xff, 0xff, 0xff, 0x7f])
             _ = Self.fault(Self.sealed(damaged))

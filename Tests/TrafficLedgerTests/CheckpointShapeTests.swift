@@ -36,10 +36,10 @@ struct CheckpointShapeTests {
             .reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }
         let (version, known) = (Self.known.version, Self.known.fingerprint)
         #expect(
-            Checkpoint.version == version && fingerprint == known,
+            CheckpointHeader.version == version && fingerprint == known,
             """
             The state of the ledger has another shape than version \(version) of the checkpoint. Raise \
-            Checkpoint.version, and set `known` to the new version and 0x\(String(fingerprint, radix: 16)).
+            CheckpointHeader.version, and set `known` to the new version and 0x\(String(fingerprint, radix: 16)).
             """
         )
     }

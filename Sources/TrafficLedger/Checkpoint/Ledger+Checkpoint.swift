@@ -6,14 +6,14 @@ extension Ledger {
     ///
     /// The configuration is not in it, and neither is what only saves time.
     public func checkpoint() -> [UInt8] {
-        let encoder = CheckpointEncoder(after: Checkpoint.headerLength)
+        let encoder = CheckpointEncoder(after: CheckpointHeader.headerLength)
         do {
             try self.encode(to: encoder)
         } catch {
             preconditionFailure("no value of the ledger refuses to be coded: \(error)")
         }
         var bytes = encoder.takeBytes()
-        Checkpoint.seal(&bytes)
+        CheckpointHeader.seal(&bytes)
         return bytes
     }
 
@@ -32,10 +32,10 @@ extension Ledger {
         retention: Retention = Retention(),
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
-        try Checkpoint.check(checkpoint)
+        try CheckpointHeader.check(checkpoint)
         let decoder = CheckpointDecoder(
             checkpoint,
-            from: Checkpoint.headerLength,
+            from: CheckpointHeader.headerLength,
             LedgerConfiguration(retention: retention, classes: classes)
         )
         do {

@@ -3,7 +3,7 @@
 /// The header has, little-endian: ``magic``, the version (4 bytes), the number of bytes after the header (8 bytes), and
 /// their checksum (8 bytes). It finds files that are cut off or damaged. It does not find forgeries: only the daemon
 /// may be able to write the file.
-enum Checkpoint {
+enum CheckpointHeader {
     /// The version of the format.
     ///
     /// Raise it whenever bytes of before would be read as something else: a stored property of any type of the ledger
