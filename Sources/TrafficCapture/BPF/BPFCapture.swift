@@ -16,9 +16,9 @@ public final class BPFCapture: CaptureSource {
     private var rows: RowReader
     private var owners: OwnerReader
     private var deferred: DeferredReader
-    private let executed: BPFMap
+    private let names: NameReader
     private var interfaces: InterfaceReader
-    private let loss: BPFMap
+    private var losses: LossReader
     private let told: BPFMap
     /// The values that the programs were told last.
     private var telling: traffic_told
@@ -35,11 +35,6 @@ public final class BPFCapture: CaptureSource {
     private var censusesDue = 0
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
     private var malformed: UInt64 = 0
-    private var lastLoss = CaptureLoss()
-    private var goneLost: UInt64 = 0
-    /// Sockets that programs were just closing when the daemon read the kernel's counters.
-    private var closing: UInt64 = 0
-    private var namesUntold: UInt64 = 0
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
     private let reads = ReadFailures()
@@ -65,31 +60,7 @@ public final class BPFCapture: CaptureSource {
         try self.init(method: method, reason: reason, wire: wire, outlivesDaemon: outlivesDaemon, faults: faults)
     }
 
-    package convenience init(
-        method: CaptureMethod,
-        ringBytes: UInt32? = nil,
-        mapElements: UInt32? = nil,
-        interfaceElements: UInt32? = nil,
-        rowElements: UInt32? = nil,
-        leavingOut leftOut: Set<String> = [],
-        refusing refused: Set<String> = [],
-        sweepingHeldSockets sweepsHeldSockets: Bool = false,
-        wire: WireCounting = .audited,
-        outlivesDaemon: Bool = false
-    ) throws(CaptureError) {
-        let faults = LoadedPrograms.Faults(
-            leftOut: leftOut,
-            refused: refused,
-            sweepsHeldSockets: sweepsHeldSockets,
-            ringBytes: ringBytes,
-            mapElements: mapElements,
-            interfaceElements: interfaceElements,
-            rowElements: rowElements
-        )
-        try self.init(method: method, reason: nil, wire: wire, outlivesDaemon: outlivesDaemon, faults: faults)
-    }
-
-    private convenience init(
+    convenience init(
         method: CaptureMethod,
         reason: String?,
         wire: WireCounting,
@@ -127,13 +98,13 @@ public final class BPFCapture: CaptureSource {
         self.rows = try RowReader(kernel, from: position?.rows, generation: told.generation)
         self.owners = try OwnerReader(map: kernel.map("owners"))
         self.deferred = DeferredReader(map: try kernel.map("deferred"), taken: position?.deferred ?? [])
-        self.executed = try kernel.map("executed")
+        self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
             packets: isAudited ? kernel.map("interfaces") : nil,
             strangers: isAudited ? kernel.map("stranger_interfaces") : nil
         )
-        self.loss = try kernel.map("loss")
+        self.losses = LossReader(map: try kernel.map("loss"))
         self.told = try kernel.map(".data.told")
         self.telling = told
         self.keepsRecords = keepsRecords
@@ -191,7 +162,7 @@ public final class BPFCapture: CaptureSource {
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
         self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
         if !self.keepsRecords { self.owners.release() }
-        self.takeNames(emit)
+        self.names.take(emit)
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(by: deadline, emit) { try self.tell() }
@@ -253,10 +224,10 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takeRows(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        let isClosing = self.closing > 0
+        let isClosing = self.losses.closing > 0
         try self.rows.take(
             by: deadline,
-            folded: self.lastLoss.socketsFolded +| self.lastLoss.callsFolded,
+            folded: self.losses.loss.socketsFolded +| self.losses.loss.callsFolded,
             isClosing: isClosing,
             keepsRows: self.keepsRecords,
             raise: { generation throws(CaptureError) in
@@ -285,7 +256,7 @@ public final class BPFCapture: CaptureSource {
     /// - Returns: The serials of all sockets if a census is due, otherwise `nil`. A census is due at regular intervals,
     ///   and if the kernel has missed calls since the last census: a missed call may have been the end of a socket.
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
-        let missed = self.lastLoss.missedRuns
+        let missed = self.losses.loss.missedRuns
         // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
         self.sweepsUntilCensus -= 1
         if missed > self.missedAtLastCensus || self.sweepsUntilCensus <= 0 {
@@ -300,7 +271,7 @@ public final class BPFCapture: CaptureSource {
         var census = Census()
         let sweep = Result { () throws(CaptureError) in
             for _ in 1...Self.mostWalks {
-                let ended = try self.endedSockets()
+                let ended = try self.losses.endedSockets()
                 let bytes = try self.walkSockets { event in
                     if case .socket(let socket) = event {
                         if isCensus { census.serials.insert(socket.serial) }
@@ -308,7 +279,7 @@ public final class BPFCapture: CaptureSource {
                     }
                     emit(event)
                 }
-                let isQuiet = try self.endedSockets() == ended
+                let isQuiet = try self.losses.endedSockets() == ended
                 census.isWhole = isQuiet || bytes < Self.wholeWalk
                 if census.isWhole { return }
             }
@@ -345,18 +316,10 @@ public final class BPFCapture: CaptureSource {
         return bytes
     }
 
-    private func kernelLoss() throws(CaptureError) -> [traffic_loss] {
-        try self.loss.perCPUValues(as: traffic_loss.self)
-    }
-
-    private func endedSockets() throws(CaptureError) -> UInt64 {
-        try self.kernelLoss().reduce(0) { $0 &+ $1.closed_sockets }
-    }
-
     private func tell() throws(CaptureError) {
         // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
         // be added.
-        if self.leavesProgramsOut || self.lastLoss.missedRuns > 0 || self.status.method == .kprobe {
+        if self.leavesProgramsOut || self.losses.loss.missedRuns > 0 || self.status.method == .kprobe {
             self.telling.calls_missed = 1
         }
         self.interfaces.tell(&self.telling)
@@ -390,66 +353,26 @@ public final class BPFCapture: CaptureSource {
         if !self.keepsRecords { self.deferred.release() }
     }
 
-    private func takeNames(_ emit: (CaptureEvent) -> Void) {
-        var taken: [traffic_owner_key] = []
-        self.executed.forEach(
-            keySize: MemoryLayout<traffic_owner_key>.size,
-            valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
-        ) { key, value in
-            let process = key.unsafeLoadUnaligned(as: traffic_owner_key.self)
-            taken.append(process)
-            emit(
-                .executed(
-                    ProcessIdentity(
-                        pid: Int32(bitPattern: process.tgid),
-                        startBoottimeNanoseconds: process.start_boottime_ns
-                    ),
-                    name: value.withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-                )
-            )
-        }
-        for process in taken { self.executed.remove(process) }
-    }
-
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
         // Without the program that only the start runs.
         try ProgramMeter(programs: self.kernel.attached + self.kernel.iterated)
     }
 
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var loss = CaptureLoss(
-            recordsMalformed: self.malformed,
-            missedRuns: try self.kernel.missedRuns(),
-            readsFailed: self.reads.count
+        let news = try self.losses.read(
+            CaptureLoss(
+                recordsMalformed: self.malformed,
+                missedRuns: try self.kernel.missedRuns(),
+                readsFailed: self.reads.count
+            )
         )
-        var goneLost: UInt64 = 0
-        var (begun, ended): (UInt64, UInt64) = (0, 0)
-        var namesUntold: UInt64 = 0
-        for cpu in try self.kernelLoss() {
-            namesUntold +|= cpu.names_untold
-            loss.missedRuns +|= cpu.returns_missed
-            loss.ringFull +|= cpu.closed_deferred
-            loss.socketsFolded +|= cpu.closed_folded
-            loss.callsFolded +|= cpu.calls_folded
-            loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
-            goneLost &+= cpu.gone_lost
-            begun &+= cpu.closed_sockets
-            ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded &+ cpu.closed_empty
-        }
-        self.closing = begun &- ended
         // No record says that these sockets closed. A census shows that they are missing.
-        if goneLost > self.goneLost { self.censusesDue = CaptureEvent.censusesUntilGone }
-        self.goneLost = goneLost
-        if namesUntold != self.namesUntold {
-            self.namesUntold = namesUntold
-            emit(.executedUntold)
-        }
-        if loss != self.lastLoss {
-            self.lastLoss = loss
-            try self.tell()
-            self.status.loss = loss
-            emit(.loss(loss))
-        }
+        if news.hasLostGone { self.censusesDue = CaptureEvent.censusesUntilGone }
+        if news.hasUntoldNames { emit(.executedUntold) }
+        guard self.losses.loss != self.status.loss else { return }
+        try self.tell()
+        self.status.loss = self.losses.loss
+        emit(.loss(self.losses.loss))
     }
 }
 

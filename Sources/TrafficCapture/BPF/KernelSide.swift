@@ -35,23 +35,27 @@ final class KernelSide {
 
     let description: Description
     let attached: [LoadedProgram]
+    /// Descriptors of the links of ``attached``, in the same order.
+    let attachedLinks: [Int32]
     let iterated: [LoadedProgram]
     let sweepLink: BPFLink
     let adoptLink: BPFLink
-    private let maps: [String: BPFMap]
-    /// Owns the descriptors of the maps and programs.
+    let maps: [String: BPFMap]
+    /// Owns the descriptors of the maps, programs and links.
     private let owner: AnyObject
 
     init(
         _ description: Description,
         attached: [LoadedProgram],
+        attachedLinks: [Int32],
         iterated: [LoadedProgram],
         sweepLink: consuming BPFLink,
         adoptLink: consuming BPFLink,
         maps: [String: BPFMap],
         owner: AnyObject
     ) {
-        (self.description, self.attached, self.iterated) = (description, attached, iterated)
+        (self.description, self.attached, self.attachedLinks) = (description, attached, attachedLinks)
+        self.iterated = iterated
         self.sweepLink = sweepLink
         self.adoptLink = adoptLink
         (self.maps, self.owner) = (maps, owner)
@@ -70,8 +74,6 @@ final class KernelSide {
         guard let map = self.maps[name] else { throw .malformed("no BPF map named \(name)") }
         return map
     }
-
-    var mapNames: [String] { self.maps.keys.sorted() }
 
     /// How many calls all attached programs have missed since they were loaded. If the kernel skipped a program but not
     /// its twin, the call was counted.
@@ -145,6 +147,7 @@ extension KernelSide {
         let kernel = KernelSide(
             description,
             attached: links,
+            attachedLinks: loaded.programs.links.descriptors,
             iterated: iterated.map(LoadedProgram.init),
             sweepLink: sweepLink,
             adoptLink: adoptLink,
@@ -154,7 +157,4 @@ extension KernelSide {
         told.baseline_done = 1
         return (kernel, told)
     }
-
-    /// The links of the attached programs, in their order.
-    var attachedLinks: [Int32] { (self.owner as? Loaded)?.programs.links.descriptors ?? [] }
 }

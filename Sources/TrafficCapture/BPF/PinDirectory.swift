@@ -158,10 +158,7 @@ extension PinDirectory {
         do throws(PinError) {
             try self.removeAll()
             guard mkdir(self.new, 0o700) == 0 else { throw .system(call: "mkdir", path: self.new, errno: errno) }
-            for name in kernel.mapNames {
-                guard let map = try? kernel.map(name) else { continue }
-                try self.pin(map.descriptor, as: Pin.map(name))
-            }
+            for (name, map) in kernel.maps { try self.pin(map.descriptor, as: Pin.map(name)) }
             for (program, link) in zip(kernel.attached, kernel.attachedLinks) {
                 try self.pin(program.descriptor, as: Pin.program(program.name))
                 try self.pin(link, as: Pin.link(program.name))
@@ -216,10 +213,12 @@ extension PinDirectory {
             let descriptor = descriptors.keep(try self.open(Pin.program(program.name)))
             programs.append(LoadedProgram(name: program.name, section: program.section, descriptor: descriptor))
         }
-        for program in description.attached { _ = descriptors.keep(try self.open(Pin.link(program.name))) }
+        var links: [Int32] = []
+        for program in description.attached { links.append(descriptors.keep(try self.open(Pin.link(program.name)))) }
         return KernelSide(
             description,
             attached: Array(programs.prefix(description.attached.count)),
+            attachedLinks: links,
             iterated: Array(programs.dropFirst(description.attached.count)),
             sweepLink: try self.openLink(Pin.sweep),
             adoptLink: try self.openLink(Pin.adopt),

@@ -1,0 +1,33 @@
+import CTrafficABI
+import TrafficModel
+
+/// Reads the new names of processes that have called execve(2).
+struct NameReader {
+    private let executed: BPFMap
+
+    init(map: BPFMap) {
+        self.executed = map
+    }
+
+    /// Not kept for the next daemon: it looks all processes up again.
+    func take(_ emit: (CaptureEvent) -> Void) {
+        var taken: [traffic_owner_key] = []
+        self.executed.forEach(
+            keySize: MemoryLayout<traffic_owner_key>.size,
+            valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
+        ) { key, value in
+            let process = key.unsafeLoadUnaligned(as: traffic_owner_key.self)
+            taken.append(process)
+            emit(
+                .executed(
+                    ProcessIdentity(
+                        pid: Int32(bitPattern: process.tgid),
+                        startBoottimeNanoseconds: process.start_boottime_ns
+                    ),
+                    name: value.withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+                )
+            )
+        }
+        for process in taken { self.executed.remove(process) }
+    }
+}
