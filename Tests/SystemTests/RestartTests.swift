@@ -60,6 +60,66 @@ extension SystemTests {
             #expect(left.isEmpty, "left in the kernel: \(left)")
         }
 
+        /// Bytes of the IP packets that passed a chain of the namespace.
+        private static func counter(_ chain: String, in namespace: NetworkNamespace) async throws -> UInt64 {
+            let said = try await tool(
+                "ip",
+                ["netns", "exec", namespace.name, "nft", "list", "chain", "inet", "count", chain]
+            )
+            let bytes = try #require(said.output.firstMatch(of: /counter packets [0-9]+ bytes ([0-9]+)/)?.output.1)
+            return try #require(UInt64(bytes))
+        }
+
+        @Test(
+            "packets that passed while daemons were killed are those that nftables counted",
+            .needsBPF,
+            .needs("ip", "nft")
+        )
+        func packets() async throws {
+            try await NetworkNamespace.with { namespace in
+                try await namespace.run("nft", "add table inet count")
+                for chain in ["input", "output"] {
+                    let hook = "{ type filter hook \(chain) priority 0; }"
+                    try await namespace.run("nft", "add chain inet count \(chain) \(hook)")
+                    try await namespace.run("nft", "add rule inet count \(chain) counter")
+                }
+                let files = try BPFFileSystem()
+                let directories = try DaemonDirectories()
+                let arguments = ["--pin-directory", "\(files.path)/trafficd"]
+                var daemon = try await Self.daemon(directories, arguments)
+                let mover = try Mover(launcher: namespace.launcher())
+                // Open connections only: the last packets of a closed one belong to no socket. And packets that the
+                // loopback's MTU has room for, so that nobody has to cut them.
+                try await mover.tell("hold 6 0")
+                try await Task.sleep(for: .milliseconds(500))  // until the last acknowledgement
+                let before = try await daemon.snapshot().bytes(of: mover)
+                let (sent, received) = (
+                    try await Self.counter("output", in: namespace), try await Self.counter("input", in: namespace)
+                )
+                for round in 1...4 {
+                    try await mover.tell("use 6 \(round * 4_001)")
+                    #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
+                    try await mover.tell("use \(round) 777")
+                    daemon = try await Self.daemon(directories, arguments)
+                }
+                #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+                try await Task.sleep(for: .milliseconds(500))
+                let after = try await daemon.snapshot()
+                let grown = after.bytes(of: mover).growth(since: before)
+                #expect(try await grown.wireSent == Self.counter("output", in: namespace) - sent)
+                #expect(try await grown.wireReceived == Self.counter("input", in: namespace) - received)
+                // What calls, TCP and packets say of each socket agrees, though three daemons have counted it.
+                let audit = try await Program.run(
+                    Machine.programs.client,
+                    ["audit"] + directories.arguments
+                )
+                #expect(audit.code == 0, "\(String(decoding: audit.output, as: UTF8.self)) \(audit.error)")
+                #expect(try await daemon.stop() == 0)
+                let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+                #expect(try await Program.run(Machine.programs.daemon, unload).code == 0)
+            }
+        }
+
         @Test("what moved with and without a daemon is in history once", .needsBPF)
         func history() async throws {
             let files = try BPFFileSystem()

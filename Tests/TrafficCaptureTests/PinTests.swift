@@ -75,6 +75,37 @@ extension LiveCaptureTests {
             try pins.removeAll()
         }
 
+        @Test("a socket that closes before its last report is kept has a record, though its user's part is full")
+        func unkept() async throws {
+            let files = try BPFFileSystem()
+            let pins = try PinDirectory(taking: "\(files.path)/trafficd")
+            let mover = try Mover()
+            var capture = try BPFCapture(method: self.method, wire: .exact, outlivesDaemon: true)
+            #expect(try capture.pin(in: pins))
+            var ledger = Ledger()
+            // A user's part has room for some 900 sockets in the ring, and for 16,384 in the map. Unkept ones have twice
+            // that.
+            let connections = 9_500
+            try await mover.tell("hold \(connections) 0")
+            _ = try Self.sweep(capture, &ledger)
+            let kept = Kept(ledger: ledger, position: try #require(capture.position))
+            try capture.acknowledge()
+            try await mover.tell("use \(connections) 100")
+            // This daemon is killed before it can keep what this sweep says.
+            try capture.sweep { _ in }
+            try await mover.tell("drop \(connections) 0")
+            capture = try BPFCapture(adopting: pins, from: kept.position, wanted: self.method, wire: .exact)
+            ledger = kept.ledger
+            var counted = PayloadBytes()
+            for _ in 0..<100 where counted != mover.moved {
+                counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
+                try capture.acknowledge()
+                usleep(10_000)
+            }
+            #expect(counted == mover.moved && mover.moved.sent == 100 * UInt64(connections))
+            try pins.removeAll()
+        }
+
         @Test("what is pinned goes on without a daemon, and goes with its pins")
         func absence() async throws {
             let files = try BPFFileSystem()

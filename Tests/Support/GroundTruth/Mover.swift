@@ -1,11 +1,13 @@
-import Foundation
+public import Foundation
 public import TestSupport
 public import TrafficModel
 
 /// A program that moves bytes as it is told, and says after each command what its calls have returned so far.
 public final class Mover {
     private static let program = """
-        import os, socket, sys
+        import os, resource, socket, sys
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
         sent = received = 0
         held = []
@@ -69,14 +71,18 @@ public final class Mover {
     private let running: Program
     public private(set) var moved = PayloadBytes()
 
-    public init() throws {
+    /// - Parameter launcher: A program and its arguments that start the mover, such as `ip netns exec NAME`.
+    public init(launcher: (program: URL, arguments: [String])? = nil) throws {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let link = self.folder.appending(path: self.name)
         try FileManager.default.createSymbolicLink(
             atPath: link.path,
             withDestinationPath: URL(filePath: "/usr/bin/python3").resolvingSymlinksInPath().path
         )
-        self.running = try Program(link, ["-c", Self.program])
+        self.running = try Program(
+            launcher?.program ?? link,
+            (launcher.map { $0.arguments + [link.path] } ?? []) + ["-c", Self.program]
+        )
     }
 
     deinit { try? FileManager.default.removeItem(at: self.folder) }
@@ -112,9 +118,11 @@ public final class Mover {
 
 extension Snapshot {
     /// What the daemon says that the program and its children moved.
-    public func payload(of mover: Mover) -> PayloadBytes {
+    public func payload(of mover: Mover) -> PayloadBytes { self.bytes(of: mover).payload }
+
+    public func bytes(of mover: Mover) -> ByteCounts {
         let listed = (self.processes ?? []).filter { $0.details.name == mover.name }
         let ended = (self.exited ?? []).filter { $0.group.name == mover.name }
-        return (listed.map(\.bytes.payload) + ended.map(\.bytes.payload)).reduce(PayloadBytes(), +)
+        return (listed.map(\.bytes) + ended.map(\.bytes)).reduce(ByteCounts(), +)
     }
 }
