@@ -175,6 +175,8 @@ extension LiveCaptureTests {
             let plain = "/tmp/trafficd-plain-\(UUID().uuidString)"
             #expect(throws: PinError.notBPF(path: plain)) { try PinDirectory(taking: plain) }
             #expect(access(plain, F_OK) != 0)
+            #expect(throws: PinError.notBPF(path: "\(plain)/none")) { try PinDirectory(taking: "\(plain)/none") }
+            #expect(throws: PinError.absent(path: plain)) { try PinDirectory(taking: plain, mustExist: true) }
 
             let files = try BPFFileSystem()
             let path = "\(files.path)/trafficd"

@@ -56,8 +56,9 @@ public final class PinDirectory: Sendable {
     public init(taking path: String, mustExist: Bool = false) throws(PinError) {
         let isMade = !mustExist && mkdir(path, 0o700) == 0
         guard isMade || mustExist || errno == EEXIST else {
-            // /sys takes no directories where no BPF file system is mounted.
-            throw errno == EPERM ? .notBPF(path: path) : .system(call: "mkdir", path: path, errno: errno)
+            // Where no BPF file system is mounted, /sys/fs/bpf takes no directories, with one error or the other.
+            let isNotMounted = errno == EPERM || errno == ENOENT
+            throw isNotMounted ? .notBPF(path: path) : .system(call: "mkdir", path: path, errno: errno)
         }
         let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else {
