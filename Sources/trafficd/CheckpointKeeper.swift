@@ -14,8 +14,10 @@ struct CheckpointKeeper {
     private static let restFactor: UInt64 = 20
     /// Successive failures to write.
     private var failures = 0
-    /// After so many failures the daemon goes on without checkpoints. Until then the kernel keeps what was read.
+    /// After so many failures, a second apart, the daemon goes on without checkpoints. Until then the kernel keeps what
+    /// was read.
     private static let failureLimit = 5
+    private static let retryNanoseconds: UInt64 = 1_000_000_000
 
     init(_ file: CheckpointFile, countingSince: Timestamp, logger: Logger) {
         (self.file, self.countingSince, self.logger) = (file, countingSince, logger)
@@ -37,6 +39,7 @@ struct CheckpointKeeper {
             self.failures = 0
         } catch {
             self.failures += 1
+            self.restsUntil = began + Self.retryNanoseconds
             guard self.failures >= Self.failureLimit else { return }
             // The daemon goes on, and acknowledges what it has read. The old checkpoint lacks that, so it goes.
             self.file.remove()
@@ -46,6 +49,6 @@ struct CheckpointKeeper {
         }
         try source.acknowledge()
         let now = MonotonicClock.nanoseconds()
-        self.restsUntil = now + (now - began) * Self.restFactor
+        self.restsUntil = max(self.restsUntil, now + (now - began) * Self.restFactor)
     }
 }

@@ -128,6 +128,7 @@ struct Daemon {
 
     /// Counts until SIGTERM or SIGINT, or until a part fails.
     func run() async throws {
+        defer { withExtendedLifetime(self.pins) {} }
         try await ServiceGroup(
             services: self.services,
             gracefulShutdownSignals: [.sigterm, .sigint],

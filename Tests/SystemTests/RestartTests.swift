@@ -206,6 +206,44 @@ extension SystemTests {
             )
         }
 
+        @Test(
+            "while there is no room for checkpoints counting goes on, and the log says what a restart would cost",
+            .needsBPF
+        )
+        func fullDisk() async throws {
+            let files = try BPFFileSystem()
+            let directories = try DaemonDirectories()
+            let runtime = directories.runtime.path
+            try #require(mkdir(runtime, 0o755) == 0 && mount("tmpfs", runtime, "tmpfs", 0, "size=128k,mode=755") == 0)
+            defer { umount2(runtime, Int32(MNT_DETACH)) }
+            let arguments = ["--pin-directory", "\(files.path)/trafficd"]
+            let mover = try Mover()
+            var daemon = try await Self.daemon(directories, arguments)
+            try await mover.tell("churn 3 1000")
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            let filling = directories.runtime.appending(path: "filling")
+            #expect(throws: (any Error).self) { try Data(repeating: 1, count: 256 << 10).write(to: filling) }
+            // The daemon gives up a checkpoint only after some attempts, and then its own old one makes room.
+            for _ in 0..<300 where !daemon.program.errorText.contains("a restart begins at 0") {
+                try await mover.tell("churn 1 100")
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            #expect(daemon.program.errorText.contains("can't write a checkpoint"), "\(daemon.program.errorText)")
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            try? FileManager.default.removeItem(at: filling)
+            let checkpoint = directories.runtime.appending(path: "checkpoint").path
+            for _ in 0..<100 where !FileManager.default.fileExists(atPath: checkpoint) {
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
+            try await mover.tell("churn 2 500")
+            daemon = try await Self.daemon(directories, arguments)
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            #expect(try await daemon.stop() == 0)
+            let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+            #expect(try await Program.run(Machine.programs.daemon, unload).code == 0)
+        }
+
         @Test("a directory that can't hold pins is refused before anything is loaded", .needsBPF)
         func otherFileSystem() async throws {
             let directories = try DaemonDirectories()
