@@ -10,6 +10,7 @@ files() { (cd root && find . -type f | sed 's/^\.//'); }
 
 if [ "${1:-}" = --remove ]; then
 	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd.service || true; fi
+	if [ -d /sys/fs/bpf/trafficd ]; then /usr/sbin/trafficd unload || true; fi
 	files | while read -r file; do rm -f "$file"; done
 	rm -rf /run/trafficd /var/lib/trafficd /usr/share/doc/trafficd
 	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi

@@ -20,8 +20,7 @@ struct Configuration: Sendable, Hashable {
     /// Where history is kept. `nil`: nowhere.
     var stateDirectory: String?
     var historyRetention = HistoryRetention.default
-    /// Where the capture stays when the daemon ends. `nil`: it ends with the daemon.
-    var pinDirectory: String?
+    var pinDirectory = PinPlace.off
     /// The file that gets every event of the capture. `nil`: none.
     var recordEvents: String?
     var classes = AddressClasses()

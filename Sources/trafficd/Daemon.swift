@@ -43,7 +43,7 @@ struct Daemon {
         }
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let description = HostFacts.daemon(version: TrafficVersion.current)
-        let pins = try configuration.pinDirectory.map { try PinDirectory(taking: $0) }
+        let pins = try configuration.pinDirectory.take(logger: logger)
         let file = CheckpointFile(in: directory.path)
         let restart = try Restart.make(
             configuration,

@@ -103,12 +103,12 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory, --method and --wire goes on where this one ended. trafficd unload removes them.",
-            valueName: "dir"
+            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory, --method and --wire goes on where this one ended. trafficd unload removes them. auto: \(PinDirectory.usualPath) if trafficd can use it.",
+            valueName: "dir|auto|off"
         ),
         completion: .directory
     )
-    var pinDirectory: String?
+    var pinDirectory = PinPlace.off
 
     @Option(
         help: ArgumentHelp(

@@ -8,16 +8,17 @@ struct Unload: ParsableCommand {
             Counting ends, and the next trafficd run begins at 0. A running trafficd must be stopped first.
 
             EXAMPLES
-              sudo trafficd unload --pin-directory /sys/fs/bpf/trafficd
+              sudo trafficd unload
+              sudo trafficd unload --pin-directory /sys/fs/bpf/other
             """
     )
 
     @Option(help: ArgumentHelp("As it was given to trafficd run.", valueName: "dir"), completion: .directory)
-    var pinDirectory: String
+    var pinDirectory = PinDirectory.usualPath
 
     func run() throws {
         do throws(PinError) {
-            try PinDirectory(taking: self.pinDirectory, mustExist: true).removeDirectory()
+            try PinDirectory(left: self.pinDirectory).removeDirectory()
         } catch {
             throw StartFailure(code: 1, message: "\(error)")
         }

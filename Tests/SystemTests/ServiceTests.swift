@@ -62,19 +62,24 @@ extension SystemTests {
             #expect(try #require(rating) <= 2.5, "\(line)")
         }
 
+        /// Starts the program under the unit's restrictions, as the user nobody.
+        private static func confined(_ directories: DaemonDirectories, _ files: BPFFileSystem) -> [String] {
+            let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
+            return ["/usr/bin/python3", confine, Self.unit, "nobody", directories.root.path, files.path]
+        }
+
         @Test(
             "under the unit's restrictions, as a user other than root, the daemon counts every byte",
             .needs("systemd-analyze", "setpriv"),
             arguments: ["tcp", "udp", "churn", "short-lived"]
         )
         func confined(scenario: String) async throws {
-            let directories = try DaemonDirectories()
-            let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
-            let launcher = (
-                program: URL(filePath: "/usr/bin/python3"),
-                arguments: [confine, Self.unit, "nobody", directories.root.path]
-            )
-            let check = try await withDaemon(directories: directories, launcher: launcher) { daemon in
+            let (directories, files) = (try DaemonDirectories(), try BPFFileSystem())
+            let launcher = Self.confined(directories, files)
+            let check = try await withDaemon(
+                directories: directories,
+                launcher: (program: URL(filePath: launcher[0]), arguments: Array(launcher.dropFirst()))
+            ) { daemon in
                 try await self.expectFewRights(of: daemon)
                 #expect(try self.threads(of: daemon.program.pid, "Uid").allSatisfy { $0.hasPrefix("65534\t") })
                 #expect(try self.threads(of: daemon.program.pid, "Seccomp").allSatisfy { $0 == "2" })
@@ -84,18 +89,57 @@ extension SystemTests {
         }
 
         @Test(
+            "under the unit's restrictions, counting goes on when the daemon is killed, and root can end it",
+            .needs("systemd-analyze", "setpriv", "bpftool")
+        )
+        func outlived() async throws {
+            let (directories, files) = (try DaemonDirectories(), try BPFFileSystem())
+            let launcher = Self.confined(directories, files)
+            let mover = try Mover()
+            var since: Timestamp?
+            var held = BPFObjects()
+            for signal in [SIGKILL, SIGTERM, SIGTERM] {
+                let daemon = try await Daemon(
+                    Machine.programs,
+                    method: Machine.method,
+                    directories: directories,
+                    arguments: ["--pin-directory", "\(files.path)/trafficd"],
+                    launcher: (program: URL(filePath: launcher[0]), arguments: Array(launcher.dropFirst()))
+                )
+                #expect(try self.threads(of: daemon.program.pid, "Uid").allSatisfy { $0.hasPrefix("65534\t") })
+                let snapshot = try await daemon.snapshot()
+                #expect(snapshot.countingSince == since ?? snapshot.countingSince)
+                since = snapshot.countingSince
+                try await mover.tell("churn 50 1001")
+                var counted = PayloadBytes()
+                for _ in 0..<300 where counted != mover.moved {
+                    counted = try await daemon.snapshot().payload(of: mover)
+                    if counted != mover.moved { try await Task.sleep(for: .milliseconds(50)) }
+                }
+                #expect(counted == mover.moved)
+                held = BPFObjects.held(by: daemon.program.pid)
+                _ = try await daemon.stop(signal)
+                try await mover.tell("churn 50 77")
+            }
+            let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+            let unloaded = try await Program.run(Machine.programs.daemon, unload)
+            #expect(unloaded.code == 0 && unloaded.error.isEmpty, "\(unloaded.error)")
+            #expect(access("\(files.path)/trafficd", F_OK) != 0)
+            let left = try await held.stillThere()
+            #expect(left.isEmpty, "left in the kernel: \(left)")
+        }
+
+        @Test(
             "a service that can't set the length of report.sock's queue uses the host's length",
             .needs("setpriv", "unshare")
         )
         func reportQueue() async throws {
-            let directories = try DaemonDirectories()
-            let confine = Self.package.appending(path: "Tests/Tools/confine/confine.py").path
+            let (directories, files) = (try DaemonDirectories(), try BPFFileSystem())
             // A new network namespace stands for a host on which systemd has raised the length.
             let script = "echo 100 >/proc/sys/net/unix/max_dgram_qlen && exec \"$@\""
             let launcher = (
                 program: URL(filePath: "/usr/bin/unshare"),
-                arguments: ["--net", "sh", "-c", script, "sh"]
-                    + ["/usr/bin/python3", confine, Self.unit, "nobody", directories.root.path]
+                arguments: ["--net", "sh", "-c", script, "sh"] + Self.confined(directories, files)
             )
             try await withDaemon(directories: directories, launcher: launcher) { daemon in
                 let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue), 0)

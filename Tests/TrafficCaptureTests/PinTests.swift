@@ -176,12 +176,26 @@ extension LiveCaptureTests {
             #expect(throws: PinError.notBPF(path: plain)) { try PinDirectory(taking: plain) }
             #expect(access(plain, F_OK) != 0)
             #expect(throws: PinError.notBPF(path: "\(plain)/none")) { try PinDirectory(taking: "\(plain)/none") }
-            #expect(throws: PinError.absent(path: plain)) { try PinDirectory(taking: plain, mustExist: true) }
+            #expect(throws: PinError.absent(path: plain)) { try PinDirectory(left: plain) }
 
             let files = try BPFFileSystem()
             let path = "\(files.path)/trafficd"
             #expect(mkdir(path, 0o755) == 0 && chmod(path, 0o755) == 0)
             #expect(throws: PinError.notSafe(path: path)) { try PinDirectory(taking: path) }
+            // Root removes what a service with a user of its own has left, and follows no link out of the directory.
+            #expect(chmod(path, 0o700) == 0 && chown(path, 65_534, 65_534) == 0)
+            #expect(throws: PinError.notSafe(path: path)) { try PinDirectory(taking: path) }
+            #expect(mkdir("\(files.path)/others", 0o700) == 0)
+            #expect(symlink("\(files.path)/others", "\(path)/current") == 0)
+            #expect(throws: PinError.system(call: "open", path: "\(path)/current", errno: ENOTDIR)) {
+                try PinDirectory(left: path).removeDirectory()
+            }
+            #expect(access("\(files.path)/others", F_OK) == 0)
+            #expect(unlink("\(path)/current") == 0 && mkdir("\(path)/current", 0o700) == 0)
+            try PinDirectory(left: path).removeDirectory()
+            #expect(access(path, F_OK) != 0)
+
+            #expect(mkdir(path, 0o755) == 0)
             #expect(chmod(path, 0o700) == 0 && mkdir("\(path)/other", 0o700) == 0)
             #expect(throws: PinError.foreign(path: "\(path)/other")) { try PinDirectory(taking: path) }
             #expect(rmdir("\(path)/other") == 0)

@@ -26,7 +26,7 @@ extension PinError: CustomStringConvertible {
         case .notBPF(let path):
             "\(path) is not in the host's BPF file system; take a directory in /sys/fs/bpf (if nothing is mounted there: mount -t bpf -o mode=700 bpf /sys/fs/bpf)"
         case .notSafe(let path):
-            "\(path) belongs to another user, or others may enter it: chown it to the user of trafficd, and chmod it to 700"
+            "\(path) belongs to another user, or others may enter it: take another --pin-directory, or remove this one as root with trafficd unload --pin-directory \(path)"
         case .foreign(let path):
             "\(path) was not made by trafficd: take a --pin-directory of trafficd's own, such as /sys/fs/bpf/trafficd"
         case .absent(let path): "nothing is pinned in \(path)"
@@ -41,47 +41,64 @@ extension PinError: CustomStringConvertible {
 /// Pins are whole or absent: they are made in the directory `new`, which becomes `current` when it is complete. One
 /// daemon has the directory at a time.
 public final class PinDirectory: Sendable {
+    /// Where the service pins.
+    public static let usualPath = "/sys/fs/bpf/trafficd"
+
     public let path: String
-    private let lock: OwnedDescriptor
+    /// The directory itself. It is locked.
+    private let directory: OwnedDescriptor
 
-    private var current: String { self.path + "/current" }
-    private var new: String { self.path + "/new" }
+    private static let current = "current"
+    private static let new = "new"
 
-    /// Takes the directory, and makes it with mode 0700 if it is missing. Removes what a daemon left that was ended
-    /// while it pinned.
+    /// Takes the directory of this daemon, and makes it with mode 0700 if it is missing. Removes what a daemon left
+    /// that was ended while it pinned.
     ///
     /// - Throws: ``PinError``.
-    ///
-    /// - Parameter mustExist: Whether a missing directory is an error.
-    public init(taking path: String, mustExist: Bool = false) throws(PinError) {
-        let isMade = !mustExist && mkdir(path, 0o700) == 0
-        guard isMade || mustExist || errno == EEXIST else {
+    public convenience init(taking path: String) throws(PinError) {
+        let isMade = mkdir(path, 0o700) == 0
+        guard isMade || errno == EEXIST else {
             // Where no BPF file system is mounted, /sys/fs/bpf takes no directories, with one error or the other.
             let isNotMounted = errno == EPERM || errno == ENOENT
             throw isNotMounted ? .notBPF(path: path) : .system(call: "mkdir", path: path, errno: errno)
         }
-        let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            throw errno == ENOENT ? .absent(path: path) : .system(call: "open", path: path, errno: errno)
-        }
-        self.lock = OwnedDescriptor(owning: descriptor)
-        self.path = path
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
-        guard Self.isOfHost(status) else {
+        do throws(PinError) {
+            try self.init(locking: path, owner: geteuid())
+        } catch .notBPF {
             // Not left behind where it is of no use.
             if isMade { rmdir(path) }
             throw .notBPF(path: path)
         }
-        guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
+        try self.remove(Self.new)
+    }
+
+    /// Takes a directory that a daemon has left.
+    ///
+    /// - Throws: ``PinError``.
+    public convenience init(left path: String) throws(PinError) {
+        // Root may remove what the service has pinned, which has a user of its own.
+        try self.init(locking: path, owner: geteuid() == 0 ? nil : geteuid())
+    }
+
+    /// - Parameter owner: Whose directory it must be. `nil`: anybody's.
+    private init(locking path: String, owner: uid_t?) throws(PinError) {
+        let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw errno == ENOENT ? .absent(path: path) : .system(call: "open", path: path, errno: errno)
+        }
+        self.directory = OwnedDescriptor(owning: descriptor)
+        self.path = path
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
+        guard Self.isOfHost(status) else { throw .notBPF(path: path) }
+        guard owner == nil || status.st_uid == owner, status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
         // The kernel drops this lock when its process ends, in whatever way.
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw errno == EWOULDBLOCK ? .inUse(path: path) : .system(call: "flock", path: path, errno: errno)
         }
-        if let name = try Self.names(in: path).first(where: { $0 != "current" && $0 != "new" }) {
+        for name in try self.names(in: ".") where name != Self.current && name != Self.new {
             throw .foreign(path: "\(path)/\(name)")
         }
-        try self.remove(self.new)
     }
 
     /// Whether the directory is in a BPF file system that process 1 sees: one of the daemon's own mount namespace would
@@ -97,14 +114,16 @@ public final class PinDirectory: Sendable {
     }
 
     /// Whether a whole capture is pinned here.
-    public var hasCapture: Bool { access(self.current, F_OK) == 0 }
+    public var hasCapture: Bool { self.has(Self.current) }
+
+    private func has(_ name: String) -> Bool { faccessat(self.directory.descriptor, name, F_OK, 0) == 0 }
 
     /// Removes all pins. The kernel stops counting, unless a daemon goes on.
     ///
     /// - Throws: ``PinError/foreign(path:)`` for something that is no pin.
     public func removeAll() throws(PinError) {
-        try self.remove(self.new)
-        try self.remove(self.current)
+        try self.remove(Self.new)
+        try self.remove(Self.current)
     }
 
     /// Removes all pins and the directory.
@@ -113,20 +132,36 @@ public final class PinDirectory: Sendable {
         guard rmdir(self.path) == 0 else { throw .system(call: "rmdir", path: self.path, errno: errno) }
     }
 
-    private func remove(_ directory: String) throws(PinError) {
-        guard access(directory, F_OK) == 0 else { return }
+    /// Follows no symbolic link: the directory may be another user's.
+    private func remove(_ name: String) throws(PinError) {
+        guard self.has(name) else { return }
+        let path = "\(self.path)/\(name)"
+        let pins = try self.openDirectory(name)
         // Links first: no program runs any more when its maps go.
-        for name in try Self.names(in: directory).sorted() {
-            let path = "\(directory)/\(name)"
-            guard unlink(path) == 0 else {
-                throw errno == EISDIR ? .foreign(path: path) : .system(call: "unlink", path: path, errno: errno)
+        for pin in try self.names(in: name).sorted() {
+            guard unlinkat(pins.descriptor, pin, 0) == 0 else {
+                throw errno == EISDIR
+                    ? .foreign(path: "\(path)/\(pin)") : .system(call: "unlink", path: "\(path)/\(pin)", errno: errno)
             }
         }
-        guard rmdir(directory) == 0 else { throw .system(call: "rmdir", path: directory, errno: errno) }
+        guard unlinkat(self.directory.descriptor, name, AT_REMOVEDIR) == 0 else {
+            throw .system(call: "rmdir", path: path, errno: errno)
+        }
     }
 
-    private static func names(in path: String) throws(PinError) -> [String] {
-        guard let directory = opendir(path) else { throw .system(call: "opendir", path: path, errno: errno) }
+    private func openDirectory(_ name: String) throws(PinError) -> OwnedDescriptor {
+        let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+        let descriptor = openat(self.directory.descriptor, name, flags)
+        guard descriptor >= 0 else { throw .system(call: "open", path: "\(self.path)/\(name)", errno: errno) }
+        return OwnedDescriptor(owning: descriptor)
+    }
+
+    private func names(in name: String) throws(PinError) -> [String] {
+        let path = "\(self.path)/\(name)"
+        let opened = try self.openDirectory(name)
+        guard let directory = fdopendir(opened.release()) else {
+            throw .system(call: "opendir", path: path, errno: errno)
+        }
         defer { closedir(directory) }
         var names: [String] = []
         while let entry = readdir(directory) {
@@ -158,7 +193,8 @@ extension PinDirectory {
     func pin(_ kernel: KernelSide) throws(PinError) {
         do throws(PinError) {
             try self.removeAll()
-            guard mkdir(self.new, 0o700) == 0 else { throw .system(call: "mkdir", path: self.new, errno: errno) }
+            let new = "\(self.path)/\(Self.new)"
+            guard mkdir(new, 0o700) == 0 else { throw .system(call: "mkdir", path: new, errno: errno) }
             for (name, map) in kernel.maps { try self.pin(map.descriptor, as: Pin.map(name)) }
             for (program, link) in zip(kernel.attached, kernel.attachedLinks) {
                 try self.pin(program.descriptor, as: Pin.program(program.name))
@@ -167,8 +203,8 @@ extension PinDirectory {
             for program in kernel.iterated { try self.pin(program.descriptor, as: Pin.program(program.name)) }
             try self.pin(kernel.sweepLink.descriptor, as: Pin.sweep)
             try self.pin(kernel.adoptLink.descriptor, as: Pin.adopt)
-            guard rename(self.new, self.current) == 0 else {
-                throw .system(call: "rename", path: self.new, errno: errno)
+            guard rename(new, "\(self.path)/\(Self.current)") == 0 else {
+                throw .system(call: "rename", path: new, errno: errno)
             }
         } catch {
             try? self.removeAll()
@@ -177,7 +213,7 @@ extension PinDirectory {
     }
 
     private func pin(_ descriptor: Int32, as name: String) throws(PinError) {
-        let path = "\(self.new)/\(name)"
+        let path = "\(self.path)/\(Self.new)/\(name)"
         let result = bpf_obj_pin(descriptor, path)
         guard result == 0 else { throw .system(call: "bpf_obj_pin", path: path, errno: -result) }
     }
@@ -229,14 +265,14 @@ extension PinDirectory {
     }
 
     private func open(_ name: String) throws(PinError) -> OwnedDescriptor {
-        let path = "\(self.current)/\(name)"
+        let path = "\(self.path)/\(Self.current)/\(name)"
         let descriptor = bpf_obj_get(path)
         guard descriptor >= 0 else { throw .system(call: "bpf_obj_get", path: path, errno: -descriptor) }
         return OwnedDescriptor(owning: descriptor)
     }
 
     private func openLink(_ name: String) throws(PinError) -> BPFLink {
-        let path = "\(self.current)/\(name)"
+        let path = "\(self.path)/\(Self.current)/\(name)"
         guard let link = bpf_link__open(path) else {
             throw .system(call: "bpf_link__open", path: path, errno: errno)
         }

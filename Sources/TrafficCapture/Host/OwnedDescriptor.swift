@@ -19,6 +19,13 @@ package struct OwnedDescriptor: ~Copyable {
         close(self.descriptor)
     }
 
+    /// - Returns: The descriptor. The caller closes it.
+    consuming func release() -> Int32 {
+        let descriptor = self.descriptor
+        discard self
+        return descriptor
+    }
+
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if the disk is full. Bytes written before stay.
     package borrowing func writeAll(_ bytes: some Sequence<UInt8>, name: String) throws(CaptureError) {
         let bytes = Array(bytes)

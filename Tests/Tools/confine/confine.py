@@ -1,18 +1,20 @@
 #!/usr/bin/python3
 """Runs a program under the restrictions of a systemd unit, on a machine whose init is not systemd.
 
-usage: confine.py UNIT USER WRITABLE COMMAND...
+usage: confine.py UNIT USER WRITABLE BPF COMMAND...
 
-USER replaces the unit's User=. WRITABLE is the only directory that the program may write to. This program applies
-user and group, ambient and bounding capabilities, no_new_privs, the system call filter and address families. The file
-system is read-only except WRITABLE, without /home and devices; /proc/sys, /sys/kernel and cgroups are read-only.
-Standard error names every other setting that restricts, because this program does not apply such a setting.
+USER replaces the unit's User=, and BPF, a mounted BPF file system, replaces /sys/fs/bpf. Runs the unit's ExecStartPre=,
+then COMMAND. It may write to WRITABLE and to the unit's ReadWritePaths= only. This program applies user and group,
+ambient and bounding capabilities, no_new_privs, the system call filter and address families. The file system is
+read-only, without /home and devices; /proc/sys, /sys/kernel and cgroups are read-only. Standard error names every other
+setting that restricts, because this program does not apply such a setting.
 """
 import ctypes
 import errno
 import os
 import pwd
 import resource
+import shlex
 import subprocess
 import sys
 
@@ -20,7 +22,7 @@ import seccomp
 
 PASSED_OVER = {
     "Description", "Documentation", "Type", "EnvironmentFile", "ExecStart", "Restart", "WatchdogSec", "RuntimeDirectory",
-    "RuntimeDirectoryMode", "LimitMEMLOCK", "WantedBy", "Group", "SystemCallErrorNumber",
+    "RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "LimitMEMLOCK", "WantedBy", "Group", "SystemCallErrorNumber",
 }
 CAPABILITIES = {
     "CAP_DAC_READ_SEARCH": 2, "CAP_NET_ADMIN": 12, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39,
@@ -31,9 +33,11 @@ CLONE_NEWNS = 0x20000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def read(path):
+def read(path, user=None, bpf=None):
     settings = {}
     for line in open(path):
+        if user:
+            line = line.replace("-o trafficd -g trafficd", f"-o {user}").replace("/sys/fs/bpf", bpf)
         name, sign, value = line.strip().partition("=")
         if sign and not line.startswith("#"):
             settings.setdefault(name, []).append(value)
@@ -50,6 +54,13 @@ def mount(source, target, kind, flags):
     check(libc.mount(*arguments, flags, None), f"mount {target}")
 
 
+def run_first(settings):
+    for command in settings.pop("ExecStartPre", []):
+        # -: it may fail. +: without the restrictions.
+        assert command.startswith("-+")
+        subprocess.run(shlex.split(command[2:]), check=False)
+
+
 def confine_files(settings, writable):
     check(libc.unshare(CLONE_NEWNS), "unshare")
     mount(None, "/", None, MS_REC | MS_PRIVATE)
@@ -61,13 +72,16 @@ def confine_files(settings, writable):
         read_only += ["/proc/sys", "/sys/kernel"]
     if settings.pop("ProtectControlGroups", None):
         read_only += ["/sys/fs/cgroup"]
-    mount(writable, writable, None, MS_BIND)
+    writable = [writable] + [path[1:] for path in settings.pop("ReadWritePaths", []) if os.path.isdir(path[1:])]
+    for point in writable:
+        mount(point, point, None, MS_BIND)
     for point in read_only:
-        if point != writable and os.path.isdir(point):
+        if point not in writable and os.path.isdir(point):
             mount(point, point, None, MS_BIND | MS_REC)
             mount(None, point, None, MS_REMOUNT | MS_BIND | MS_RDONLY)
-    mount(writable, writable, None, MS_BIND)
-    mount(None, writable, None, MS_REMOUNT | MS_BIND)
+    for point in writable:
+        mount(point, point, None, MS_BIND)
+        mount(None, point, None, MS_REMOUNT | MS_BIND)
     for name, point in [("ProtectHome", "/home"), ("ProtectHome", "/root"), ("PrivateDevices", "/dev/shm")]:
         if name in settings and os.path.isdir(point):
             mount("tmpfs", point, "tmpfs", MS_RDONLY)
@@ -109,8 +123,9 @@ def confine_calls(settings):
 
 
 def main():
-    unit, user, writable, *command = sys.argv[1:]
-    settings = read(unit)
+    unit, user, writable, bpf, *command = sys.argv[1:]
+    settings = read(unit, user, bpf)
+    run_first(settings)
     for name in PASSED_OVER:
         settings.pop(name, None)
     entry = pwd.getpwnam(user)
