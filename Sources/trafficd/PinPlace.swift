@@ -21,7 +21,7 @@ enum PinPlace: Sendable, Hashable {
         case .auto:
             do throws(PinError) {
                 return try PinDirectory(taking: PinDirectory.usualPath)
-            } catch where error.isOfPlace {
+            } catch  where error.isOfPlace {
                 logger.warning("when the daemon ends, counting ends: \(error)")
                 return nil
             }
