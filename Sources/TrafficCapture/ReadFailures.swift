@@ -9,11 +9,16 @@ public struct ReadFailure: Sendable, Hashable {
 /// again. All numbers are cumulative, so a failure delays numbers but loses none.
 final class ReadFailures {
     /// Number of failures since the capture began.
-    private(set) var count: UInt64 = 0
+    private(set) var count: UInt64
     /// The parts that failed at the last attempt. The latest failure is the last element.
     private(set) var current: [ReadFailure] = []
     private var succeeded = 0
     private var lastError: CaptureError?
+
+    /// - Parameter count: Failures of an earlier reader of the same capture.
+    init(count: UInt64 = 0) {
+        self.count = count
+    }
 
     func beginSweep() {
         self.succeeded = 0

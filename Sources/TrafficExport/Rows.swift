@@ -180,6 +180,7 @@ extension CaptureLoss: Row {
         sink.number(CodingKeys.countersBackwards, self.countersBackwards)
         sink.number(CodingKeys.missedRuns, self.missedRuns)
         sink.number(CodingKeys.readsFailed, self.readsFailed)
+        sink.number(CodingKeys.uncountedNanoseconds, self.uncountedNanoseconds)
     }
 }
 

@@ -33,7 +33,9 @@ public struct HistoryFeed: Sendable {
         let nanoseconds = balance.takenBoottimeNanoseconds -| self.endBoottime
         // Only the end is certain of a long time: the machine slept, or was too busy.
         let time = nanoseconds > 120_000_000_000 ? balance.takenAt : self.end
-        var minute = HistoryMinute(growth, at: time, countedSeconds: (nanoseconds + 500_000_000) / 1_000_000_000)
+        let uncounted = balance.uncountedNanoseconds -| (self.last?.uncountedNanoseconds ?? 0)
+        let counted = nanoseconds -| uncounted
+        var minute = HistoryMinute(growth, at: time, countedSeconds: (counted +| 500_000_000) / 1_000_000_000)
         if isLast {
             // Of processes, for whoever does not group them before.
             minute.addUngrouped(balance.groups.unknown.settled)

@@ -67,6 +67,7 @@ extension Ledger {
             takenAt: taken.wall,
             takenBoottimeNanoseconds: taken.boottime,
             countingSince: countingSince,
+            uncountedNanoseconds: self.loss.uncountedNanoseconds,
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),

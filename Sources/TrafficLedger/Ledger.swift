@@ -28,6 +28,8 @@ public struct Ledger: Sendable, Codable {
     private(set) var processes: ProcessTable
     private(set) var interfaces = InterfaceAccounts()
     private(set) var loss = CaptureLoss()
+    /// The part of `loss` from before the present capture.
+    private var earlierLoss = CaptureLoss()
     private(set) var totals = ByteCounts(retransmitted: 0)
     /// The part of `totals` that no process has: as ``GroupTotals/unowned``.
     private(set) var unowned = ByteCounts()
@@ -60,10 +62,29 @@ public struct Ledger: Sendable, Codable {
     /// others than before.
     mutating func resume() {
         self.processes.askAgain()
+        self.reports.resume()
         let classes = self.configuration.classes
         self.destinations.renewClasses()
         self.sockets.renewClasses(classes)
         self.presumedClosed.renewClasses(classes)
+    }
+
+    /// Goes on with another capture, which knows nothing of the last one. Its sockets may have the serials of other
+    /// sockets of the last one, so those leave the list; all that they moved stays counted. A socket that is still open
+    /// is listed again as one that is older than the capture.
+    ///
+    /// - Parameter uncountedNanoseconds: How long nothing counted in between.
+    public mutating func changeCapture(uncountedNanoseconds: UInt64) {
+        for serial in self.sockets.accounts.keys { self.closeWithoutRecord(serial) }
+        for serial in self.sockets.accounts.keys {
+            if let socket = self.sockets.removeClosed(serial) { self.bury(socket) }
+        }
+        for socket in self.presumedClosed.takeAll() { self.bury(socket) }
+        self.closedSockets = ClosedSockets(self.configuration)
+        (self.moving, self.pending, self.absences) = ([], [], Absences())
+        self.rowGeneration = 0
+        self.loss.uncountedNanoseconds +|= uncountedNanoseconds
+        self.earlierLoss = self.loss
     }
 
     public mutating func absorb(_ event: CaptureEvent) {
@@ -103,11 +124,9 @@ public struct Ledger: Sendable, Codable {
         case .hostAddresses(let addresses):
             self.destinations.absorb(addresses)
         case .loss(let loss):
-            self.loss = loss
+            self.loss = self.earlierLoss + loss
         case .reports(let reports, let dropped):
-            guard !reports.isEmpty || dropped > self.reports.counters.droppedDatagrams || self.reports.isWaiting else {
-                return
-            }
+            guard !reports.isEmpty || self.reports.isNews(dropped: dropped) || self.reports.isWaiting else { return }
             let round = ReportRound(
                 sockets: self.sockets,
                 processes: self.processes.accounts.keys,

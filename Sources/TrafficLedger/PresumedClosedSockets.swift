@@ -25,6 +25,12 @@ struct PresumedClosedSockets: Codable {
         return kept.account
     }
 
+    /// They are closed for good.
+    mutating func takeAll() -> [SocketAccount] {
+        defer { self = PresumedClosedSockets() }
+        return Array(self.accounts)
+    }
+
     mutating func renewClasses(_ classes: AddressClasses) {
         self.bySerial.forEachInPlace { $0.account.renewClass(classes) }
     }

@@ -7,6 +7,8 @@ public struct Balance: Sendable, Hashable {
     public var takenBoottimeNanoseconds: UInt64
     /// Identifies the count: sums of two counts can't be compared.
     public var countingSince: Timestamp
+    /// As ``CaptureLoss/uncountedNanoseconds``.
+    public var uncountedNanoseconds: UInt64
     public var bytes: ByteCounts
     /// By ``SocketScope``.
     public var byScope: [String: ByteCounts]
@@ -18,6 +20,7 @@ public struct Balance: Sendable, Hashable {
         takenAt: Timestamp,
         takenBoottimeNanoseconds: UInt64,
         countingSince: Timestamp,
+        uncountedNanoseconds: UInt64 = 0,
         bytes: ByteCounts = ByteCounts(),
         byScope: [String: ByteCounts] = [:],
         byClass: [String: ByteCounts] = [:],
@@ -26,6 +29,7 @@ public struct Balance: Sendable, Hashable {
         self.takenAt = takenAt
         self.takenBoottimeNanoseconds = takenBoottimeNanoseconds
         self.countingSince = countingSince
+        self.uncountedNanoseconds = uncountedNanoseconds
         self.bytes = bytes
         self.byScope = byScope
         self.byClass = byClass

@@ -77,6 +77,9 @@ public struct CaptureLoss: Sendable, Hashable {
     public var missedRuns: UInt64
     /// How often a part of the kernel's account could not be read. The daemon asked for it again: late, not lost.
     public var readsFailed: UInt64
+    /// For how long nothing counted, because the programs had to be replaced. How many bytes were moved then is not
+    /// known.
+    public var uncountedNanoseconds: UInt64
 
     public init(
         ringFull: UInt64 = 0,
@@ -88,7 +91,8 @@ public struct CaptureLoss: Sendable, Hashable {
         reportsRejected: UInt64 = 0,
         countersBackwards: UInt64 = 0,
         missedRuns: UInt64 = 0,
-        readsFailed: UInt64 = 0
+        readsFailed: UInt64 = 0,
+        uncountedNanoseconds: UInt64 = 0
     ) {
         self.ringFull = ringFull
         self.socketsFolded = socketsFolded
@@ -100,9 +104,27 @@ public struct CaptureLoss: Sendable, Hashable {
         self.countersBackwards = countersBackwards
         self.missedRuns = missedRuns
         self.readsFailed = readsFailed
+        self.uncountedNanoseconds = uncountedNanoseconds
     }
 
-    /// Whether any byte is missing from the totals. A full ring alone loses no byte, and rows lose no byte.
+    package static func + (left: CaptureLoss, right: CaptureLoss) -> CaptureLoss {
+        CaptureLoss(
+            ringFull: left.ringFull +| right.ringFull,
+            socketsFolded: left.socketsFolded +| right.socketsFolded,
+            callsFolded: left.callsFolded +| right.callsFolded,
+            mapFull: left.mapFull +| right.mapFull,
+            recordsMalformed: left.recordsMalformed +| right.recordsMalformed,
+            reportsDropped: left.reportsDropped +| right.reportsDropped,
+            reportsRejected: left.reportsRejected +| right.reportsRejected,
+            countersBackwards: left.countersBackwards +| right.countersBackwards,
+            missedRuns: left.missedRuns +| right.missedRuns,
+            readsFailed: left.readsFailed +| right.readsFailed,
+            uncountedNanoseconds: left.uncountedNanoseconds +| right.uncountedNanoseconds
+        )
+    }
+
+    /// Whether any byte is missing from the totals, though programs counted. A full ring alone loses no byte, and rows
+    /// lose no byte.
     public var isLossy: Bool {
         [self.mapFull, self.recordsMalformed, self.missedRuns, self.countersBackwards].contains { $0 > 0 }
     }
@@ -118,6 +140,7 @@ public struct CaptureLoss: Sendable, Hashable {
         case countersBackwards = "counters_backwards"
         case missedRuns = "missed_runs"
         case readsFailed = "reads_failed"
+        case uncountedNanoseconds = "uncounted_ns"
     }
 }
 
@@ -134,8 +157,9 @@ extension CaptureLoss: Codable {
             reportsRejected: try container.decode(UInt64.self, forKey: .reportsRejected),
             countersBackwards: try container.decode(UInt64.self, forKey: .countersBackwards),
             missedRuns: try container.decode(UInt64.self, forKey: .missedRuns),
-            // Newer than the others: older recordings and daemons do not have this field.
-            readsFailed: try container.decodeIfPresent(UInt64.self, forKey: .readsFailed) ?? 0
+            // Newer than the others: older recordings and daemons do not have these fields.
+            readsFailed: try container.decodeIfPresent(UInt64.self, forKey: .readsFailed) ?? 0,
+            uncountedNanoseconds: try container.decodeIfPresent(UInt64.self, forKey: .uncountedNanoseconds) ?? 0
         )
     }
 
@@ -152,5 +176,6 @@ extension CaptureLoss: Codable {
         try container.encode(self.countersBackwards, forKey: .countersBackwards)
         try container.encode(self.missedRuns, forKey: .missedRuns)
         try container.encodeIfPresent(self.readsFailed, forKey: .readsFailed)
+        try container.encodeIfPresent(self.uncountedNanoseconds, forKey: .uncountedNanoseconds)
     }
 }

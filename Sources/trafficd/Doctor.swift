@@ -52,6 +52,8 @@ struct Doctor: Sendable {
         let late = loss.ringFull > 0 ? "; \(loss.ringFull) records came late because the ring was full" : ""
         let folded = loss.socketsFolded +| loss.callsFolded
         let inRows = folded > 0 ? "; \(folded) sockets and calls are counted for their process or user alone" : ""
-        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)\(inRows)")
+        let milliseconds = (loss.uncountedNanoseconds +| 999_999) / 1_000_000
+        let gap = milliseconds > 0 ? "; nothing counted for \(milliseconds) ms, while the programs were replaced" : ""
+        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)\(inRows)\(gap)")
     }
 }

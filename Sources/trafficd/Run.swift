@@ -103,7 +103,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory, --method and --wire goes on where this one ended. trafficd unload removes them. auto: \(PinDirectory.usualPath) if trafficd can use it.",
+            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory goes on where this one ended. trafficd unload removes them. auto: \(PinDirectory.usualPath) if trafficd can use it.",
             valueName: "dir|auto|off"
         ),
         completion: .directory

@@ -162,7 +162,8 @@ struct RandomSnapshot {
                 mapFull: self.count(),
                 countersBackwards: self.count(),
                 missedRuns: self.count(),
-                readsFailed: self.count()
+                readsFailed: self.count(),
+                uncountedNanoseconds: self.count()
             )
         )
     }

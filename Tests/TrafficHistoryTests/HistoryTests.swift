@@ -265,4 +265,15 @@ struct HistoryFeedTests {
         let awake = try #require(third)
         #expect(awake.time == 1_000_040_000 && awake.countedSeconds == 43_500)
     }
+
+    @Test("the time in which nothing counted is no counted time")
+    func gap() throws {
+        var feed = HistoryFeed(countingSince: Timestamp(seconds: 1_000_000_020), boottimeNanoseconds: 5_000_000_000)
+        for (boot, uncounted, counted) in [(65, 20, 40), (125, 20, 60), (185, 35, 45)] as [(UInt64, UInt64, UInt64)] {
+            var balance = Self.balance(at: 1_000_000_015 + Int64(boot), boot: boot, sent: 1, known: 1)
+            balance.uncountedNanoseconds = uncounted * 1_000_000_000
+            let minute = feed.minute(balance)
+            #expect(try #require(minute).countedSeconds == counted)
+        }
+    }
 }

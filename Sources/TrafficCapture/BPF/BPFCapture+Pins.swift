@@ -1,5 +1,4 @@
 import CTrafficABI
-public import TrafficModel
 
 extension BPFCapture {
     public func pin(in pins: PinDirectory) throws(PinError) -> Bool {
@@ -10,23 +9,12 @@ extension BPFCapture {
 
     /// Goes on with a capture that an earlier daemon left.
     ///
-    /// - Parameters:
-    ///   - position: Where that daemon ended.
-    ///   - wanted: The method that is asked for; `nil` for any.
-    ///   - wire: Which packets are asked for.
-    /// - Throws: ``AdoptionRefusal`` if the capture is not the one of the position or not what is asked for,
+    /// - Parameter position: Where that daemon ended.
+    /// - Throws: ``AdoptionRefusal`` if the capture is not the one of the position, or of other programs;
     ///   ``PinError`` if a part of it is missing, ``CaptureError`` if it can't be read.
-    public convenience init(
-        adopting pins: PinDirectory,
-        from position: CapturePosition,
-        wanted: CaptureMethod?,
-        wire: WireCounting
-    ) throws {
+    public convenience init(adopting pins: PinDirectory, from position: CapturePosition) throws {
         let description = position.kernel
         guard description.layout == KernelSide.layout(description.method) else { throw AdoptionRefusal.layout }
-        guard wanted == nil || wanted == description.method, wire == description.wantedWire else {
-            throw AdoptionRefusal.options
-        }
         LibbpfLog.install()
         let kernel = try pins.open(description)
         let told = try kernel.map(".data.told").value(at: 0, as: traffic_told.self)
@@ -54,9 +42,9 @@ public enum AdoptionRefusal: Error, Hashable, Sendable, CustomStringConvertible 
     public var description: String {
         switch self {
         case .noPosition: "there is no checkpoint of it"
-        case .position: "the checkpoint is of another capture"
-        case .layout: "another version of trafficd made it"
-        case .options: "it counts with other options (--method, --wire)"
+        case .position: "the checkpoint is of other programs"
+        case .layout: "the last ones are of another version of trafficd"
+        case .options: "the last ones count with another --method or --wire"
         case .forgotten: "the last daemon could not write its last checkpoints"
         }
     }

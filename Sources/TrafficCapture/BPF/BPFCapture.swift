@@ -34,10 +34,10 @@ public final class BPFCapture: CaptureSource {
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
-    private var malformed: UInt64 = 0
+    private var malformed: UInt64
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
-    private let reads = ReadFailures()
+    private let reads: ReadFailures
     /// A walk through all open files takes longer the more files users have open. After a walk the daemon rests, so
     /// that a user with many files cannot keep the daemon busy.
     private var adoptRestsUntil: UInt64 = 0
@@ -105,6 +105,8 @@ public final class BPFCapture: CaptureSource {
             strangers: isAudited ? kernel.map("stranger_interfaces") : nil
         )
         self.losses = LossReader(map: try kernel.map("loss"))
+        self.reads = ReadFailures(count: position?.loss.readsFailed ?? 0)
+        self.malformed = position?.loss.recordsMalformed ?? 0
         self.told = try kernel.map(".data.told")
         self.telling = told
         self.keepsRecords = keepsRecords
@@ -186,7 +188,8 @@ public final class BPFCapture: CaptureSource {
             sweeps: self.telling.sweeps,
             ring: self.ring.position,
             deferred: self.deferred.taken,
-            rows: self.rows.position
+            rows: self.rows.position,
+            loss: self.ownLoss
         )
     }
 
@@ -358,13 +361,14 @@ public final class BPFCapture: CaptureSource {
         try ProgramMeter(programs: self.kernel.attached + self.kernel.iterated)
     }
 
+    /// What the kernel does not count.
+    private var ownLoss: CaptureLoss {
+        CaptureLoss(recordsMalformed: self.malformed, readsFailed: self.reads.count)
+    }
+
     private func takeLoss(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let news = try self.losses.read(
-            CaptureLoss(
-                recordsMalformed: self.malformed,
-                missedRuns: try self.kernel.missedRuns(),
-                readsFailed: self.reads.count
-            )
+            self.ownLoss + CaptureLoss(missedRuns: try self.kernel.missedRuns())
         )
         // No record says that these sockets closed. A census shows that they are missing.
         if news.hasLostGone { self.censusesDue = CaptureEvent.censusesUntilGone }

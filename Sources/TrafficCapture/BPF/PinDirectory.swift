@@ -38,7 +38,8 @@ extension PinError: CustomStringConvertible {
 /// A directory in a BPF file system. What is pinned there stays in the kernel when the daemon ends: the programs go on
 /// counting, and the next daemon goes on with their maps.
 ///
-/// Pins are whole or absent: they are made in the directory `new`, which becomes `current` when it is complete. One
+/// Pins are whole or absent: they are made in the directory `new`, which gets the number of the capture as its name when
+/// it is complete. While a daemon replaces a capture, both are pinned, and the checkpoint says which one counts. One
 /// daemon has the directory at a time.
 public final class PinDirectory: Sendable {
     /// Where the service pins.
@@ -48,7 +49,6 @@ public final class PinDirectory: Sendable {
     /// The directory itself. It is locked.
     private let directory: OwnedDescriptor
 
-    private static let current = "current"
     private static let new = "new"
 
     /// Takes the directory of this daemon, and makes it with mode 0700 if it is missing. Removes what a daemon left
@@ -96,7 +96,7 @@ public final class PinDirectory: Sendable {
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw errno == EWOULDBLOCK ? .inUse(path: path) : .system(call: "flock", path: path, errno: errno)
         }
-        for name in try self.names(in: ".") where name != Self.current && name != Self.new {
+        for name in try self.names(in: ".") where name != Self.new && UInt64(name) == nil {
             throw .foreign(path: "\(path)/\(name)")
         }
     }
@@ -114,16 +114,17 @@ public final class PinDirectory: Sendable {
     }
 
     /// Whether a whole capture is pinned here.
-    public var hasCapture: Bool { self.has(Self.current) }
-
-    private func has(_ name: String) -> Bool { faccessat(self.directory.descriptor, name, F_OK, 0) == 0 }
+    ///
+    /// - Throws: ``PinError``.
+    public func hasCapture() throws(PinError) -> Bool { try self.names(in: ".").contains { $0 != Self.new } }
 
     /// Removes all pins. The kernel stops counting, unless a daemon goes on.
     ///
+    /// - Parameter position: The pins of this capture stay.
     /// - Throws: ``PinError/foreign(path:)`` for something that is no pin.
-    public func removeAll() throws(PinError) {
-        try self.remove(Self.new)
-        try self.remove(Self.current)
+    public func removeAll(but position: CapturePosition? = nil) throws(PinError) {
+        let kept = position.map { String($0.kernel.capture) }
+        for name in try self.names(in: ".") where name != kept { try self.remove(name) }
     }
 
     /// Removes all pins and the directory.
@@ -134,7 +135,7 @@ public final class PinDirectory: Sendable {
 
     /// Follows no symbolic link: the directory may be another user's.
     private func remove(_ name: String) throws(PinError) {
-        guard self.has(name) else { return }
+        guard faccessat(self.directory.descriptor, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 else { return }
         let path = "\(self.path)/\(name)"
         let pins = try self.openDirectory(name)
         // Links first: no program runs any more when its maps go.
@@ -187,12 +188,12 @@ extension PinDirectory {
         static func program(_ name: String) -> String { "program_\(name)" }
     }
 
-    /// Pins a whole capture. Afterwards it stays in the kernel until ``removeAll()`` or a reboot.
+    /// Pins a whole capture. Afterwards it stays in the kernel until ``removeAll(but:)`` or a reboot.
     ///
-    /// - Throws: ``PinError``. Then nothing is pinned.
+    /// - Throws: ``PinError``. Then nothing of it is pinned.
     func pin(_ kernel: KernelSide) throws(PinError) {
         do throws(PinError) {
-            try self.removeAll()
+            try self.remove(Self.new)
             let new = "\(self.path)/\(Self.new)"
             guard mkdir(new, 0o700) == 0 else { throw .system(call: "mkdir", path: new, errno: errno) }
             for (name, map) in kernel.maps { try self.pin(map.descriptor, as: Pin.map(name)) }
@@ -203,11 +204,11 @@ extension PinDirectory {
             for program in kernel.iterated { try self.pin(program.descriptor, as: Pin.program(program.name)) }
             try self.pin(kernel.sweepLink.descriptor, as: Pin.sweep)
             try self.pin(kernel.adoptLink.descriptor, as: Pin.adopt)
-            guard rename(new, "\(self.path)/\(Self.current)") == 0 else {
+            guard rename(new, "\(self.path)/\(kernel.description.capture)") == 0 else {
                 throw .system(call: "rename", path: new, errno: errno)
             }
         } catch {
-            try? self.removeAll()
+            try? self.remove(Self.new)
             throw error
         }
     }
@@ -239,40 +240,42 @@ extension PinDirectory {
     /// - Parameter description: What that daemon noted of the capture.
     /// - Throws: ``PinError`` if a part is missing.
     func open(_ description: KernelSide.Description) throws(PinError) -> KernelSide {
-        let descriptors = Descriptors()
+        let (descriptors, capture) = (Descriptors(), description.capture)
         var maps: [String: BPFMap] = [:]
         for (name, capacity) in description.maps {
-            let descriptor = descriptors.keep(try self.open(Pin.map(name)))
+            let descriptor = descriptors.keep(try self.open(Pin.map(name), of: capture))
             maps[name] = BPFMap(descriptor: descriptor, name: name, capacity: capacity)
         }
         var programs: [LoadedProgram] = []
         for program in description.attached + description.iterated {
-            let descriptor = descriptors.keep(try self.open(Pin.program(program.name)))
+            let descriptor = descriptors.keep(try self.open(Pin.program(program.name), of: capture))
             programs.append(LoadedProgram(name: program.name, section: program.section, descriptor: descriptor))
         }
         var links: [Int32] = []
-        for program in description.attached { links.append(descriptors.keep(try self.open(Pin.link(program.name)))) }
+        for program in description.attached {
+            links.append(descriptors.keep(try self.open(Pin.link(program.name), of: capture)))
+        }
         return KernelSide(
             description,
             attached: Array(programs.prefix(description.attached.count)),
             attachedLinks: links,
             iterated: Array(programs.dropFirst(description.attached.count)),
-            sweepLink: try self.openLink(Pin.sweep),
-            adoptLink: try self.openLink(Pin.adopt),
+            sweepLink: try self.openLink(Pin.sweep, of: capture),
+            adoptLink: try self.openLink(Pin.adopt, of: capture),
             maps: maps,
             owner: descriptors
         )
     }
 
-    private func open(_ name: String) throws(PinError) -> OwnedDescriptor {
-        let path = "\(self.path)/\(Self.current)/\(name)"
+    private func open(_ name: String, of capture: UInt64) throws(PinError) -> OwnedDescriptor {
+        let path = "\(self.path)/\(capture)/\(name)"
         let descriptor = bpf_obj_get(path)
         guard descriptor >= 0 else { throw .system(call: "bpf_obj_get", path: path, errno: -descriptor) }
         return OwnedDescriptor(owning: descriptor)
     }
 
-    private func openLink(_ name: String) throws(PinError) -> BPFLink {
-        let path = "\(self.path)/\(Self.current)/\(name)"
+    private func openLink(_ name: String, of capture: UInt64) throws(PinError) -> BPFLink {
+        let path = "\(self.path)/\(capture)/\(name)"
         guard let link = bpf_link__open(path) else {
             throw .system(call: "bpf_link__open", path: path, errno: errno)
         }

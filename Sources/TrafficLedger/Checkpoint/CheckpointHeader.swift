@@ -10,7 +10,7 @@ enum CheckpointHeader {
     /// was added, removed, moved or has another type; a number means something else; the coder writes differently. A
     /// daemon begins anew with a checkpoint of another version. `CheckpointShapeTests` fails if the version should have
     /// been raised.
-    static let version: UInt32 = 1
+    static let version: UInt32 = 2
 
     private static let magic = Array("trafficd".utf8)
     static let headerLength = 28

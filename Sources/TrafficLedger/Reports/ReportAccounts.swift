@@ -34,6 +34,8 @@ struct ReportAccounts: Codable {
     }
 
     private(set) var counters = ReportCounters()
+    /// Datagrams that found no room before the present daemon began.
+    private var droppedBefore: UInt64 = 0
     /// Claims by the sockets' serials.
     private var claims: [UInt64: SocketClaims] = [:]
     private var endpoints = EndpointTotals()
@@ -54,14 +56,20 @@ struct ReportAccounts: Codable {
 
     // MARK: In
 
-    /// - Parameter dropped: Datagrams that found no room since the start.
+    /// Another daemon receives the reports from now on.
+    mutating func resume() { self.droppedBefore = self.counters.droppedDatagrams }
+
+    /// - Parameter dropped: As in ``absorb(_:dropped:round:processes:)``.
+    func isNews(dropped: UInt64) -> Bool { self.droppedBefore +| dropped > self.counters.droppedDatagrams }
+
+    /// - Parameter dropped: Datagrams that found no room since the daemon began.
     mutating func absorb(
         _ reports: [ReceivedReport],
         dropped: UInt64,
         round: ReportRound,
         processes: inout ProcessTable
     ) {
-        self.counters.droppedDatagrams = dropped
+        self.counters.droppedDatagrams = self.droppedBefore +| dropped
         for entry in self.waiting.takeAll() {
             let sender = self.sender(entry.sender, in: processes)
             self.settle(entry.record, from: sender, since: entry.since, round)
