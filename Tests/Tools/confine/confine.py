@@ -130,6 +130,7 @@ def main():
         settings.pop(name, None)
     entry = pwd.getpwnam(user)
     settings.pop("User")
+    os.environ.update(pair.split("=", 1) for pair in settings.pop("Environment", []))
     if umask := settings.pop("UMask", None):
         os.umask(int(umask[0], 8))
     if limit := settings.pop("LimitNOFILE", None):
