@@ -9,6 +9,8 @@ struct Checkpoint {
     var position: CapturePosition
     /// When the first of these daemons began to count.
     var countingSince: Timestamp
+    /// Where the capture is pinned.
+    var pinDirectory: String
     /// As ``Ledger/checkpoint()``.
     var ledger: [UInt8]
 
@@ -16,10 +18,12 @@ struct Checkpoint {
     private struct Head: Codable {
         var position: CapturePosition
         var countingSinceNanoseconds: Int64
+        var pinDirectory: String
     }
 
-    init(position: CapturePosition, countingSince: Timestamp, ledger: [UInt8]) {
-        (self.position, self.countingSince, self.ledger) = (position, countingSince, ledger)
+    init(position: CapturePosition, countingSince: Timestamp, pinDirectory: String, ledger: [UInt8]) {
+        (self.position, self.countingSince) = (position, countingSince)
+        (self.pinDirectory, self.ledger) = (pinDirectory, ledger)
     }
 
     init(bytes: [UInt8]) throws(CheckpointError) {
@@ -28,6 +32,7 @@ struct Checkpoint {
         self.init(
             position: head.position,
             countingSince: Timestamp(nanosecondsSinceEpoch: head.countingSinceNanoseconds),
+            pinDirectory: head.pinDirectory,
             ledger: Array(bytes[end...].dropFirst())
         )
     }
@@ -35,7 +40,8 @@ struct Checkpoint {
     func bytes() throws -> [UInt8] {
         let head = Head(
             position: self.position,
-            countingSinceNanoseconds: self.countingSince.nanosecondsSinceEpoch
+            countingSinceNanoseconds: self.countingSince.nanosecondsSinceEpoch,
+            pinDirectory: self.pinDirectory
         )
         return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.ledger
     }
@@ -46,8 +52,11 @@ struct Checkpoint {
 struct CheckpointFile {
     let path: String
 
-    init(in runtimeDirectory: String) {
-        self.path = runtimeDirectory + "/checkpoint"
+    /// Of the daemon that writes; `nil`: it pins nothing, and writes nothing.
+    let pinDirectory: String?
+
+    init(in runtimeDirectory: String, pinDirectory: String?) {
+        (self.path, self.pinDirectory) = (runtimeDirectory + "/checkpoint", pinDirectory)
     }
 
     /// - Returns: `nil` if there is none.
@@ -77,7 +86,13 @@ struct CheckpointFile {
     }
 
     /// The file has either the last checkpoint or this one, whenever the daemon is killed.
-    func write(_ checkpoint: Checkpoint) throws {
+    func write(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
+        let checkpoint = Checkpoint(
+            position: position,
+            countingSince: countingSince,
+            pinDirectory: self.pinDirectory ?? "",
+            ledger: ledger.checkpoint()
+        )
         let new = self.path + ".new"
         unlink(new)
         let file = try OwnedDescriptor(path: new, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)

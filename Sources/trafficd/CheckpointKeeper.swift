@@ -32,9 +32,7 @@ struct CheckpointKeeper {
         let began = MonotonicClock.nanoseconds()
         guard !rests || began >= self.restsUntil, let position = source.position else { return }
         do {
-            try self.file.write(
-                Checkpoint(position: position, countingSince: self.countingSince, ledger: ledger.checkpoint())
-            )
+            try self.file.write(ledger, at: position, countingSince: self.countingSince)
             if self.failures >= Self.failureLimit { self.logger.notice("checkpoints are written again") }
             self.failures = 0
         } catch {

@@ -44,7 +44,7 @@ struct Daemon {
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let description = HostFacts.daemon(version: TrafficVersion.current)
         let pins = try configuration.pinDirectory.take(logger: logger)
-        let file = CheckpointFile(in: directory.path)
+        let file = CheckpointFile(in: directory.path, pinDirectory: pins?.path)
         let restart = try Restart.make(
             configuration,
             pins: pins,

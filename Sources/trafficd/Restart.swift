@@ -24,8 +24,17 @@ struct Restart {
         startedAt: Timestamp,
         logger: Logger
     ) throws -> Restart {
+        guard let pins else {
+            if let left = try? file.read()?.pinDirectory, access(left, F_OK) == 0 {
+                logger.warning(
+                    "an earlier trafficd has left its programs in the kernel, where they still count: sudo trafficd unload --pin-directory \(left) removes them"
+                )
+            }
+            return try self.beginAnew(configuration, pins: nil, startedAt: startedAt, logger: logger)
+        }
         // Nothing is pinned at the first start and after `trafficd unload`, which ends a count.
-        guard let pins, try pins.hasCapture() else {
+        guard try pins.hasCapture() else {
+            file.remove()
             return try self.beginAnew(configuration, pins: pins, startedAt: startedAt, logger: logger)
         }
         let left: Left
@@ -140,7 +149,7 @@ private struct Left {
         let uncounted = MonotonicClock.boottimeNanoseconds() -| left.countedUntil
         left.ledger.changeCapture(uncountedNanoseconds: uncounted)
         if let position = selection.source.position {
-            try left.write(position, to: file)
+            try file.write(left.ledger, at: position, countingSince: self.countingSince)
         } else {
             file.remove()
         }
@@ -165,13 +174,9 @@ private struct Left {
             try capture.sweep { self.ledger.absorb($0) }
         } while capture.status.awaitsRows && MonotonicClock.nanoseconds() < deadline
         self.ledger.absorb(end)
-        if let position = capture.position { try self.write(position, to: file) }
-    }
-
-    private func write(_ position: CapturePosition, to file: CheckpointFile) throws {
-        try file.write(
-            Checkpoint(position: position, countingSince: self.countingSince, ledger: self.ledger.checkpoint())
-        )
+        if let position = capture.position {
+            try file.write(self.ledger, at: position, countingSince: self.countingSince)
+        }
     }
 
     /// Nanoseconds. On a machine that is too busy for longer, the last bytes of sockets that closed in a flood are lost.

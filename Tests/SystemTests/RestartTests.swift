@@ -50,6 +50,14 @@ extension SystemTests {
             // Only the first daemon loaded anything.
             #expect(BPFObjects.held(by: daemon.program.pid).programs.isSubset(of: held.programs))
 
+            #expect(try await daemon.stop() == 0)
+            let other = try await Self.daemon(directories, [])
+            let words = other.program.errorText
+            #expect(words.contains("sudo trafficd unload --pin-directory \(files.path)/trafficd removes"), "\(words)")
+            #expect(try await other.stop() == 0)
+            daemon = try await Self.daemon(directories, arguments)
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+
             let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
             let refused = try await Program.run(Machine.programs.daemon, unload)
             #expect(refused.code == 1 && refused.error.contains("in use by a running trafficd"), "\(refused.error)")
