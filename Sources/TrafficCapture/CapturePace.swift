@@ -24,7 +24,7 @@ public final class CapturePace {
     private let stopper: Stopper
     private let reportsDescriptor: Int32?
     private let demand: SweepDemand?
-    private let intervalNanoseconds: UInt64
+    private var intervalNanoseconds: UInt64
     private let clock: () -> UInt64
     private var nextSweep: UInt64
     /// When the present round began; `nil` between rounds.
@@ -92,6 +92,12 @@ public final class CapturePace {
         event.events = events
         event.data.fd = descriptor
         try check("epoll_ctl", "add") { epoll_ctl(self.epoll.descriptor, EPOLL_CTL_ADD, descriptor, &event) }
+    }
+
+    /// The next sweep is due an interval of this length from now, or when it was due before, whichever is sooner.
+    public func change(interval: Duration) {
+        self.intervalNanoseconds = interval.nanoseconds
+        self.nextSweep = min(self.nextSweep, self.clock() + self.intervalNanoseconds)
     }
 
     /// Sleeps until there is something to do.

@@ -55,7 +55,7 @@ public final class History: HistorySource {
     private let filled = DispatchSemaphore(value: 0)
     private let lock: LockedDirectory
     private let host: String
-    private let retention: HistoryRetention
+    private let retention: Mutex<HistoryRetention>
     private let report: @Sendable (News) -> Void
 
     /// Takes the directory. No other daemon can have it at the same time.
@@ -73,7 +73,7 @@ public final class History: HistorySource {
     ) throws(HistoryError) {
         self.lock = try LockedDirectory(taking: directory)
         self.host = host
-        self.retention = retention
+        self.retention = Mutex(retention)
         self.report = report
         do {
             _ = try HistoryStore(path: self.lock.databasePath, retention: retention, machine: Self.machine)
@@ -90,6 +90,9 @@ public final class History: HistorySource {
 
     /// Never waits.
     public func add(_ minute: HistoryMinute) { self.enqueue(.minute(minute)) }
+
+    /// In force with the next minute that is written.
+    public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
 
     public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
         try await withCheckedThrowingContinuation { continuation in
@@ -184,6 +187,7 @@ public final class History: HistorySource {
     ) -> String? {
         do {
             if store == nil { store = try self.open() }
+            store?.retention = self.retention.withLock { $0 }
             while let minute = minutes.first {
                 try store?.add(minute)
                 minutes.removeFirst()
@@ -205,7 +209,8 @@ public final class History: HistorySource {
 
     private func open() throws -> HistoryStore {
         let machine = Self.machine
-        let open = { try HistoryStore(path: self.lock.databasePath, retention: self.retention, machine: machine) }
+        let retention = self.retention.withLock { $0 }
+        let open = { try HistoryStore(path: self.lock.databasePath, retention: retention, machine: machine) }
         do {
             return try open()
         } catch let error as SQLiteError where error.isCorruption {

@@ -11,7 +11,7 @@ package final class HistoryStore {
     static let groupLimit = GroupPlaces.Limit(ofUser: 2_000, inAll: 20_000)
 
     let file: SQLiteFile
-    let retention: HistoryRetention
+    var retention: HistoryRetention
     private var identifiers: [HistorySeries: Int64] = [:]
     /// Groups with sums in the month that began at `month`.
     private var places = GroupPlaces(HistoryStore.groupLimit)

@@ -21,7 +21,7 @@ struct ClosedSockets: Codable {
         var entry: Entry
     }
 
-    private let configuration: LedgerConfiguration
+    var configuration: LedgerConfiguration
     private var order: [Holder: Deque<Entry>] = [:]
     private var count = 0
     /// Sockets whose further owners come with the sweep. They stay listed until then, whatever the limits are.

@@ -33,7 +33,7 @@ struct DestinationTotals: Codable {
         var text: String
     }
 
-    private let configuration: LedgerConfiguration
+    var configuration: LedgerConfiguration
     private var hostAddresses: Set<InternetAddress> = []
     private var scopes: [SocketScope: ByteCounts] = [:]
     private var named: [ClassName: ByteCounts] = [:]

@@ -55,7 +55,7 @@ struct GroupAccounts: Codable {
         var next = 0
     }
 
-    private let configuration: LedgerConfiguration
+    var configuration: LedgerConfiguration
     private var accounts: [ProcessGroup: Account] = [:]
     private var shares: [UInt32: Share] = [:]
     /// Groups besides `_other`.

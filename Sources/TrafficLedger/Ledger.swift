@@ -16,7 +16,7 @@ public struct Ledger: Sendable, Codable {
         var boottime: UInt64
     }
 
-    private let configuration: LedgerConfiguration
+    private var configuration: LedgerConfiguration
     private(set) var sockets = SocketTable()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
     /// a tick nothing.
@@ -58,11 +58,26 @@ public struct Ledger: Sendable, Codable {
 
     var retention: Retention { self.configuration.retention }
 
+    /// Goes on with other settings: the limits are in force at the next tick, and the classes for bytes that are credited
+    /// from now on. A class that is new begins at 0. The sum of a class that is gone is forgotten.
+    public mutating func configure(retention: Retention, classes: AddressClasses) {
+        let configuration = LedgerConfiguration(retention: retention, classes: classes)
+        self.configuration = configuration
+        self.destinations.configuration = configuration
+        self.processes.configure(configuration)
+        self.closedSockets.configuration = configuration
+        self.renewClasses()
+    }
+
     /// After a restore: the ledger knows nothing of the time since the checkpoint, and the classes of addresses may be
     /// others than before.
     mutating func resume() {
         self.processes.askAgain()
         self.reports.resume()
+        self.renewClasses()
+    }
+
+    private mutating func renewClasses() {
         let classes = self.configuration.classes
         self.destinations.renewClasses()
         self.sockets.renewClasses(classes)

@@ -7,7 +7,7 @@ struct ProcessTable: Sendable, Codable {
     private var inquiries = Inquiries()
     /// User names from details of processes, so that the next process of a user has the user name at once.
     private var userNames: [UInt32: String] = [:]
-    private let configuration: LedgerConfiguration
+    private var configuration: LedgerConfiguration
     /// Processes that ended since the table last folded ended processes.
     private var endsUnfolded = 0
     /// So many ended processes may be listed beyond the limits between two ticks.
@@ -16,6 +16,11 @@ struct ProcessTable: Sendable, Codable {
     init(_ configuration: LedgerConfiguration) {
         self.groups = GroupAccounts(configuration)
         self.configuration = configuration
+    }
+
+    mutating func configure(_ configuration: LedgerConfiguration) {
+        self.configuration = configuration
+        self.groups.configuration = configuration
     }
 
     subscript(process: ProcessIdentity) -> ProcessAccount? { self.accounts[process] }

@@ -55,7 +55,7 @@ extension Ledger {
                     beyond: "the oldest leave the list"
                 ),
                 limit(
-                    "ended processes listed, for \(self.exitedProcesses.components.seconds) seconds",
+                    "ended processes listed, for the time of `--keep-exited`",
                     self.exitedProcessLimit,
                     beyond: "the oldest move to the row of their group"
                 ),

@@ -55,6 +55,29 @@ struct CapturePaceTests {
         #expect(pace.next() == .stop)
     }
 
+    @Test("another interval is in force at once: a shorter one need not wait for the old one's end")
+    func otherInterval() throws {
+        let clock = Clock()
+        let pace = try CapturePace(
+            wakeDescriptor: nil,
+            stopper: try Stopper(),
+            interval: .seconds(60),
+            clock: clock.read
+        )
+        var before = clock.now
+        for interval in [UInt64(300_000_000), 900_000_000] {
+            pace.change(interval: .nanoseconds(Int64(interval)))
+            for _ in 0..<5 {
+                #expect(pace.next() == .sweep)
+                #expect(clock.now - before <= interval + 120_000_000)
+                before = clock.now
+            }
+        }
+        let last = clock.now
+        #expect(pace.next() == .sweep)
+        #expect(clock.now - last >= 800_000_000)
+    }
+
     @Test("the interval's own sweeps come on time, whatever the requests")
     func sweeps() throws {
         let rounds = try self.rounds(30, interval: .milliseconds(250))

@@ -141,6 +141,26 @@ struct HistoryTests {
         #expect(throws: HistoryError.notSafe(path: open.path)) { try Self.history(in: open.path) }
     }
 
+    @Test("another time to keep sums is in force with the next minute")
+    func otherRetention() async throws {
+        let folder = try Folder()
+        let history = try Self.history(in: folder.path)
+        let old = Self.now - 86_400
+        history.add(.made(at: old, [HistoryStoreTests.web: .sent(1)]))
+        history.add(.made(at: Self.now - 60, seconds: 86_400, [HistoryStoreTests.web: .sent(2)]))
+        _ = try await history.answer(Self.question)
+        func minutes() async throws -> String { try await sums(folder, "SELECT count(DISTINCT time) FROM minutes") }
+        #expect(try await minutes() == "2\n")
+        var retention = HistoryRetention.default
+        retention.keep(.minute, for: 3_600)
+        history.keep(retention)
+        history.add(Self.minute(4))
+        // An answer comes after the minute.
+        #expect(try await history.answer(Self.question).totals == .sent(7))
+        #expect(try await minutes() == "2\n")
+        history.stop()
+    }
+
     @Test("a minute comes before questions that wait, and a user has four of them")
     func questions() async throws {
         let folder = try Folder()
