@@ -39,6 +39,7 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
         .target(name: "CPrivileges", cSettings: [.treatAllWarnings(as: .error)]),
@@ -162,6 +163,16 @@ let package = Package(
         .target(
             name: "CommandOptions",
             dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: strict
+        ),
+        // What a daemon is told, and the file that tells it.
+        .target(
+            name: "TrafficConfiguration",
+            dependencies: [
+                "CYAML", "CommandOptions", "TrafficCapture", "TrafficHistory", "TrafficModel",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -351,6 +362,15 @@ let package = Package(
         .testTarget(
             name: "TrafficExportTests",
             dependencies: ["TestSupport", "TrafficAudit", "TrafficExport", "TrafficModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficConfigurationTests",
+            dependencies: [
+                "CommandOptions", "TestSupport", "TrafficCapture", "TrafficConfiguration", "TrafficHistory",
+                "TrafficModel",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(

@@ -22,10 +22,11 @@ public struct AddressClasses: Sendable, Hashable {
     /// - Throws: ``Fault``, for the first definition that is wrong.
     public init(_ definitions: [String]) throws(Fault) {
         var names: [String] = []
+        var known: Set<String> = []
         var nameOfBlock: [AddressBlock: String] = [:]
         for definition in definitions {
             let (name, blocks) = try Self.parse(definition)
-            guard !names.contains(name) else { throw Fault(definition: definition, reason: .duplicateName(name)) }
+            guard known.insert(name).inserted else { throw Fault(definition: definition, reason: .duplicateName(name)) }
             names.append(name)
             for block in blocks {
                 if let other = nameOfBlock[block], other != name {
@@ -46,6 +47,12 @@ public struct AddressClasses: Sendable, Hashable {
     }
 
     public var isEmpty: Bool { self.names.isEmpty }
+
+    /// As ``init(_:)`` takes them, the blocks of a class in the order of their texts.
+    public var definitions: [String] {
+        let blocks = Dictionary(grouping: self.nameOfBlock.keys) { self.nameOfBlock[$0] ?? "" }
+        return self.names.map { $0 + "=" + blocks[$0, default: []].map(\.description).sorted().joined(separator: ",") }
+    }
 
     /// - Returns: `nil` for an address in no class, and for an unspecified address.
     public func name(of address: InternetAddress) -> String? {
@@ -102,6 +109,10 @@ extension AddressClasses {
 
         public var definition: String
         public var reason: Reason
+
+        package init(definition: String, reason: Reason) {
+            (self.definition, self.reason) = (definition, reason)
+        }
 
         public var description: String {
             switch self.reason {
