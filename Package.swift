@@ -178,8 +178,8 @@ let package = Package(
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficFeed", "TrafficInbox",
-                "TrafficHistory", "TrafficLedger", "TrafficModel",
+                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficConfiguration", "TrafficFeed",
+                "TrafficHistory", "TrafficInbox", "TrafficLedger", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -471,8 +471,9 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficCapture", "TrafficExport",
-                "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO", "TrafficLedger",
-                "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport", "trafficd",
+                "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
+                "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport",
+                "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),

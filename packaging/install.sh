@@ -23,7 +23,7 @@ fi
 
 files | while read -r file; do
 	# What an administrator has changed stays.
-	if [ "$file" = /etc/default/trafficd ] && [ -e "$file" ]; then continue; fi
+	case $file in /etc/*) [ ! -e "$file" ] || continue ;; esac
 	mkdir -p "$(dirname "$file")"
 	cp "root$file" "$file.new"
 	mv "$file.new" "$file"

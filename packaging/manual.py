@@ -33,6 +33,8 @@ def paragraphs(lines):
 
 
 def option(argument):
+    if argument["kind"] == "positional":
+        return f"\\fI{escaped(argument['valueName'])}\\fR"
     names = sorted(argument.get("names") or [], key=lambda name: name["kind"] == "long")
     shown = [("-" if name["kind"] == "short" else "--") + name["name"] for name in names]
     value = argument.get("valueName") if argument["kind"] == "option" else None

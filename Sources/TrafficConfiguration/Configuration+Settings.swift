@@ -11,7 +11,7 @@ extension Configuration {
         [
             Setting(["runtime_directory"], .atRestart, \.runtimeDirectory, .path),
             Setting(["state_directory"], .atRestart, \.stateDirectory, .optionalPath),
-            Setting(["pin_directory"], .atRestart, \.pinDirectory, .optionalPath),
+            Setting(["pin_directory"], .atRestart, \.pinDirectory, .pinPlace),
             Setting(["listen"], .atRestart, \.listen, .listen),
             Setting(["allow_hosts"], .atRestart, \.allowedHosts, .names),
             Setting(["method"], .atRestart, \.method, .word(MethodOption.allCases.map { ($0.rawValue, $0.method) })),
@@ -52,6 +52,20 @@ extension ValueForm<String?> {
         example: "/var/lib/trafficd",
         show: { $0 },
         parse: { (text) throws(ValueFault) in try absolutePath(text) }
+    )
+}
+
+extension ValueForm<PinPlace> {
+    fileprivate static let pinPlace = Self(
+        example: "auto",
+        show: { $0.defaultValueDescription },
+        parse: { (text) throws(ValueFault) in
+            switch text {
+            case "off": return .off
+            case "auto": return .auto
+            default: return .directory(try absolutePath(text))
+            }
+        }
     )
 }
 

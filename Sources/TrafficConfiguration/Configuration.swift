@@ -23,8 +23,7 @@ package struct Configuration: Sendable, Hashable {
     /// Where history is kept. `nil`: nowhere.
     package var stateDirectory: String?
     package var historyRetention = HistoryRetention.default
-    /// Where the capture stays when the daemon ends. `nil`: it ends with the daemon.
-    package var pinDirectory: String?
+    package var pinDirectory = PinPlace.off
     /// The file that gets every event of the capture. `nil`: none.
     package var recordEvents: String?
     package var classes = AddressClasses()

@@ -34,6 +34,35 @@ package struct ListenOption: ExpressibleByArgument, Sendable {
     package var defaultValueDescription: String { self.address?.description ?? "off" }
 }
 
+/// Where the capture stays when the daemon ends.
+package enum PinPlace: Sendable, Hashable {
+    /// Nowhere: the capture ends with the daemon.
+    case off
+    /// In ``PinDirectory/usualPath``, if there is such a place for this daemon. The service must count on a machine
+    /// without a BPF file system, too.
+    case auto
+    case directory(String)
+}
+
+extension PinPlace: ExpressibleByArgument {
+    package init?(argument: String) {
+        switch argument {
+        case "": return nil
+        case "off": self = .off
+        case "auto": self = .auto
+        default: self = .directory(argument)
+        }
+    }
+
+    package var defaultValueDescription: String {
+        switch self {
+        case .off: "off"
+        case .auto: "auto"
+        case .directory(let path): path
+        }
+    }
+}
+
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 
 extension WireCounting: ExpressibleByArgument {}

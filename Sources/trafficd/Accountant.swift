@@ -1,6 +1,8 @@
+import CommandOptions
 import Logging
 import TrafficAPI
 import TrafficCapture
+import TrafficConfiguration
 import TrafficFeed
 import TrafficHistory
 import TrafficInbox
@@ -74,17 +76,28 @@ final class Accountant {
     ///
     /// - Throws: ``CaptureError`` if counting is impossible: no part of the capture could be read in several successive
     ///   rounds.
-    func run(interval: Duration, stopper: Stopper, demand: SweepDemand) throws(CaptureError) {
+    func run(
+        _ configuration: Configuration,
+        changes: NewConfiguration,
+        stopper: Stopper,
+        demand: SweepDemand
+    ) throws(CaptureError) {
         let pace = try CapturePace(
             wakeDescriptor: self.source.wakeDescriptor,
             stopper: stopper,
             reportsDescriptor: self.inbox.filledDescriptor,
             demand: demand,
-            interval: interval
+            interval: configuration.interval.duration
         )
+        var configuration = configuration
         defer { self.end() }
         var step = CapturePace.Step.sweep
         while true {
+            if let new = changes.take() {
+                pace.change(interval: new.interval.duration)
+                self.change(from: configuration, to: new)
+                configuration = new
+            }
             switch step {
             case .drain:
                 try self.source.drain { self.absorb($0) }
@@ -103,6 +116,12 @@ final class Accountant {
             try self.checkpoints.keep(self.ledger, of: self.source)
             step = pace.next()
         }
+    }
+
+    private func change(from old: Configuration, to new: Configuration) {
+        // History gets what the sums of the old classes have, before a class that is gone takes its sum along.
+        if new.classes != old.classes { self.keepHistory() }
+        self.ledger.configure(retention: new.retention, classes: new.classes)
     }
 
     /// The minute is over, because the daemon ends. Counting ends too, unless the capture is pinned.

@@ -3,6 +3,7 @@ import ServiceLifecycle
 import Synchronization
 import TrafficAPI
 import TrafficCapture
+import TrafficConfiguration
 import TrafficFeed
 import TrafficHistory
 import TrafficInbox
@@ -17,6 +18,9 @@ struct Daemon {
     /// Held as long as the daemon runs.
     private let pins: PinDirectory?
     private let notification: SystemdNotification
+    private let configuration: Configuration
+    /// Changes while the daemon counts.
+    private let change: @Sendable (Configuration) -> Void
     private let logger: Logger
 
     /// - Throws: ``StartFailure``, or an error of the part that could not be made.
@@ -68,6 +72,7 @@ struct Daemon {
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
         let stopper = try Stopper()
+        let changes = NewConfiguration(demand: demand)
         let notification = SystemdNotification()
         let accountant = Accountant(
             source: selection.source,
@@ -99,7 +104,7 @@ struct Daemon {
                 body: {
                     defer { box.finish() }
                     try handover.withLock { $0.take() }?
-                        .run(interval: configuration.interval, stopper: stopper, demand: demand)
+                        .run(configuration, changes: changes, stopper: stopper, demand: demand)
                 },
                 stop: { stopper.stop() },
                 onEnd: { history?.stop() }
@@ -124,13 +129,33 @@ struct Daemon {
             ),
         ]
         (self.services, self.pins, self.notification, self.logger) = (services, pins, notification, logger)
+        self.configuration = configuration
+        self.change = { configuration in
+            history?.keep(configuration.historyRetention)
+            changes.give(configuration)
+        }
     }
 
     /// Counts until SIGTERM or SIGINT, or until a part fails.
-    func run() async throws {
+    ///
+    /// - Parameters:
+    ///   - source: Read again at each of these signals.
+    ///   - logLevel: The level of all loggers.
+    func run(rereading source: ConfigurationSource, at hangups: UnixSignalsSequence, logLevel: LogLevel) async throws {
         defer { withExtendedLifetime(self.pins) {} }
+        let change = self.change
+        let reload = Reload(
+            signals: hangups,
+            source: source,
+            configuration: self.configuration,
+            notification: self.notification,
+            logger: self.logger
+        ) { configuration in
+            logLevel.current = configuration.logLevel
+            change(configuration)
+        }
         try await ServiceGroup(
-            services: self.services,
+            services: self.services + [reload],
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: self.logger
         ).run()

@@ -1,17 +1,9 @@
-import ArgumentParser
 import Glibc
 import Logging
 import TrafficCapture
+import TrafficConfiguration
 
-/// Where the capture stays when the daemon ends.
-enum PinPlace: Sendable, Hashable {
-    /// Nowhere: the capture ends with the daemon.
-    case off
-    /// In ``PinDirectory/usualPath``, if there is such a place for this daemon. The service must count on a machine
-    /// without a BPF file system, too.
-    case auto
-    case directory(String)
-
+extension PinPlace {
     /// - Returns: `nil`: the capture ends with the daemon.
     /// - Throws: ``PinError``.
     func take(logger: Logger) throws(PinError) -> PinDirectory? {
@@ -36,25 +28,6 @@ extension PinError {
         case .notBPF, .absent: true
         case .system("mkdir", _, let errno): errno == EACCES || errno == EROFS
         default: false
-        }
-    }
-}
-
-extension PinPlace: ExpressibleByArgument {
-    init?(argument: String) {
-        switch argument {
-        case "": return nil
-        case "off": self = .off
-        case "auto": self = .auto
-        default: self = .directory(argument)
-        }
-    }
-
-    var defaultValueDescription: String {
-        switch self {
-        case .off: "off"
-        case .auto: "auto"
-        case .directory(let path): path
         }
     }
 }

@@ -1,6 +1,8 @@
+import CommandOptions
 import Glibc
 import Logging
 import TrafficCapture
+import TrafficConfiguration
 import TrafficLedger
 import TrafficModel
 
@@ -189,5 +191,5 @@ private struct Left {
 }
 
 extension Configuration {
-    var retention: Ledger.Retention { Ledger.Retention(exitedProcesses: self.keepExited) }
+    var retention: Ledger.Retention { Ledger.Retention(exitedProcesses: self.keepExited.duration) }
 }

@@ -1,10 +1,12 @@
-public import ArgumentParser
+import ArgumentParser
 import CommandOptions
-public import Logging
+import Logging
 import TrafficAPI
 import TrafficCapture
+import TrafficConfiguration
 import TrafficHistory
 import TrafficModel
+import UnixSignals
 
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,11 +18,15 @@ struct Run: AsyncParsableCommand {
 
             Without --pin-directory, trafficd leaves nothing in the kernel, however it ends.
 
+            The configuration file has the same settings in YAML. An option wins over the file. SIGHUP makes trafficd \
+            read the file again; the log says which changes need a restart.
+
             EXIT CODES
               0   stopped by a signal
               1   could not start, or the kernel's side failed
               64  wrong usage
               77  the rights to count are missing
+              78  the configuration file is wrong
 
             EXAMPLES
               sudo trafficd run
@@ -29,21 +35,35 @@ struct Run: AsyncParsableCommand {
               sudo trafficd run --state-directory /srv/traffic --keep-history month=unlimited
               sudo trafficd run --pin-directory /sys/fs/bpf/trafficd
               sudo trafficd run --class paid=0.0.0.0/0,::/0 --class own=10.0.0.0/8,2001:db8::/32
+              sudo trafficd run --config /srv/trafficd.yaml
             """
     )
 
     @Option(
-        help: ArgumentHelp("Directory for control.sock and the checkpoint; made if it is missing.", valueName: "dir")
+        help: ArgumentHelp(
+            "The configuration file. off: none. (default: \(ConfigurationFile.defaultPath), if it is there)",
+            valueName: "file|off"
+        ),
+        completion: .file(extensions: ["yaml"])
     )
-    var runtimeDirectory = "/run/trafficd"
+    var config: String?
 
     @Option(
         help: ArgumentHelp(
-            "Serve the API over TCP too, read-only, on this address and port. Readers there see no command lines.",
+            "Directory for control.sock and the checkpoint; made if it is missing. \(Self.standard("runtime_directory"))",
+            valueName: "dir"
+        ),
+        completion: .directory
+    )
+    var runtimeDirectory: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Serve the API over TCP too, read-only, on this address and port. Readers there see no command lines. \(Self.standard("listen"))",
             valueName: "address:port|off"
         )
     )
-    var listen = ListenOption.off
+    var listen: ListenOption?
 
     @Option(
         help: ArgumentHelp(
@@ -54,10 +74,11 @@ struct Run: AsyncParsableCommand {
     var allowHost: [String] = []
 
     @Option(
-        help:
-            "How to count. auto takes the best exact method that this kernel offers, or poll. lifecycle counts only TCP, and costs nothing per call or packet."
+        help: ArgumentHelp(
+            "How to count. auto takes the best exact method that this kernel offers, or poll. lifecycle counts only TCP, and costs nothing per call or packet. \(Self.standard("method"))"
+        )
     )
-    var method = MethodOption.auto
+    var method: MethodOption?
 
     @Option(
         help: ArgumentHelp(
@@ -69,20 +90,20 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Time between two snapshots, 100ms to 1m.", valueName: "time")
-    )
-    var interval = TimeSpan(seconds: 1)
-
-    @Option(
         help: ArgumentHelp(
-            "How long an ended process stays listed before its bytes move to the row of its group; at most \(longestKept).",
+            "Time between two snapshots, \(Configuration.intervals.lowerBound) to \(Configuration.intervals.upperBound). \(Self.standard("interval"))",
             valueName: "time"
         )
     )
-    var keepExited = TimeSpan(seconds: 300)
+    var interval: TimeSpan?
 
-    /// Ten years.
-    private static let longestKept = TimeSpan(seconds: 315_360_000)
+    @Option(
+        help: ArgumentHelp(
+            "How long an ended process stays listed before its bytes move to the row of its group; at most \(Configuration.keepExitedTimes.upperBound). \(Self.standard("keep_exited"))",
+            valueName: "time"
+        )
+    )
+    var keepExited: TimeSpan?
 
     @Option(
         help: ArgumentHelp(
@@ -95,7 +116,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long history keeps its minutes, hours, days or months. May be repeated. At least 1m, 1h, 25h and 31d. (default: minute=2d, hour=14d, day=62d, month=760d)",
+            "How long history keeps its minutes, hours, days or months. May be repeated. At least 1m, 1h, 25h and 31d. (default: \(Self.standardHistory))",
             valueName: "level=time|unlimited"
         )
     )
@@ -103,12 +124,12 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory goes on where this one ended. trafficd unload removes them. auto: \(PinDirectory.usualPath) if trafficd can use it.",
+            "Leave the counting programs in the kernel, in this directory of the BPF file system, when trafficd ends, in whatever way. They go on counting, and the next trafficd with the same --runtime-directory goes on where this one ended. trafficd unload removes them. auto: \(PinDirectory.usualPath) if trafficd can use it. \(Self.standard("pin_directory"))",
             valueName: "dir|auto|off"
         ),
         completion: .directory
     )
-    var pinDirectory = PinPlace.off
+    var pinDirectory: PinPlace?
 
     @Option(
         help: ArgumentHelp(
@@ -127,27 +148,48 @@ struct Run: AsyncParsableCommand {
     )
     var addressClasses: [String] = []
 
-    @Option(help: "trace, debug, info, notice, warning, error or critical.")
-    var logLevel = Logger.Level.info
+    @Option(help: "trace, debug, info, notice, warning, error or critical. \(Self.standard("log_level"))")
+    var logLevel: Logger.Level?
+
+    /// The default as help shows it.
+    private static func standard(_ setting: String) -> String {
+        let shown = Configuration.settings.all.first { $0.name == setting }?.show(Configuration())
+        return "(default: \(shown ?? "none"))"
+    }
+
+    private static let standardHistory = Configuration.settings.all
+        .filter { $0.path.first == "keep_history" }
+        .map { "\($0.path[1])=\($0.show(Configuration()) ?? "none")" }
+        .joined(separator: ", ")
 
     func validate() throws {
-        if self.method == .lifecycle, let wire, wire != .estimated {
-            throw ValidationError("--method lifecycle counts no packets: leave out --wire \(wire.rawValue).")
-        }
-        try self.interval.check("--interval", within: TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60))
-        try self.keepExited.check("--keep-exited", within: TimeSpan(seconds: 0)...Self.longestKept)
-        if !self.keepHistory.isEmpty && self.stateDirectory == nil {
-            throw ValidationError("--keep-history needs --state-directory.")
-        }
-        _ = try self.configuration()
+        try self.interval?.check("--interval", within: Configuration.intervals)
+        try self.keepExited?.check("--keep-exited", within: Configuration.keepExitedTimes)
+        var configuration = Configuration()
+        try self.commandLine()(&configuration)
+        if let conflict = configuration.conflict(prefix: "--") { throw ValidationError(conflict + ".") }
     }
 
     func run() async throws {
-        LoggingSystem.bootstrap(StreamLogHandler.standardError)
-        var logger = Logger(label: "trafficd")
-        logger.logLevel = self.logLevel
+        let source = ConfigurationSource(self.config, commandLine: try self.commandLine())
+        let loaded: ConfigurationSource.Loaded
+        do throws(ConfigurationFault) {
+            loaded = try source.load()
+        } catch {
+            throw StartFailure(error)
+        }
+        if !self.keepHistory.isEmpty && loaded.configuration.stateDirectory == nil {
+            throw ValidationError("--keep-history needs --state-directory.")
+        }
+        let level = LogLevel(loaded.configuration.logLevel)
+        LoggingSystem.bootstrap { LeveledLogHandler(label: $0, level: level) }
+        let logger = Logger(label: "trafficd")
+        for note in loaded.notes { logger.notice("\(note)") }
+        // Before the start, which takes a while: from now on SIGHUP does not end the daemon.
+        let hangups = await UnixSignalsSequence(trapping: .sighup)
         do {
-            try await Daemon(self.configuration(), logger: logger).run()
+            try await Daemon(loaded.configuration, logger: logger)
+                .run(rereading: source, at: hangups, logLevel: level)
         } catch let error as CaptureError {
             if case .permission(let needs) = error { throw StartFailure(code: 77, message: needs) }
             throw StartFailure(code: 1, message: "\(error)")
@@ -162,72 +204,33 @@ struct Run: AsyncParsableCommand {
         }
     }
 
+    /// What the options change. An option that may be repeated replaces all that was there, except that `--keep-history`
+    /// replaces its own level.
+    ///
     /// - Throws: `ValidationError` for an option that makes no sense.
-    private func configuration() throws -> Configuration {
-        do {
-            return Configuration(
-                runtimeDirectory: self.runtimeDirectory,
-                listen: self.listen.address,
-                allowedHosts: Set(self.allowHost),
-                method: self.method.method,
-                wire: self.wire ?? .exact,
-                interval: self.interval.duration,
-                keepExited: self.keepExited.duration,
-                stateDirectory: self.stateDirectory,
-                historyRetention: HistoryRetention(self.keepHistory),
-                pinDirectory: self.pinDirectory,
-                recordEvents: self.recordEvents,
-                classes: try AddressClasses(self.addressClasses)
-            )
+    private func commandLine() throws -> @Sendable (inout Configuration) -> Void {
+        let classes: AddressClasses
+        do throws(AddressClasses.Fault) {
+            classes = try AddressClasses(self.addressClasses)
         } catch {
             throw ValidationError("--class: \(error).")
         }
-    }
-}
-
-/// A failed start: one line and an exit code (sysexits.h).
-struct StartFailure: Error, CustomStringConvertible {
-    var code: Int32
-    var message: String
-
-    var description: String { self.message }
-}
-
-enum MethodOption: String, ExpressibleByArgument, CaseIterable {
-    case auto, fexit, tracepoint, kprobe, poll, lifecycle
-
-    /// `nil` for the best capture method.
-    var method: CaptureMethod? { CaptureMethod(rawValue: self.rawValue) }
-}
-
-struct ListenOption: ExpressibleByArgument {
-    static let off = ListenOption(address: nil)
-
-    var address: SocketAddress?
-
-    init(address: SocketAddress?) {
-        self.address = address
-    }
-
-    /// `off`, `127.0.0.1:10419` or `[::1]:10419`.
-    init?(argument: String) {
-        if argument == "off" {
-            self = .off
-            return
+        return { [self] configuration in
+            if let runtimeDirectory { configuration.runtimeDirectory = runtimeDirectory }
+            if let listen { configuration.listen = listen.address }
+            if !self.allowHost.isEmpty { configuration.allowedHosts = Set(self.allowHost) }
+            if let method { configuration.method = method.method }
+            if let wire { configuration.wantedWire = wire }
+            if let interval { configuration.interval = interval }
+            if let keepExited { configuration.keepExited = keepExited }
+            if let stateDirectory { configuration.stateDirectory = stateDirectory }
+            for keeping in self.keepHistory {
+                configuration.historyRetention.keep(keeping.level, for: keeping.seconds)
+            }
+            if let pinDirectory { configuration.pinDirectory = pinDirectory }
+            if let recordEvents { configuration.recordEvents = recordEvents }
+            if !classes.isEmpty { configuration.classes = classes }
+            if let logLevel { configuration.logLevel = logLevel }
         }
-        guard let colon = argument.lastIndex(of: ":"), let port = UInt16(argument[argument.index(after: colon)...])
-        else {
-            return nil
-        }
-        var host = argument[..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-        guard let address = InternetAddress(String(host)) else { return nil }
-        self.address = SocketAddress(address: address, port: port)
     }
-
-    var defaultValueDescription: String { self.address?.description ?? "off" }
 }
-
-extension Logger.Level: @retroactive ExpressibleByArgument {}
-
-extension WireCounting: ExpressibleByArgument {}

@@ -1,6 +1,7 @@
 import CUnixSocket
 import FoundationEssentials
 import Glibc
+import TrafficCapture
 
 /// Tells systemd the daemon's state (sd_notify(3)), if systemd asked for it.
 struct SystemdNotification {
@@ -11,6 +12,9 @@ struct SystemdNotification {
     }
 
     func ready() { self.send("READY=1\n") }
+
+    /// The configuration is being read again. ``ready()`` ends that.
+    func reloading() { self.send("RELOADING=1\nMONOTONIC_USEC=\(MonotonicClock.nanoseconds() / 1_000)\n") }
 
     func stopping() { self.send("STOPPING=1\n") }
 

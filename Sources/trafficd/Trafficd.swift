@@ -15,7 +15,7 @@ struct Trafficd: AsyncParsableCommand {
               sudo trafficd run --runtime-directory /tmp/t &  sudo trafficctl --runtime-directory /tmp/t top
             """,
         version: TrafficVersion.current,
-        subcommands: [Run.self, Unload.self]
+        subcommands: [Run.self, CheckConfig.self, Unload.self]
     )
 
     static func main() async {
@@ -27,7 +27,7 @@ struct Trafficd: AsyncParsableCommand {
                 try command.run()
             }
         } catch let failure as StartFailure {
-            let line = Array("trafficd: \(failure.message)\n".utf8)
+            let line = Array("\(failure)\n".utf8)
             write(STDERR_FILENO, line, line.count)
             exit(withError: ExitCode(failure.code))
         } catch {

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TrafficAudit
 import TrafficCapture
+import TrafficConfiguration
 import TrafficExport
 import TrafficHistory
 import TrafficLedger
@@ -104,6 +105,35 @@ struct DocumentTests {
         }
     }
 
+    @Test("the table of settings has the keys, the defaults and the changes of the code")
+    func settings() throws {
+        let text = try #require(Documents.all["docs/configuration.md"])
+        let rows = text.split(separator: "\n").filter { $0.hasPrefix("| `") }
+            .map { $0.split(separator: " | ").map { $0.trimmingCharacters(in: ["|", " ", "`"]) } }
+        let wanted = Configuration.settings.all.map { setting in
+            let change = setting.change == .atReload ? "at a reload" : "at a restart"
+            return [setting.name, setting.show(Configuration()) ?? "none", change]
+        }
+        #expect(rows.map { [$0[0], $0[2], $0[3]] } == wanted)
+    }
+
+    @Test("every configuration file in the documents is right, and each error that they show is the program's")
+    func configurations() async throws {
+        let text = try #require(Documents.all["docs/configuration.md"])
+        let file = "/tmp/td-\(UUID().uuidString.prefix(8)).yaml"
+        defer { unlink(file) }
+        func check(_ text: String) async throws -> String {
+            try text.write(toFile: file, atomically: true, encoding: .utf8)
+            chmod(file, 0o600)
+            return try await Program.run(Machine.programs.daemon, ["check-config", file]).error
+        }
+        let blocks = Documents.blocks("yaml", in: text)
+        #expect(!blocks.isEmpty)
+        for block in blocks { #expect(try await check(block) == "") }
+        let errors = try await check("interval: 2h\n\n\nkeep-exited: 1h\n")
+        #expect(text.contains(errors.replacing(file, with: "/etc/trafficd.yaml")), "\(errors)")
+    }
+
     @Test("links lead to files and headings that exist", arguments: Documents.all.keys.sorted())
     func links(document: String) throws {
         let text = try #require(Documents.all[document])
@@ -174,10 +204,11 @@ struct DocumentTests {
             "io_uring",
             "bytes_sent", "request_length", "kprobe_events", "wmem_max", "wmem_default",
         ]
+        let settings = Set(Configuration.settings.all.map { $0.path[0] })
         var named = 0
         for (name, text) in Documents.all {
             for match in text.matches(of: /`(?:[a-z]+\.)*([a-z]+(?:_[a-z0-9]+)+)`/)
-            where !foreign.contains(String(match.1)) {
+            where !foreign.contains(String(match.1)) && !settings.contains(String(match.1)) {
                 let field = String(match.1)
                 named += 1
                 #expect(schemas.contains("\"\(field)\"") || sources.contains(field), "\(name): \(field)")

@@ -188,6 +188,41 @@ extension SystemTests {
             #expect(self.messages(socket).last == "STOPPING=1")
         }
 
+        @Test("systemctl reload makes the daemon read its configuration again, and systemd hears when it has")
+        func reload() async throws {
+            let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
+            let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+            defer {
+                close(socket)
+                unlink(path)
+            }
+            try #require(unix_socket_bind(socket, path) == 0)
+            let unit = try String(contentsOfFile: Self.unit, encoding: .utf8)
+            let commands = unit.split(separator: "\n").filter { $0.hasPrefix("ExecReload=") }
+                .map { $0.dropFirst("ExecReload=".count) }
+            try #require(commands.count == 2 && commands[0] == "/usr/sbin/trafficd check-config")
+            let launcher = (program: URL(filePath: "/usr/bin/env"), arguments: ["NOTIFY_SOCKET=\(path)"])
+            try await withDaemon(launcher: launcher) { daemon in
+                var heard: [String] = []
+                func wait(for message: String, times: Int) async throws {
+                    for _ in 0..<3_000 where heard.count(where: { $0 == message }) < times {
+                        heard += self.messages(socket).filter { $0 != "WATCHDOG=1" }
+                        try await Task.sleep(for: .milliseconds(10))
+                    }
+                }
+                try await wait(for: "READY=1", times: 1)
+                var began = timespec()
+                clock_gettime(CLOCK_MONOTONIC, &began)
+                let words = commands[1].replacing("$MAINPID", with: "\(daemon.program.pid)").split(separator: " ")
+                _ = try await Tool.run(String(words[0]), words.dropFirst().map(String.init))
+                try await wait(for: "READY=1", times: 2)
+                try #require(heard.count == 3, "\(heard)")
+                let time = try #require(heard[1].wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=([0-9]+)/)?.output.1)
+                #expect(Int(time) ?? 0 >= began.tv_sec * 1_000_000 + began.tv_nsec / 1_000)
+                #expect(heard[2] == "READY=1")
+            }
+        }
+
         private func messages(_ socket: Int32) -> [String] {
             var messages: [String] = []
             var buffer = [UInt8](repeating: 0, count: 256)

@@ -381,7 +381,7 @@ struct TrafficctlTests {
         arguments: [
             "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
             "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl watch", "trafficctl audit",
-            "trafficctl doctor", "trafficd", "trafficd run", "trafficd unload",
+            "trafficctl doctor", "trafficd", "trafficd run", "trafficd check-config", "trafficd unload",
         ]
     )
     func help(command: String) throws {

@@ -33,6 +33,8 @@ public final class Daemon {
     ///
     /// - Parameters:
     ///   - interval: Seconds between two snapshots.
+    ///   - configuration: The path of a configuration file, which then says what `method` and `interval` would. Without
+    ///     one, the daemon reads none, whatever this machine has.
     ///   - launcher: A program and its arguments that start the daemon, such as `ip netns exec NAME`.
     /// - Throws: ``Refusal``, or ``Program/Failure`` where the daemon neither gets ready nor exits.
     public init(
@@ -40,6 +42,7 @@ public final class Daemon {
         method: String = "auto",
         interval: Double = 0.2,
         directories: DaemonDirectories? = nil,
+        configuration: String? = nil,
         arguments: [String] = [],
         launcher: (program: URL, arguments: [String])? = nil
     ) async throws {
@@ -48,7 +51,10 @@ public final class Daemon {
         self.program = try Program(
             launcher?.program ?? programs.daemon,
             (launcher.map { $0.arguments + [programs.daemon.path] } ?? [])
-                + ["run", "--method", method, "--listen", "off", "--interval", "\(interval)", "--log-level", "warning"]
+                + ["run", "--config", configuration ?? "off"]
+                + (configuration == nil
+                    ? ["--method", method, "--listen", "off", "--interval", "\(interval)", "--log-level", "warning"]
+                    : [])
                 + self.directories.arguments
                 + arguments
         )

@@ -21,8 +21,9 @@ import sys
 import seccomp
 
 PASSED_OVER = {
-    "Description", "Documentation", "Type", "EnvironmentFile", "ExecStart", "Restart", "WatchdogSec", "RuntimeDirectory",
-    "RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "LimitMEMLOCK", "WantedBy", "Group", "SystemCallErrorNumber",
+    "Description", "Documentation", "Type", "EnvironmentFile", "ExecReload", "ExecStart", "Restart", "WatchdogSec",
+    "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "LimitMEMLOCK", "WantedBy", "Group",
+    "SystemCallErrorNumber",
 }
 CAPABILITIES = {
     "CAP_DAC_READ_SEARCH": 2, "CAP_NET_ADMIN": 12, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39,
