@@ -95,7 +95,9 @@ final class Accountant {
         while true {
             if let new = changes.take() {
                 pace.change(interval: new.interval.duration)
-                self.change(from: configuration, to: new)
+                // History gets what the sums of the old classes have, before a class that is gone takes its sum along.
+                if new.classes != configuration.classes { try self.endMinute() }
+                self.ledger.configure(retention: new.retention, classes: new.classes)
                 configuration = new
             }
             switch step {
@@ -116,12 +118,6 @@ final class Accountant {
             try self.checkpoints.keep(self.ledger, of: self.source)
             step = pace.next()
         }
-    }
-
-    private func change(from old: Configuration, to new: Configuration) {
-        // History gets what the sums of the old classes have, before a class that is gone takes its sum along.
-        if new.classes != old.classes { self.keepHistory() }
-        self.ledger.configure(retention: new.retention, classes: new.classes)
     }
 
     /// The minute is over, because the daemon ends. Counting ends too, unless the capture is pinned.
@@ -182,13 +178,17 @@ final class Accountant {
             self.box.publishNothing()
         }
         if case .tick(let now, _) = end {
-            if self.history?.feed.isDue(at: now) == true {
-                // First, because the next daemon hands over what moved after the checkpoint.
-                try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
-                self.keepHistory()
-            }
+            if self.history?.feed.isDue(at: now) == true { try self.endMinute() }
             self.notification.alive()
         }
+    }
+
+    /// Hands what moved since the last minute to history. Before that comes a checkpoint, because the next daemon hands
+    /// over what moved after the last checkpoint.
+    private func endMinute() throws(CaptureError) {
+        guard self.history != nil else { return }
+        try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+        self.keepHistory()
     }
 
     /// Hands a minute that is over to history.

@@ -19,6 +19,8 @@ struct Daemon {
     private let pins: PinDirectory?
     private let notification: SystemdNotification
     private let configuration: Configuration
+    /// Ends when the daemon is ready.
+    private let start: AsyncStream<Never>
     /// Changes while the daemon counts.
     private let change: @Sendable (Configuration) -> Void
     private let logger: Logger
@@ -74,6 +76,7 @@ struct Daemon {
         let stopper = try Stopper()
         let changes = NewConfiguration(demand: demand)
         let notification = SystemdNotification()
+        let (start, ready) = AsyncStream.makeStream(of: Never.self)
         let accountant = Accountant(
             source: selection.source,
             resolver: resolver,
@@ -125,11 +128,12 @@ struct Daemon {
                         logger.warning("goes on with the rights of its start", metadata: ["error": "\(error)"])
                     }
                     notification.ready()
+                    ready.finish()
                 }
             ),
         ]
         (self.services, self.pins, self.notification, self.logger) = (services, pins, notification, logger)
-        self.configuration = configuration
+        (self.configuration, self.start) = (configuration, start)
         self.change = { configuration in
             history?.keep(configuration.historyRetention)
             changes.give(configuration)
@@ -146,6 +150,7 @@ struct Daemon {
         let change = self.change
         let reload = Reload(
             signals: hangups,
+            start: self.start,
             source: source,
             configuration: self.configuration,
             notification: self.notification,

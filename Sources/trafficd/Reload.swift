@@ -8,6 +8,8 @@ import UnixSignals
 /// At each SIGHUP, reads the configuration again and hands on what can change while the daemon counts.
 struct Reload: Service {
     let signals: UnixSignalsSequence
+    /// Ends when the daemon is ready: no earlier may systemd hear that it is.
+    let start: AsyncStream<Never>
     let source: ConfigurationSource
     /// What the daemon does at its start.
     let configuration: Configuration
@@ -17,6 +19,7 @@ struct Reload: Service {
 
     func run() async throws {
         var configuration = self.configuration
+        for await _ in self.start.cancelOnGracefulShutdown() {}
         for await _ in self.signals.cancelOnGracefulShutdown() {
             self.notification.reloading()
             self.reload(&configuration)

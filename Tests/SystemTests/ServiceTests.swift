@@ -166,71 +166,102 @@ extension SystemTests {
             }
         }
 
-        @Test("the daemon notifies systemd when it is ready, at every interval, and when it stops")
-        func notifications() async throws {
-            let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
-            let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-            defer {
-                close(socket)
-                unlink(path)
+        /// systemd's end of notifications (sd_notify(3)).
+        private final class Listener {
+            private let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
+            private let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+            /// All that came.
+            private(set) var heard: [String] = []
+
+            init() throws { try #require(unix_socket_bind(self.socket, self.path) == 0) }
+
+            deinit {
+                close(self.socket)
+                unlink(self.path)
             }
-            try #require(unix_socket_bind(socket, path) == 0)
-            let launcher = (program: URL(filePath: "/usr/bin/env"), arguments: ["NOTIFY_SOCKET=\(path)"])
-            try await withDaemon(launcher: launcher) { _ in
-                var heard: [String] = []
-                func count(_ message: String) -> Int { heard.count { $0 == message } }
-                for _ in 0..<3_000 where count("WATCHDOG=1") < 3 || count("READY=1") < 1 {
-                    heard += self.messages(socket)
+
+            var environment: [String: String] { ["NOTIFY_SOCKET": self.path] }
+
+            func count(_ message: String) -> Int { self.heard.count { $0 == message } }
+
+            func wait(for message: String, times: Int) async throws {
+                for _ in 0..<3_000 {
+                    self.listen()
+                    if self.count(message) >= times { return }
                     try await Task.sleep(for: .milliseconds(10))
                 }
-                #expect(count("READY=1") == 1 && count("WATCHDOG=1") >= 3, "\(heard)")
+                Issue.record("not \(times) times \(message): \(self.heard)")
             }
-            #expect(self.messages(socket).last == "STOPPING=1")
+
+            func listen() {
+                var buffer = [UInt8](repeating: 0, count: 256)
+                while true {
+                    let count = recv(self.socket, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+                    guard count >= 0 else { return }
+                    let text = String(decoding: buffer[..<count], as: UTF8.self)
+                    self.heard.append(text.trimmingCharacters(in: .newlines))
+                }
+            }
+        }
+
+        private func withNotified(_ listener: Listener, _ body: (Daemon) async throws -> Void) async throws {
+            let variables = listener.environment.map { "\($0)=\($1)" }
+            try await withDaemon(launcher: (program: URL(filePath: "/usr/bin/env"), arguments: variables), body)
+        }
+
+        @Test("the daemon notifies systemd when it is ready, at every interval, and when it stops")
+        func notifications() async throws {
+            let listener = try Listener()
+            try await self.withNotified(listener) { _ in
+                try await listener.wait(for: "WATCHDOG=1", times: 3)
+                try await listener.wait(for: "READY=1", times: 1)
+                #expect(listener.count("READY=1") == 1)
+            }
+            listener.listen()
+            #expect(listener.heard.last == "STOPPING=1")
         }
 
         @Test("systemctl reload makes the daemon read its configuration again, and systemd hears when it has")
         func reload() async throws {
-            let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
-            let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-            defer {
-                close(socket)
-                unlink(path)
-            }
-            try #require(unix_socket_bind(socket, path) == 0)
             let unit = try String(contentsOfFile: Self.unit, encoding: .utf8)
             let commands = unit.split(separator: "\n").filter { $0.hasPrefix("ExecReload=") }
                 .map { $0.dropFirst("ExecReload=".count) }
             try #require(commands.count == 2 && commands[0] == "/usr/sbin/trafficd check-config")
-            let launcher = (program: URL(filePath: "/usr/bin/env"), arguments: ["NOTIFY_SOCKET=\(path)"])
-            try await withDaemon(launcher: launcher) { daemon in
-                var heard: [String] = []
-                func wait(for message: String, times: Int) async throws {
-                    for _ in 0..<3_000 where heard.count(where: { $0 == message }) < times {
-                        heard += self.messages(socket).filter { $0 != "WATCHDOG=1" }
-                        try await Task.sleep(for: .milliseconds(10))
-                    }
-                }
-                try await wait(for: "READY=1", times: 1)
+            let listener = try Listener()
+            try await self.withNotified(listener) { daemon in
+                try await listener.wait(for: "READY=1", times: 1)
                 var began = timespec()
                 clock_gettime(CLOCK_MONOTONIC, &began)
                 let words = commands[1].replacing("$MAINPID", with: "\(daemon.program.pid)").split(separator: " ")
                 _ = try await Tool.run(String(words[0]), words.dropFirst().map(String.init))
-                try await wait(for: "READY=1", times: 2)
+                try await listener.wait(for: "READY=1", times: 2)
+                let heard = listener.heard.filter { $0 != "WATCHDOG=1" }
                 try #require(heard.count == 3, "\(heard)")
                 let time = try #require(heard[1].wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=([0-9]+)/)?.output.1)
                 #expect(Int(time) ?? 0 >= began.tv_sec * 1_000_000 + began.tv_nsec / 1_000)
-                #expect(heard[2] == "READY=1")
             }
         }
 
-        private func messages(_ socket: Int32) -> [String] {
-            var messages: [String] = []
-            var buffer = [UInt8](repeating: 0, count: 256)
-            while true {
-                let count = recv(socket, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-                guard count >= 0 else { return messages }
-                messages.append(String(decoding: buffer[..<count], as: UTF8.self).trimmingCharacters(in: .newlines))
+        @Test("a SIGHUP during the start waits until the daemon is ready")
+        func earlyReload() async throws {
+            let (listener, directories) = (try Listener(), try DaemonDirectories())
+            let daemon = try Program(
+                Machine.programs.daemon,
+                ["run", "--config", "off", "--method", Machine.method] + directories.arguments,
+                environment: listener.environment
+            )
+            // Once the daemon catches SIGHUP, which is before it has loaded its programs.
+            for _ in 0..<30_000 {
+                let caught = try self.threads(of: daemon.pid, "SigCgt").compactMap { UInt64($0, radix: 16) }
+                if caught.contains(where: { $0 & 1 << UInt64(SIGHUP - 1) != 0 }) { break }
+                try await Task.sleep(for: .milliseconds(1))
             }
+            daemon.signal(SIGHUP)
+            try await listener.wait(for: "READY=1", times: 2)
+            let heard = listener.heard.filter { $0 != "WATCHDOG=1" }
+            #expect(heard.first == "READY=1" && heard.count == 3, "\(heard)")
+            daemon.signal(SIGTERM)
+            #expect(try await daemon.exit() == 0)
         }
 
         @Test("the packaged file of options names every option of the daemon, and no other option")
