@@ -100,7 +100,8 @@ package struct Settings<Target: Sendable>: Sendable {
     private func unknown(_ entry: YAMLNode.Entry, below path: [String]) -> ConfigurationProblem {
         let known = Set(self.all.filter { $0.path.starts(with: path) }.map { $0.path[path.count] }).sorted()
         let place = path.isEmpty ? "" : " in \(path.joined(separator: "."))"
-        let nearest = known.nearest(to: entry.key)
+        // A key of a section may be written without it.
+        let nearest = known.nearest(to: entry.key) ?? self.all.first { $0.path.last == entry.key }?.name
         return ConfigurationProblem(
             "unknown key '\(entry.key)'\(place)" + (nearest == nil ? "; known: \(known.joined(separator: ", "))" : ""),
             at: entry.position,

@@ -110,8 +110,10 @@ final class YAMLEvents {
         switch self.byte(at: position) {
         case UInt8(ascii: "\t"): return ConfigurationProblem("a tab: YAML wants blanks", at: position)
         case UInt8(ascii: ":"):
+            // Outside brackets, the line may be indented without a section above it.
+            let indented = parser.error == YAML_SCANNER_ERROR ? ", or indent the line like the one above" : ""
             return ConfigurationProblem(
-                "a colon that YAML does not expect: put a value with colons, such as \"::/0\", in quotes",
+                "a colon that YAML does not expect: put a value with colons, such as \"::/0\", in quotes\(indented)",
                 at: position
             )
         default: break

@@ -179,7 +179,7 @@ struct Run: AsyncParsableCommand {
             throw StartFailure(error)
         }
         if !self.keepHistory.isEmpty && loaded.configuration.stateDirectory == nil {
-            throw ValidationError("--keep-history needs --state-directory.")
+            throw StartFailure(code: 64, message: "--keep-history needs --state-directory, here or in the file")
         }
         let level = LogLevel(loaded.configuration.logLevel)
         LoggingSystem.bootstrap { LeveledLogHandler(label: $0, level: level) }

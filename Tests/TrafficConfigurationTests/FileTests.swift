@@ -16,6 +16,10 @@ struct FileTests {
                 "1:26: error: a colon that YAML does not expect: put a value with colons, such as \"::/0\", in quotes"
             ),
             (
+                "interval: 1s\n  minute: 2d",
+                "2:9: error: a colon that YAML does not expect: put a value with colons, such as \"::/0\", in quotes, or indent the line like the one above"
+            ),
+            (
                 "listen: [::1]:80",
                 "1:10: error: a colon that YAML does not expect: put a value with colons, such as \"::/0\", in quotes"
             ),

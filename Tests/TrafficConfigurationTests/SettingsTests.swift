@@ -179,6 +179,7 @@ struct SettingsTests {
             ("method: lifecycle\nwire: estimated", nil),
             ("interval: 1s\ninterval: 2s", "2:1: error: 'interval' is in line 1 already: each key comes once"),
             ("keep_history: {day: 2d, day: 2d}", "1:25: error: 'day' is in line 1 already: each key comes once"),
+            ("minute: 2d", "1:1: error: unknown key 'minute' (did you mean keep_history.minute?)"),
             ("[a]: b", "1:1: error: a key must be a word"),
             ("\"x\\e[2J\\n\": 1", "1:1: error: unknown key 'x\u{fffd}[2J\u{fffd}'; known: \(Self.keys)"),
             ("- a", "1:1: error: the file must have lines KEY: VALUE, with a blank after the colon"),
