@@ -35,7 +35,7 @@ struct SettingsTests {
         var wanted = Configuration()
         wanted.runtimeDirectory = "/run/other"
         wanted.stateDirectory = "/srv/it's"
-        wanted.pinDirectory = "/sys/fs/bpf/x"
+        wanted.pinDirectory = .directory("/sys/fs/bpf/x")
         wanted.listen = ListenOption(argument: "[::1]:10419")?.address
         // YAML 1.1 takes these for false and for 8. Here every scalar is text.
         wanted.allowedHosts = ["a.example", "no"]
