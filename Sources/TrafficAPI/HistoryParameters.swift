@@ -14,6 +14,7 @@ extension QueryParameters {
         if self.value("bucket") != nil { question.bucket = try self.word("bucket", fallback: HistoryLevel.hour) }
         do throws(HistoryWordError) {
             if let text = self.value("by") { question.by = try [HistoryDimension](words: text) }
+            if let bucket = question.bucket { try question.by.check(within: bucket) }
         } catch {
             throw .badParameter("by", error.description)
         }
@@ -24,8 +25,10 @@ extension QueryParameters {
             question.top = top
         }
         if case .user(let uid) = viewer {
-            // The sums by scope and class are of all users.
-            if question.by.contains(.scope) || question.by.contains(.class) { throw .sumsWithheld }
+            // The sums by scope and class, and those of 5 minutes, are of all users.
+            if question.by.contains(.scope) || question.by.contains(.class) || question.bucket == .fiveMinutes {
+                throw .sumsWithheld
+            }
             // Of a user's own bytes, the total is the user's row.
             if question.by == [.total] { question.by = [.user] }
             question.uid = uid
@@ -63,6 +66,6 @@ extension Problem {
 
     static let sumsWithheld = Problem(
         status: .forbidden,
-        detail: "Sums by scope and class are of all users: they are shown to root and the socket's group."
+        detail: "Sums by scope and class, and of 5 minutes, are of all users: root and the socket's group see them."
     )
 }

@@ -35,6 +35,7 @@ package struct HistoryKeeping: ExpressibleByArgument, Sendable {
     static func shortest(of level: HistoryLevel) -> TimeSpan {
         switch level {
         case .minute: TimeSpan(seconds: 60)
+        case .fiveMinutes: TimeSpan(seconds: 300)
         case .hour: TimeSpan(seconds: 3_600)
         case .day: TimeSpan(seconds: 25 * 3_600)
         case .month: TimeSpan(seconds: 31 * 86_400)

@@ -6,7 +6,7 @@ extension HistoryStore {
     /// - Throws: ``SQLiteError``; ``HistoryRefusal``.
     package func report(_ question: HistoryQuestion, host: String, now: Int64) throws -> HistoryReport {
         let asked = question.since.seconds
-        let level = try question.bucket ?? self.shortestLevel(since: asked)
+        let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.by)
         let until = question.until.map { $0.seconds } ?? now + 1
         // What is older was removed, and would look like a time without traffic.
         let since = max(level.start(of: asked), try self.removedBefore(level))
@@ -37,15 +37,15 @@ extension HistoryStore {
     }
 
     /// The shortest sums of which none were removed since then; the longest if some of each were.
-    private func shortestLevel(since: Int64) throws(SQLiteError) -> HistoryLevel {
-        for level in HistoryLevel.allCases where try self.removedBefore(level) <= level.start(of: since) {
-            return level
+    private func shortestLevel(since: Int64, by words: [HistoryDimension]) throws(SQLiteError) -> HistoryLevel {
+        for level in HistoryLevel.allCases where words.allSatisfy(level.divides) {
+            if try self.removedBefore(level) <= level.start(of: since) { return level }
         }
         return .month
     }
 
     /// - Returns: Seconds since 1970. Sums that began earlier were removed.
-    private func removedBefore(_ level: HistoryLevel) throws(SQLiteError) -> Int64 {
+    func removedBefore(_ level: HistoryLevel) throws(SQLiteError) -> Int64 {
         try self.file.number("SELECT before FROM removed WHERE level = ?", [.text(level.rawValue)]) * 60
     }
 

@@ -2,11 +2,9 @@ import TrafficModel
 
 /// The database of history. One thread uses it.
 ///
-/// Each level has a table with a row for each time and series. For each series, a minute adds to one row of each level,
-/// so there is no later work that could be forgotten or done twice. Times are minutes since 1970.
+/// Each level has a table with a row for each time and series. For each series, a minute adds to one row of each level
+/// that has this series, so there is no later work that could be forgotten or done twice. Times are minutes since 1970.
 package final class HistoryStore {
-    private static let application: Int64 = 0x7472_6166  // "traf"
-    private static let version: Int64 = 1
     /// How many groups may have sums in one month. Further groups add up in `_other`.
     static let groupLimit = GroupPlaces.Limit(ofUser: 2_000, inAll: 20_000)
 
@@ -37,36 +35,9 @@ package final class HistoryStore {
         var owner: String?
         try self.file.run("SELECT id FROM machine", []) { row in owner = row.text(0) }
         if let owner, let machine, owner != machine { throw HistoryFileError.ofOtherMachine }
+        if !isNew, version < Self.version { try self.upgrade() }
         // So that damage shows now, when it can be set aside.
         for level in HistoryLevel.allCases { _ = try self.file.number("SELECT max(time) FROM \(level.table)") }
-    }
-
-    private func create(_ machine: String?) throws(SQLiteError) {
-        try self.file.transaction { () throws(SQLiteError) in
-            try self.file.run(
-                """
-                PRAGMA application_id = \(Self.application);
-                PRAGMA user_version = \(Self.version);
-                CREATE TABLE machine (id TEXT, forgotten INTEGER);
-                CREATE TABLE removed (level TEXT PRIMARY KEY, before INTEGER NOT NULL) WITHOUT ROWID;
-                CREATE TABLE series (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL,
-                    executable TEXT, uid INTEGER, unit TEXT, container TEXT);
-                CREATE INDEX series_of_name ON series (name);
-                CREATE TABLE counted (level TEXT, time INTEGER, seconds INTEGER NOT NULL, PRIMARY KEY (level, time))
-                    WITHOUT ROWID;
-                """
-            )
-            try self.file.run("INSERT INTO machine (id) VALUES (?)", [.text(machine)])
-            for level in HistoryLevel.allCases {
-                try self.file.run(
-                    """
-                    CREATE TABLE \(level.table) (time INTEGER, series INTEGER, sent INTEGER NOT NULL,
-                        received INTEGER NOT NULL, wire_sent INTEGER, wire_received INTEGER, retransmitted INTEGER,
-                        PRIMARY KEY (time, series)) WITHOUT ROWID
-                    """
-                )
-            }
-        }
     }
 
     // MARK: Writing
@@ -78,9 +49,10 @@ package final class HistoryStore {
         do throws(SQLiteError) {
             try self.file.transaction { () throws(SQLiteError) in
                 try self.begin(month: HistoryLevel.month.start(of: minute.time))
-                var bytes: [Int64: ByteCounts] = [:]
+                var bytes: [HistorySeries.Key: ByteCounts] = [:]
                 for (series, growth) in minute.bytes {
-                    bytes[try self.admitted(series), default: ByteCounts()] += growth
+                    let key = HistorySeries.Key(id: try self.admitted(series), kind: series.kind)
+                    bytes[key, default: ByteCounts()] += growth
                 }
                 for level in HistoryLevel.allCases {
                     let time = level.start(of: minute.time) / 60
@@ -90,7 +62,9 @@ package final class HistoryStore {
                         """,
                         [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
                     )
-                    for (series, growth) in bytes { try self.add(growth, to: series, level, time) }
+                    for (series, growth) in bytes where level.has(series.kind) {
+                        try self.add(growth, to: series.id, level, time)
+                    }
                 }
                 try self.forget(after: minute)
             }
@@ -221,12 +195,13 @@ enum HistoryFileError: Error, CustomStringConvertible {
     }
 }
 
-extension HistoryLevel {
-    /// The table with the sums of this level.
-    var table: String { self.rawValue + "s" }
-}
-
 extension HistorySeries {
+    /// A row of the table `series`.
+    fileprivate struct Key: Hashable {
+        var id: Int64
+        var kind: Kind
+    }
+
     /// As columns of the table `series`.
     fileprivate var values: [SQLiteFile.Value] {
         let kind = SQLiteFile.Value.number(self.kind.rawValue)

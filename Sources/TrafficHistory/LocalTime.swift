@@ -2,7 +2,7 @@ import Glibc
 package import TrafficModel
 
 extension HistoryLevel {
-    /// The beginning of the minute, hour, day or month in which `time` lies, in the host's local time.
+    /// The beginning of the minute, 5 minutes, hour, day or month in which `time` lies, in the host's local time.
     ///
     /// Where the clock is put forward at midnight, a day begins at the time that mktime(3) gives for 0:00.
     ///
@@ -10,6 +10,8 @@ extension HistoryLevel {
     package func start(of time: Int64) -> Int64 {
         let minute = time - (time % 60 + 60) % 60
         guard self != .minute else { return minute }
+        // The same in local time: every zone's clock differs from UTC by a multiple of 5 minutes.
+        guard self != .fiveMinutes else { return minute - (minute % 300 + 300) % 300 }
         var (seconds, local) = (time_t(minute), tm())
         guard unsafe localtime_r(&seconds, &local) != nil else { return minute }
         // Not by mktime(): the hour that comes twice when the clock is put back has two beginnings.
@@ -23,12 +25,13 @@ extension HistoryLevel {
         return start == -1 ? minute : Int64(start)
     }
 
-    /// The end of a minute, hour, day or month, which is the beginning of the next one.
+    /// The end of a minute, 5 minutes, hour, day or month, which is the beginning of the next one.
     ///
     /// - Parameter start: As ``start(of:)`` returned it.
     func end(of start: Int64) -> Int64 {
         switch self {
         case .minute: start + 60
+        case .fiveMinutes: start + 300
         case .hour: start + 3_600
         // A time that is surely in the next one: a day has at most 25 hours, a month at most 31 of these.
         case .day: self.start(of: start + 26 * 3_600)

@@ -2,7 +2,14 @@
 ///
 /// Hours, days and months are those of the host's local time, as people read them: a day may have 23 or 25 hours.
 public enum HistoryLevel: String, Sendable, Codable, Hashable, CaseIterable {
-    case minute, hour, day, month
+    case minute
+    /// For bills by the 95th percentile, which need them for a month and longer. By process they would take more room
+    /// than all the rest, and no bill needs that: ``divides(by:)``.
+    case fiveMinutes = "5minute"
+    case hour, day, month
+
+    /// Whether sums of this length are divided by `dimension`.
+    package func divides(by dimension: HistoryDimension) -> Bool { self != .fiveMinutes || !dimension.isOfProcess }
 }
 
 /// By what history divides the bytes.

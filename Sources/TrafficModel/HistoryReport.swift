@@ -4,7 +4,7 @@ public struct HistoryQuestion: Sendable, Hashable {
     public var since: Timestamp
     /// Sums that begin before this time. `nil`: all.
     public var until: Timestamp?
-    /// A row for each minute, hour, day or month. `nil`: one row for the whole time.
+    /// A row for each sum of this length. `nil`: one row for the whole time.
     public var bucket: HistoryLevel?
     /// Either properties of processes, or one of the others.
     public var by: [HistoryDimension]
@@ -50,6 +50,15 @@ extension [HistoryDimension] {
         if self.count > 1, let other = self.first(where: { !$0.isOfProcess }) {
             throw HistoryWordError(description: "\(other.rawValue) can't be combined with others")
         }
+    }
+
+    /// - Throws: ``HistoryWordError`` if the sums of a level are not divided by these words.
+    public func check(within bucket: HistoryLevel) throws(HistoryWordError) {
+        guard let word = self.first(where: { !bucket.divides(by: $0) }) else { return }
+        let known = HistoryDimension.allCases.filter(bucket.divides).map(\.rawValue).joined(separator: ", ")
+        throw HistoryWordError(
+            description: "sums of \(bucket.rawValue) are not divided by \(word.rawValue), but by one of \(known)"
+        )
     }
 }
 

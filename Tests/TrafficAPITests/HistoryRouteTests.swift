@@ -72,6 +72,7 @@ struct HistoryRouteTests {
         #expect(try await self.question("?since=2026-11-01T00%3A00%3A00.000Z").since == begin)
         let all = try await self.question("?\(since)&until=2026-11-02T00:00:00Z&bucket=day&by=user,process&limit=3")
         #expect(all.until?.nanosecondsSinceEpoch == begin.nanosecondsSinceEpoch + 86_400_000_000_000)
+        #expect(try await self.question("?bucket=5minute&by=total").bucket == .fiveMinutes)
         #expect(all.bucket == .day && all.by == [.user, .process] && all.top == 3 && all.uid == nil)
     }
 
@@ -80,9 +81,9 @@ struct HistoryRouteTests {
         #expect(try await self.question("?by=unit", as: .user(7)).uid == 7)
         #expect(try await self.question("?by=total", as: .user(7)).by == [.user])
         #expect(try await self.get("", from: FakeHistory(), as: .network).status == 403)
-        for word in ["scope", "class"] {
+        for query in ["by=scope", "by=class", "by=total&bucket=5minute"] {
             let history = FakeHistory()
-            #expect(try await self.get("?by=\(word)", from: history, as: .user(7)).status == 403)
+            #expect(try await self.get("?\(query)", from: history, as: .user(7)).status == 403)
             #expect(history.questions.withLock { $0.isEmpty })
         }
     }
@@ -91,6 +92,7 @@ struct HistoryRouteTests {
         "a query that makes no sense is refused with the parameter's name",
         arguments: [
             "since=yesterday", "until=1", "since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "bucket=week", "by=",
+            "bucket=5minute", "bucket=5minute&by=unit",
             "by=pid", "by=process,process", "by=process,scope", "limit=0", "limit=10001", "limit=x", "days=3",
             "format=xml",
         ]

@@ -91,6 +91,11 @@ struct HistoryStoreTests {
                 "\(table)"
             )
         }
+        let fives = "SELECT sum(sent), count(*) FROM five_minutes JOIN series ON id = series WHERE kind"
+        #expect(try await sums(folder, "\(fives) = 0") == "\(truth.payload.sent) 600\n")
+        #expect(try await sums(folder, "\(fives) = 1") == "\(truth.payload.sent) 600\n")
+        #expect(try await sums(folder, "\(fives) = 3") == "None 0\n")
+        #expect(try await sums(folder, "SELECT sum(seconds) FROM counted WHERE level = '5minute'") == "180000\n")
         // Minutes are kept for two days, and the present one.
         #expect(try await sums(folder, "SELECT count(DISTINCT time) FROM minutes") == "2881\n")
         #expect(try await sums(folder, "SELECT sum(seconds) FROM counted WHERE level = 'hour'") == "180000\n")
@@ -153,9 +158,17 @@ struct HistoryStoreTests {
             (1, HistoryLevel.minute, 1_001), (2, .minute, 1_001), (3, .hour, 1_001), (14, .hour, 1_011),
             (20, .day, 1_011), (62, .day, 1_051), (200, .month, 1_151), (20_000, .month, 1_151),
         ] as [(Int64, HistoryLevel, UInt64)] {
-            let question = Self.question(Self.now - days * 86_400, by: .total)
+            let question = Self.question(Self.now - days * 86_400, by: .process)
             let report = try store.report(question, host: "h", now: Self.now + 60)
             #expect(report.level == level && report.totals == .sent(sum), "\(days) days")
+            // What is not divided by process has sums of 5 minutes, for as long as there are days.
+            let total = try store.report(
+                Self.question(Self.now - days * 86_400, by: .total),
+                host: "h",
+                now: Self.now + 60
+            )
+            #expect(total.level == (level == .hour || level == .day ? .fiveMinutes : level), "\(days) days")
+            #expect(total.totals == .sent(sum), "\(days) days")
         }
         var question = Self.question(Self.now - 20 * 86_400, by: .total)
         question.bucket = .minute
@@ -174,7 +187,7 @@ struct HistoryStoreTests {
         store = try Self.store(folder, retention)
         try store?.add(.made(at: Self.now + 60, [Self.web: .sent(1)]))
         let report = try store?.report(
-            Self.question(Self.now - 7 * 86_400, by: .total),
+            Self.question(Self.now - 7 * 86_400, by: .process),
             host: "h",
             now: Self.now + 120
         )

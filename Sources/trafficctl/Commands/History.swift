@@ -11,8 +11,8 @@ struct History: AsyncParsableCommand {
         abstract: "Who moved how much, in the past hours, days and months.",
         discussion: """
             Needs a daemon that keeps history (trafficd run --state-directory DIR; the packaged service does). Sums are \
-            kept by minute for 2 days, by hour for 14 days, by day for 62 days and by month for 25 months, unless \
-            trafficd was told otherwise. Without --bucket the shortest of these that reach back to --since are added \
+            kept by minute for 2 days, by hour for 14 days, by day for 62 days and by month for 25 months, and those \
+            of 5 minutes, which are not divided by process, for 62 days, unless trafficd was told otherwise. Without --bucket the shortest of these that reach back to --since are added \
             up, so the time may begin earlier, by up to one of these; the line above the table says when. Times are local in the table, and UTC in the other formats.
 
             A minute is kept when it is over: the bytes of the present minute are in trafficctl top.
@@ -42,7 +42,10 @@ struct History: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Until when, written like --since. (default: now)", valueName: "time"))
     var until: PointInTime?
 
-    @Option(help: "A row for each minute, hour, day or month. (default: one row for the whole time)")
+    @Option(
+        help:
+            "A row for each of these times; 5minute with --by total, scope or class alone. (default: one row for the whole time)"
+    )
     var bucket: HistoryLevel?
 
     @Option(
@@ -70,7 +73,8 @@ struct History: AsyncParsableCommand {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
         do throws(HistoryWordError) {
-            _ = try [HistoryDimension](words: self.by)
+            let words = try [HistoryDimension](words: self.by)
+            if let bucket { try words.check(within: bucket) }
         } catch {
             throw ValidationError("--by: \(error).")
         }

@@ -3,14 +3,14 @@ import TrafficModel
 
 /// Times and users as this host names them.
 enum LocalTime {
-    /// `2026-11-25 14:30`, and only as much of it as differs between two minutes, hours, days or months.
+    /// `2026-11-25 14:30`, and only as much of it as differs between two sums of a level.
     static func text(_ time: Timestamp, _ level: HistoryLevel) -> String {
         var seconds = time_t(time.nanosecondsSinceEpoch / 1_000_000_000)
         var local = tm()
         guard unsafe localtime_r(&seconds, &local) != nil else { return time.description }
         let format =
             switch level {
-            case .minute, .hour: "%Y-%m-%d %H:%M"
+            case .minute, .fiveMinutes, .hour: "%Y-%m-%d %H:%M"
             case .day: "%Y-%m-%d"
             case .month: "%Y-%m"
             }
