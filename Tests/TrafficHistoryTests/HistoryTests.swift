@@ -40,7 +40,7 @@ struct HistoryTests {
         history?.stop()
         weak let gone = history
         history = nil
-        for _ in 0..<500 where gone != nil { try await Task.sleep(for: .milliseconds(10)) }
+        for _ in 0..<6_000 where gone != nil { try await Task.sleep(for: .milliseconds(10)) }
         let later = try Self.history(in: folder.path)
         later.add(Self.minute(2))
         #expect(try await later.answer(Self.question).totals == .sent(42))
