@@ -90,7 +90,7 @@ let package = Package(
             resources: [
                 .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
                 .embedInCode("ExchangeReport.schema.json"), .embedInCode("HistoryReport.schema.json"),
-                .embedInCode("Snapshot.schema.json"),
+                .embedInCode("MonthReport.schema.json"), .embedInCode("Snapshot.schema.json"),
             ],
             swiftSettings: strict
         ),

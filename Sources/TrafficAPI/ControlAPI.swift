@@ -101,12 +101,15 @@ package enum ControlAPI {
             let question = try parameters.historyQuestion(from: context.viewer)
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
-            do {
-                let report = try await history.answer(question)
-                return Response.document(report.encoded(as: format), mediaType: format.mediaType)
-            } catch let refusal as HistoryRefusal {
-                throw Problem(refusal)
-            }
+            return try await Response.document(as: format) { try await history.answer(question) }
+        }
+        router.get("/v1/history/month") { request, context in
+            let known = ["class", "exceeding", "format", "month", "scope"]
+            let parameters = try QueryParameters(request, known: known)
+            let question = try parameters.monthQuestion(from: context.viewer)
+            let format = try parameters.word("format", fallback: ExportFormat.json)
+            guard let history else { throw Problem.noHistory }
+            return try await Response.document(as: format) { try await history.answer(question) }
         }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
@@ -149,6 +152,18 @@ package enum ControlAPI {
 }
 
 extension Response {
+    /// - Parameter report: Asks history.
+    fileprivate static func document(
+        as format: ExportFormat,
+        _ report: () async throws -> some ListDocument
+    ) async throws -> Response {
+        do {
+            return .document(try await report().encoded(as: format), mediaType: format.mediaType)
+        } catch let refusal as HistoryRefusal {
+            throw Problem(refusal)
+        }
+    }
+
     fileprivate static func document(_ bytes: [UInt8], mediaType: String) -> Response {
         Response(status: .ok, headers: [.contentType: mediaType], body: ResponseBody(bytes))
     }

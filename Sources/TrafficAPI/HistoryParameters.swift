@@ -36,6 +36,33 @@ extension QueryParameters {
         return question
     }
 
+    /// - Throws: ``Problem`` for parameters that make no sense, or if the viewer may not see all bytes.
+    func monthQuestion(from viewer: Viewer) throws(Problem) -> MonthQuestion {
+        var question = MonthQuestion()
+        if let text = self.value("month") {
+            guard let month = CalendarMonth(text) else {
+                throw .badParameter("month", "'\(text)' is not a month such as 2026-11")
+            }
+            question.month = month
+        }
+        if let text = self.value("exceeding") {
+            guard let rate = UInt64(text), rate > 0 else {
+                throw .badParameter("exceeding", "'\(text)' is not a number of bits per second")
+            }
+            question.exceeding = rate
+        }
+        if self.value("scope") != nil { question.part = .scope(try self.word("scope", fallback: .internet)) }
+        if let name = self.value("class") {
+            guard question.part == .total else { throw .badParameter("class", "can't be combined with scope") }
+            question.part = .class(name)
+        }
+        switch viewer {
+        case .administrator: return question
+        case .user: throw .monthWithheld
+        case .network: throw .historyWithheld
+        }
+    }
+
     /// RFC 3339, such as `2026-11-01T00:00:00Z`.
     private func time(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = self.value(name) else { return nil }
@@ -50,6 +77,7 @@ extension Problem {
     init(_ refusal: HistoryRefusal) {
         switch refusal {
         case .tooLong: self.init(status: .badRequest, detail: refusal.description)
+        case .notKept: self.init(status: .notFound, detail: refusal.description)
         case .unavailable: self.init(status: .serviceUnavailable, detail: refusal.description)
         }
     }
@@ -62,6 +90,11 @@ extension Problem {
     static let historyWithheld = Problem(
         status: .forbidden,
         detail: "History is shown on control.sock alone, to callers that the kernel names."
+    )
+
+    static let monthWithheld = Problem(
+        status: .forbidden,
+        detail: "The report of a month is of all users: it is shown to root and the socket's group."
     )
 
     static let sumsWithheld = Problem(

@@ -190,7 +190,7 @@ extension Totals {
 }
 
 /// What a row needs to be understood without its snapshot.
-private struct RowContext: Row {
+struct RowContext: Row {
     enum Kind: String {
         case totals, process, exited, socket, endpoint, interface
     }
@@ -240,7 +240,7 @@ extension DelimitedWriter {
         self.lines(of: rows, header: blank, context: RowContext(kind: nil, snapshot: snapshot))
     }
 
-    fileprivate mutating func lines<Element: Row>(
+    mutating func lines<Element: Row>(
         of rows: [Element]?,
         header blank: Element,
         context: RowContext?

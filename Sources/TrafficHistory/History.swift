@@ -9,7 +9,10 @@ public import TrafficModel
 public final class History: HistorySource {
     private enum Job {
         case minute(HistoryMinute)
-        case question(HistoryQuestion, CheckedContinuation<HistoryReport, any Error>)
+        /// - Parameters:
+        ///   - uid: Whose question it is; `nil` if it is of one who may see all.
+        ///   - answer: Answers it.
+        case question(uid: UInt32?, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
         case stop
     }
 
@@ -95,19 +98,54 @@ public final class History: HistorySource {
     public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
 
     public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
+        let host = self.host
+        return try await self.ask(question.uid) { try $0.report(question, host: host, now: Int64(time(nil))) }
+    }
+
+    public func answer(_ question: MonthQuestion) async throws -> MonthReport {
+        let host = self.host
+        return try await self.ask(nil) { try $0.report(question, host: host, now: Int64(time(nil))) }
+    }
+
+    /// - Parameters:
+    ///   - uid: Whose question it is; `nil` if it is of one who may see all.
+    ///   - question: Called on the history's own thread.
+    private func ask<Answer: Sendable>(
+        _ uid: UInt32?,
+        _ question: @escaping @Sendable (HistoryStore) throws -> Answer
+    ) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
             let isAccepted = self.queue.withLock { queue in
                 let waiting = queue.jobs.compactMap {
-                    if case .question(let other, _) = $0 { other.uid } else { nil as UInt32?? }
+                    if case .question(let other, _) = $0 { other } else { nil as UInt32?? }
                 }
                 guard !queue.isClosed, waiting.count < Self.mostQuestions.inAll,
-                    waiting.count(where: { $0 == question.uid }) < Self.mostQuestions.ofUser
+                    waiting.count(where: { $0 == uid }) < Self.mostQuestions.ofUser
                 else { return false }
-                queue.jobs.append(.question(question, continuation))
+                queue.jobs.append(
+                    .question(uid: uid) { store in
+                        continuation.resume(with: Result { try Self.answer(question, from: store) })
+                    }
+                )
                 return true
             }
             guard isAccepted else { return continuation.resume(throwing: Self.busy) }
             self.filled.signal()
+        }
+    }
+
+    private static func answer<Answer>(
+        _ question: (HistoryStore) throws -> Answer,
+        from store: Result<HistoryStore, HistoryRefusal>
+    ) throws -> Answer {
+        do {
+            return try question(try store.get())
+        } catch let error as SQLiteError where error.isInterrupt {
+            throw HistoryRefusal.tooLong(
+                "The answer takes too long: take a longer bucket, a shorter time, or fewer words to divide by."
+            )
+        } catch let error as SQLiteError {
+            throw HistoryRefusal.unavailable(error.description)
         }
     }
 
@@ -138,21 +176,8 @@ public final class History: HistorySource {
             if failure == nil, hasFailed { self.report(.writtenAgain) }
             hasFailed = failure != nil
             switch job {
-            case .question(let question, let continuation):
-                continuation.resume(
-                    with: Result {
-                        guard let store else { throw HistoryRefusal.unavailable(failure ?? "the file is not open") }
-                        do {
-                            return try store.report(question, host: self.host, now: Int64(time(nil)))
-                        } catch let error as SQLiteError where error.isInterrupt {
-                            throw HistoryRefusal.tooLong(
-                                "The answer takes too long: take a longer bucket, a shorter time, or fewer words to divide by."
-                            )
-                        } catch let error as SQLiteError {
-                            throw HistoryRefusal.unavailable(error.description)
-                        }
-                    }
-                )
+            case .question(_, let answer):
+                answer(store.map { .success($0) } ?? .failure(.unavailable(failure ?? "the file is not open")))
             case .stop:
                 if !unwritten.isEmpty { self.report(.lost(minutes: unwritten.count)) }
                 return self.refuseTheRest()
@@ -175,7 +200,7 @@ public final class History: HistorySource {
             return queue.jobs
         }
         for job in rest {
-            if case .question(_, let continuation) = job { continuation.resume(throwing: Self.busy) }
+            if case .question(_, let answer) = job { answer(.failure(Self.busy)) }
         }
     }
 

@@ -74,20 +74,9 @@ extension HistoryStore {
             for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
             let first = Int32(question.by.count + (hasTime ? 1 : 0))
             // A sum over nothing is one row without numbers.
-            guard let sent = row.number(first), let received = row.number(first + 1) else { return }
-            func bytes(_ index: Int32) -> UInt64? { row.number(index).map { UInt64(clamping: $0) } }
-            rows.append(
-                HistoryRow(
-                    time: hasTime ? row.number(first - 1).map { Timestamp(seconds: $0 * 60) } : nil,
-                    name: name,
-                    bytes: ByteCounts(
-                        payload: PayloadBytes(sent: UInt64(clamping: sent), received: UInt64(clamping: received)),
-                        wireSent: bytes(first + 2),
-                        wireReceived: bytes(first + 3),
-                        retransmitted: bytes(first + 4)
-                    )
-                )
-            )
+            guard let bytes = row.bytes(from: first) else { return }
+            let time = hasTime ? row.number(first - 1).map { Timestamp(seconds: $0 * 60) } : nil
+            rows.append(HistoryRow(time: time, name: name, bytes: bytes))
         }
         guard rows.count <= Self.mostRows else {
             throw HistoryRefusal.tooLong(
@@ -111,6 +100,22 @@ extension HistoryStore {
     static let mostRows = 100_000
     /// Seconds that a question may take.
     private static let patience = 2
+}
+
+extension SQLiteFile.Row {
+    /// Five columns: sent, received, those of packets, retransmitted.
+    ///
+    /// - Returns: `nil` if there are no bytes.
+    func bytes(from column: Int32) -> ByteCounts? {
+        func bytes(_ index: Int32) -> UInt64? { self.number(column + index).map { UInt64(clamping: $0) } }
+        guard let sent = bytes(0), let received = bytes(1) else { return nil }
+        return ByteCounts(
+            payload: PayloadBytes(sent: sent, received: received),
+            wireSent: bytes(2),
+            wireReceived: bytes(3),
+            retransmitted: bytes(4)
+        )
+    }
 }
 
 extension HistoryReport {

@@ -196,6 +196,15 @@ enum HistoryFileError: Error, CustomStringConvertible {
 }
 
 extension HistorySeries {
+    /// In the database. The total has an empty one.
+    var name: String {
+        switch self {
+        case .total: ""
+        case .scope(let name), .class(let name): name
+        case .group(let group): group.name
+        }
+    }
+
     /// A row of the table `series`.
     fileprivate struct Key: Hashable {
         var id: Int64
@@ -206,12 +215,11 @@ extension HistorySeries {
     fileprivate var values: [SQLiteFile.Value] {
         let kind = SQLiteFile.Value.number(self.kind.rawValue)
         switch self {
-        case .total: return [kind, .text(""), .text(nil), .number(nil), .text(nil), .text(nil)]
-        case .scope(let name), .class(let name):
-            return [kind, .text(name), .text(nil), .number(nil), .text(nil), .text(nil)]
+        case .total, .scope, .class:
+            return [kind, .text(self.name), .text(nil), .number(nil), .text(nil), .text(nil)]
         case .group(let group):
             return [
-                kind, .text(group.name), .text(group.executable), .number(group.uid.map { Int64($0) }),
+                kind, .text(self.name), .text(group.executable), .number(group.uid.map { Int64($0) }),
                 .text(group.systemdUnit), .text(group.containerID),
             ]
         }

@@ -39,3 +39,22 @@ extension HistoryLevel {
         }
     }
 }
+
+extension CalendarMonth {
+    /// The month in which `time` lies, in the host's local time.
+    ///
+    /// - Parameter time: Seconds since 1970.
+    package init?(of time: Int64) {
+        var (seconds, local) = (time_t(time), tm())
+        guard unsafe localtime_r(&seconds, &local) != nil else { return nil }
+        self.init(year: Int(local.tm_year) + 1900, month: Int(local.tm_mon) + 1)
+    }
+
+    /// Its beginning, as ``HistoryLevel/start(of:)`` has it: seconds since 1970.
+    package var start: Int64 {
+        var local = tm()
+        (local.tm_year, local.tm_mon, local.tm_mday) = (Int32(self.year - 1900), Int32(self.month - 1), 1)
+        local.tm_isdst = -1
+        return Int64(mktime(&local))
+    }
+}

@@ -280,19 +280,11 @@ extension FilterKey {
         throw .value(expected: "an address, a prefix such as 10.0.0.0/8, or the beginning of an address")
     }
 
-    /// A decimal number, with or without a fraction, and a unit: k, M, G, T, Ki, Mi, Gi, Ti in any case, with or
-    /// without `B`.
+    /// An ``Amount``, with or without `B`.
     private static func number(_ text: String) throws(Mismatch) -> Double {
-        let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
-        var unit = text.dropFirst(digits.count).lowercased()
-        if unit.hasSuffix("b") { unit.removeLast() }
-        let powers: [String: (base: Double, exponent: Int)] = [
-            "": (1, 0), "k": (1000, 1), "m": (1000, 2), "g": (1000, 3), "t": (1000, 4),
-            "ki": (1024, 1), "mi": (1024, 2), "gi": (1024, 3), "ti": (1024, 4),
-        ]
-        guard let number = Double(digits), let power = powers[unit] else {
+        guard let number = Amount.number(text, unit: "b") else {
             throw .value(expected: "a number of bytes such as 1500, 10k, 1.5M or 2Gi")
         }
-        return (0..<power.exponent).reduce(number) { number, _ in number * power.base }
+        return number
     }
 }

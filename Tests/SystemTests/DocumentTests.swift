@@ -193,7 +193,7 @@ struct DocumentTests {
     func fields() throws {
         let schemas = [
             Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
-            HistoryReport.jsonSchema,
+            HistoryReport.jsonSchema, MonthReport.jsonSchema,
         ].map { String(decoding: $0, as: UTF8.self) }.joined()
         let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
             .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }

@@ -109,6 +109,28 @@ extension SystemTests {
                 let table = try await history([]).output
                 #expect(table.contains("received") && self.names.allSatisfy(table.contains) && table.contains("MB"))
 
+                let month = try await history(["--month", "--format", "json"])
+                let sums = try JSONDecoder().decode(MonthReport.self, from: Data(month.output.utf8))
+                let later = try await history(["--since", "1h", "--format", "json"])
+                let most = try JSONDecoder().decode(HistoryReport.self, from: Data(later.output.utf8)).totals.payload
+                // The month may have begun between the daemons, and a minute may end between the questions.
+                if sums.since <= report.since {
+                    #expect(report.totals.payload.sent...most.sent ~= sums.totals.payload.sent)
+                    #expect(report.totals.payload.received...most.received ~= sums.totals.payload.received)
+                }
+                let said = try await history(["--month"]).output
+                #expect(said.contains(", \(sums.month) up to ") && said.contains("BOTH"))
+                for (arguments, advice) in [
+                    (["--month", "2999-01"], "has not begun"),
+                    (["--month", "1999-01"], "It begins with \(sums.month)"),
+                    (["--month", "2026-13"], "not a month such as"), (["--month", "--by", "unit"], "leave out --by"),
+                    (["--exceeding", "1M"], "--exceeding needs --month"),
+                    (["--month", "--class", "x"], "no class 'x'"),
+                ] {
+                    let answer = try await history(arguments)
+                    #expect(answer.code != 0 && answer.error.contains(advice), "\(answer.error)")
+                }
+
                 let socket = daemon.directories.controlSocket
                 #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
                 func stranger(_ query: String) async throws -> String {
@@ -118,6 +140,9 @@ extension SystemTests {
                 #expect(try await stranger("by=process").contains("\"rows\":[]"))
                 #expect(try await stranger("by=total").contains("\"rows\":[]"))
                 #expect(try await stranger("by=scope").contains("\"status\":403"))
+                let curl = ["curl", "-s", "--unix-socket", socket.path, "http://t/v1/history/month"]
+                let refusal = try await tool("setpriv", ["--reuid", "65534", "--clear-groups"] + curl).output
+                #expect(refusal.contains("\"status\":403"))
             }
         }
 
@@ -145,15 +170,21 @@ extension SystemTests {
             }
             let check = Machine.programs.directory.appending(path: "trafficcheck").path
             let starts = try await lines(check, ["starts"], times.map { "\($0)" }).flatMap { $0.split(separator: " ") }
-            try #require(starts.count == 3 * times.count)
-            let said = try await lines("date", ["--file=-", "+%F %H %Y-%m"], times.map { "@\($0)" })
+            try #require(starts.count == 5 * times.count)
+            let said = try await lines("date", ["--file=-", "+%F %H %Y-%m %M"], times.map { "@\($0)" })
             let began = try await lines("date", ["--file=-", "+%F %T"], starts.map { "@\($0)" })
             for (index, line) in said.enumerated() {
                 let parts = line.split(separator: " ")
-                #expect(began[3 * index] == "\(parts[0]) \(parts[1]):00:00")
-                #expect(began[3 * index + 1] == "\(parts[0]) 00:00:00")
-                #expect(began[3 * index + 2] == "\(parts[2])-01 00:00:00")
-                #expect(0..<3_600 ~= times[index] - (Int64(starts[3 * index]) ?? 0))
+                #expect(began[5 * index] == "\(parts[0]) \(parts[1]):00:00")
+                #expect(began[5 * index + 1] == "\(parts[0]) 00:00:00")
+                #expect(began[5 * index + 2] == "\(parts[2])-01 00:00:00")
+                #expect(0..<3_600 ~= times[index] - (Int64(starts[5 * index]) ?? 0))
+                let minute = Int(parts[3]) ?? 0
+                let five = minute / 5 * 5
+                #expect(began[5 * index + 3] == "\(parts[0]) \(parts[1]):\(five < 10 ? "0" : "")\(five):00")
+                #expect(0..<300 ~= times[index] - (Int64(starts[5 * index + 3]) ?? 0))
+                // The month by its name has the same beginning.
+                #expect(starts[5 * index + 4] == starts[5 * index + 2])
             }
         }
     }

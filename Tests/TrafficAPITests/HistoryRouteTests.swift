@@ -13,6 +13,7 @@ import TrafficModel
 /// Keeps the questions that come.
 private final class FakeHistory: HistorySource {
     let questions = Mutex<[HistoryQuestion]>([])
+    let months = Mutex<[MonthQuestion]>([])
     let refusal: HistoryRefusal?
 
     init(refusal: HistoryRefusal? = nil) { self.refusal = refusal }
@@ -28,6 +29,16 @@ private final class FakeHistory: HistorySource {
             by: question.by,
             rows: [HistoryRow(name: HistoryName(process: "nginx"), bytes: ByteCounts(payload: PayloadBytes(sent: 5)))]
         )
+    }
+}
+
+extension FakeHistory {
+    func answer(_ question: MonthQuestion) async throws -> MonthReport {
+        self.months.withLock { $0.append(question) }
+        if let refusal { throw refusal }
+        let month = try #require(CalendarMonth(year: 2026, month: 11))
+        let time = Timestamp(nanosecondsSinceEpoch: 0)
+        return MonthReport(host: "h", month: month, since: time, until: time)
     }
 }
 
@@ -118,5 +129,52 @@ struct HistoryRouteTests {
     func formats(format: String) async throws {
         let answer = try await self.get("?format=\(format)", from: FakeHistory())
         #expect(answer.status == 200 && answer.body.contains("nginx"))
+    }
+
+    @Test("a month's query says the month, the part and the rate")
+    func months() async throws {
+        let history = FakeHistory()
+        for (query, question) in [
+            ("", MonthQuestion()), ("?scope=internet", MonthQuestion(part: .scope(.internet))),
+            (
+                "?month=2026-10&class=paid&exceeding=100000000",
+                MonthQuestion(month: CalendarMonth(year: 2026, month: 10), part: .class("paid"), exceeding: 100_000_000)
+            ),
+        ] {
+            #expect(try await self.get("/month" + query, from: history).status == 200)
+            #expect(history.months.withLock { $0.last } == question)
+        }
+        for format in ["json", "ndjson", "csv", "tsv"] {
+            let answer = try await self.get("/month?format=\(format)", from: history)
+            #expect(answer.status == 200 && answer.body.contains("2026-11"))
+        }
+    }
+
+    @Test(
+        "a month's query that makes no sense is refused with the parameter's name",
+        arguments: [
+            "month=2026", "month=2026-13", "month=", "exceeding=0", "exceeding=-1", "exceeding=100M", "scope=far",
+            "scope=lan&class=paid", "by=process", "since=2026-11-01T00:00:00Z",
+        ]
+    )
+    func senselessMonth(query: String) async throws {
+        let history = FakeHistory()
+        let answer = try await self.get("/month?" + query, from: history)
+        #expect(answer.status == 400 && answer.body.contains("\"parameter\":"))
+        #expect(history.months.withLock { $0.isEmpty })
+    }
+
+    @Test("the report of a month is of all users, and so not for each")
+    func monthViewers() async throws {
+        let history = FakeHistory()
+        #expect(try await self.get("/month", from: history, as: .user(7)).status == 403)
+        #expect(try await self.get("/month", from: history, as: .network).status == 403)
+        #expect(history.months.withLock { $0.isEmpty })
+        let none = try await self.get(
+            "/month?month=2020-01",
+            from: FakeHistory(refusal: .notKept("nothing of 2020-01"))
+        )
+        #expect(none.status == 404 && none.body.contains("nothing of 2020-01"))
+        #expect(try await self.get("/month", from: nil).body.contains("--state-directory"))
     }
 }

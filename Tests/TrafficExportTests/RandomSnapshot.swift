@@ -317,6 +317,41 @@ struct RandomSnapshot {
         )
     }
 
+    mutating func month() -> MonthReport {
+        var report = MonthReport(
+            host: self.text(),
+            month: self.pick((1...12).compactMap { CalendarMonth(year: 2026, month: $0) }),
+            since: self.time(),
+            until: self.time()
+        )
+        report.scope = self.maybe { $0.pick(SocketScope.allCases).rawValue }
+        report.addressClass = self.maybe { $0.className() }
+        (report.countedSeconds, report.missingSeconds) = (self.count(), self.count())
+        report.totals = self.bytes()
+        report.dailyAverage = self.maybe { $0.bytes() }
+        report.topDay = self.maybe { MonthReport.Day(time: $0.time(), bytes: $0.bytes()) }
+        report.intervals = MonthReport.Intervals(total: self.count(), counted: self.count())
+        report.percentile95 = self.maybe {
+            MonthReport.BitRates(
+                payloadSent: $0.count(),
+                payloadReceived: $0.count(),
+                wireSent: $0.maybe { $0.count() },
+                wireReceived: $0.maybe { $0.count() }
+            )
+        }
+        report.exceeding = self.maybe {
+            MonthReport.Excess(
+                bitsPerSecond: $0.count(),
+                payloadSent: $0.count(),
+                payloadReceived: $0.count(),
+                wireSent: $0.maybe { $0.count() },
+                wireReceived: $0.maybe { $0.count() }
+            )
+        }
+        report.projection = self.maybe { $0.bytes() }
+        return report
+    }
+
     private mutating func historyRow() -> HistoryRow {
         HistoryRow(
             time: self.maybe { $0.time() },

@@ -85,6 +85,26 @@ struct SchemaTests {
     }
 
     @Test(
+        "Every report of a month that the encoder writes is valid, and decodes to itself",
+        .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
+    )
+    func months() throws {
+        var documents: [[UInt8]] = []
+        for seed in 0..<100 as Range<UInt64> {
+            var random = RandomSnapshot(seed: seed)
+            let report = random.month()
+            let json = report.json()
+            #expect(try JSONDecoder().decode(MonthReport.self, from: Data(json)).json() == json)
+            #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == 1)
+            let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
+            #expect(lines.count == 2)
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 44 })
+            documents.append(json)
+        }
+        #expect(try self.faults(documents, schema: MonthReport.jsonSchema) == Python.Result(status: 0, output: ""))
+    }
+
+    @Test(
         "Every list of exchanges that the encoder writes is valid, and decodes to itself",
         .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
     )
@@ -147,7 +167,7 @@ struct SchemaTests {
     func objects() throws {
         for (schema, count) in [
             (Snapshot.jsonSchema, 27), (DoctorReport.jsonSchema, 10), (AuditReport.jsonSchema, 5),
-            (ExchangeReport.jsonSchema, 4), (HistoryReport.jsonSchema, 3),
+            (ExchangeReport.jsonSchema, 4), (HistoryReport.jsonSchema, 3), (MonthReport.jsonSchema, 6),
         ] {
             var objects = 0
             func visit(_ value: Any) {
@@ -173,7 +193,7 @@ struct SchemaTests {
             (random.snapshot().json(), Snapshot.jsonSchema), (random.report().json(), DoctorReport.jsonSchema),
             (random.audit().json(), AuditReport.jsonSchema),
             (ExchangeReport(Reading(snapshot: random.snapshot())).json(), ExchangeReport.jsonSchema),
-            (random.history().json(), HistoryReport.jsonSchema),
+            (random.history().json(), HistoryReport.jsonSchema), (random.month().json(), MonthReport.jsonSchema),
         ]
         for (document, schema) in documents {
             let written = try JSONSerialization.jsonObject(with: Data(document)) as? [String: Any]

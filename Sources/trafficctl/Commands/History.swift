@@ -24,6 +24,8 @@ struct History: AsyncParsableCommand {
               trafficctl history --since 2026-11-01 --until 2026-11-08 --by user,process
               trafficctl history --since 30d --by scope           how far the bytes went
               trafficctl history --since 30d --bucket day --format csv >history.csv
+              trafficctl history --month                          with the 95th percentile
+              trafficctl history --month 2026-10 --scope internet --exceeding 100M
             """
     )
 
@@ -33,11 +35,11 @@ struct History: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year: since this one began.",
+            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year: since this one began. (default: 1d)",
             valueName: "time"
         )
     )
-    var since = PointInTime.ago(TimeSpan(seconds: 86_400))
+    var since: PointInTime?
 
     @Option(help: ArgumentHelp("Until when, written like --since. (default: now)", valueName: "time"))
     var until: PointInTime?
@@ -50,11 +52,11 @@ struct History: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How to divide the bytes: process, user, unit, container, or several of these with commas between; or scope, class or total.",
+            "How to divide the bytes: process, user, unit, container, or several of these with commas between; or scope, class or total. (default: process)",
             valueName: "words"
         )
     )
-    var by = "process"
+    var by: String?
 
     @Option(
         name: [.customShort("n"), .customLong("limit")],
@@ -65,6 +67,32 @@ struct History: AsyncParsableCommand {
     )
     var top: Int?
 
+    @Option(
+        defaultAsFlag: Month.present,
+        help: ArgumentHelp(
+            "The report of a month: totals, average, the day with the most, 95th percentile of the rates of 5 minutes, projection.",
+            valueName: "YYYY-MM"
+        )
+    )
+    var month: Month?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --month: how many intervals of 5 minutes were above this rate in bits per second, such as 100M.",
+            valueName: "rate"
+        )
+    )
+    var exceeding: BitRate?
+
+    @Option(help: "With --month: the bytes of this scope alone.")
+    var scope: SocketScope?
+
+    @Option(
+        name: .customLong("class"),
+        help: ArgumentHelp("With --month: the bytes of this class of remote addresses alone.", valueName: "name")
+    )
+    var addressClass: String?
+
     @Option(help: "table: for people. tsv, csv, ndjson: the rows, by the JSON names of their fields. json: everything.")
     var format = RowOptions.Format.table
 
@@ -73,23 +101,29 @@ struct History: AsyncParsableCommand {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
         do throws(HistoryWordError) {
-            let words = try [HistoryDimension](words: self.by)
+            let words = try [HistoryDimension](words: self.words)
             if let bucket { try words.check(within: bucket) }
         } catch {
             throw ValidationError("--by: \(error).")
         }
+        try self.validateMonth()
         let now = Int64(time(nil))
-        if let until, until.seconds(now: now) <= self.since.seconds(now: now) {
+        if let until, until.seconds(now: now) <= self.begin.seconds(now: now) {
             throw ValidationError("--until must be later than --since.")
         }
     }
 
+    private var begin: PointInTime { self.since ?? .ago(TimeSpan(seconds: 86_400)) }
+
+    private var words: String { self.by ?? "process" }
+
     func run() async throws {
+        if let month { return try await self.printMonth(month) }
         let now = Int64(time(nil))
         let top = self.top ?? (self.format == .table ? 20 : nil)
         let query: [(String, String?)] = [
-            ("since", Self.text(self.since, now)), ("until", self.until.map { Self.text($0, now) }),
-            ("bucket", self.bucket?.rawValue), ("by", self.by), ("limit", top.map { String($0) }),
+            ("since", Self.text(self.begin, now)), ("until", self.until.map { Self.text($0, now) }),
+            ("bucket", self.bucket?.rawValue), ("by", self.words), ("limit", top.map { String($0) }),
         ]
         let client = self.connection.client
         let output = StandardStream.output
@@ -123,7 +157,8 @@ struct History: AsyncParsableCommand {
         return Typeface.ascii.printable("\(report.host), \(span)\(gap): sent \(sent), received \(received)") + "\n"
     }
 
-    private static func rounded(seconds: Int64) -> String {
+    /// `3 days`, for times of two minutes and more.
+    static func rounded(seconds: Int64) -> String {
         for (name, length) in [("days", Int64(86_400)), ("hours", 3_600)] where seconds >= 2 * length {
             return "\((seconds + length / 2) / length) \(name)"
         }

@@ -39,7 +39,9 @@ struct Starts: ParsableCommand {
     func run() {
         while let line = readLine() {
             guard let time = Int64(line) else { continue }
-            print([HistoryLevel.hour, .day, .month].map { "\($0.start(of: time))" }.joined(separator: " "))
+            let starts = [HistoryLevel.hour, .day, .month, .fiveMinutes].map { $0.start(of: time) }
+            let month = CalendarMonth(of: time)?.start
+            print((starts + [month ?? 0]).map { "\($0)" }.joined(separator: " "))
         }
     }
 }

@@ -1,0 +1,167 @@
+import TrafficFeed
+package import TrafficModel
+
+extension HistoryStore {
+    /// - Parameter now: Seconds since 1970.
+    /// - Throws: ``SQLiteError``; ``HistoryRefusal``.
+    package func report(_ question: MonthQuestion, host: String, now: Int64) throws -> MonthReport {
+        let present = CalendarMonth(of: now)
+        guard let month = question.month ?? present, let present else {
+            throw HistoryRefusal.unavailable("the clock is wrong")
+        }
+        guard month <= present else { throw HistoryRefusal.notKept("The month \(month) has not begun.") }
+        try self.checkKept(question.part)
+        let start = month.start
+        let end = HistoryLevel.month.end(of: start)
+        if month < present { try self.checkKept(month, before: end) }
+        var report = MonthReport(
+            host: host,
+            month: month,
+            since: Timestamp(seconds: start),
+            until: Timestamp(seconds: min(now, end))
+        )
+        switch question.part {
+        case .total: break
+        case .scope(let scope): report.scope = scope.rawValue
+        case .class(let name): report.addressClass = name
+        }
+        try self.addSums(to: &report, question.part, start..<end, now)
+        try self.addRates(to: &report, question, start..<end, now)
+        return report
+    }
+
+    /// - Throws: ``HistoryRefusal`` for a class of which there are no sums.
+    private func checkKept(_ part: MonthQuestion.Part) throws {
+        guard case .class(let name) = part else { return }
+        var names: [String] = []
+        let kind = SQLiteFile.Value.number(HistorySeries.Kind.class.rawValue)
+        try self.file.run("SELECT name FROM series WHERE kind = ? ORDER BY name", [kind]) { row in
+            if let name = row.text(0) { names.append(name) }
+        }
+        guard !names.contains(name) else { return }
+        let known = names.isEmpty ? "none: trafficd run --class makes classes" : names.joined(separator: ", ")
+        throw HistoryRefusal.notKept("History has no class '\(name)'. It has \(known).")
+    }
+
+    /// - Throws: ``HistoryRefusal`` for a month before the first one.
+    private func checkKept(_ month: CalendarMonth, before end: Int64) throws {
+        var first: Int64?
+        let level = SQLiteFile.Value.text(HistoryLevel.month.rawValue)
+        try self.file.run("SELECT min(time) FROM counted WHERE level = ?", [level]) { row in first = row.number(0) }
+        guard let first else {
+            throw HistoryRefusal.notKept("History is empty: a minute is in it when it is over.")
+        }
+        guard first * 60 < end else {
+            let begin = CalendarMonth(of: first * 60).map { " It begins with \($0)." } ?? ""
+            throw HistoryRefusal.notKept("History has nothing of \(month).\(begin)")
+        }
+    }
+
+    private func addSums(
+        to report: inout MonthReport,
+        _ part: MonthQuestion.Part,
+        _ month: Range<Int64>,
+        _ now: Int64
+    ) throws(SQLiteError) {
+        let elapsed = UInt64(clamping: min(now, month.upperBound) - month.lowerBound)
+        let level = SQLiteFile.Value.text(HistoryLevel.month.rawValue)
+        let counted = UInt64(
+            clamping: try self.file.number(
+                "SELECT sum(seconds) FROM counted WHERE level = ? AND time >= ? AND time < ?",
+                [level, .number(month.lowerBound / 60), .number(month.upperBound / 60)]
+            )
+        )
+        (report.countedSeconds, report.missingSeconds) = (counted, elapsed -| counted)
+        // More than one sum if the machine was in another time zone.
+        let totals = try self.sums(.month, part, month).reduce(ByteCounts()) { $0 + $1.bytes }
+        report.totals = totals
+        if counted >= MonthReport.leastSeconds {
+            report.dailyAverage = totals.scaled(by: 86_400, outOf: counted)
+            let rest = UInt64(clamping: month.upperBound - now)
+            if rest > 0 { report.projection = totals + totals.scaled(by: rest, outOf: counted) }
+        }
+        guard try self.removedBefore(.day) <= month.lowerBound else { return }
+        // Of days with as much, the first.
+        let top = try self.sums(.day, part, month).reduce(nil as (time: Int64, bytes: ByteCounts)?) { top, day in
+            day.bytes.payload.total > top?.bytes.payload.total ?? 0 ? day : top
+        }
+        report.topDay = top.map { MonthReport.Day(time: Timestamp(seconds: $0.time), bytes: $0.bytes) }
+    }
+
+    private func addRates(
+        to report: inout MonthReport,
+        _ question: MonthQuestion,
+        _ month: Range<Int64>,
+        _ now: Int64
+    ) throws(SQLiteError) {
+        let (level, length) = (HistoryLevel.fiveMinutes, MonthReport.Intervals.length)
+        // The last minute is not over, and the one before may be under way to the file.
+        let end = max(month.lowerBound, min(month.upperBound, level.start(of: now - 120)))
+        var bytes: [Int64: ByteCounts] = [:]
+        for sum in try self.sums(level, question.part, month.lowerBound..<end) { bytes[sum.time] = sum.bytes }
+        var rates = IntervalRates()
+        try self.file.run(
+            "SELECT time, seconds FROM counted WHERE level = ? AND time >= ? AND time < ?",
+            [.text(level.rawValue), .number(month.lowerBound / 60), .number(end / 60)]
+        ) { row in
+            guard let time = row.number(0), let seconds = row.number(1), seconds > 0 else { return }
+            rates.add(
+                bytes[time * 60] ?? ByteCounts(),
+                countedSeconds: UInt64(clamping: seconds),
+                most: UInt64(clamping: (time * 60 - month.lowerBound) / length + 1)
+            )
+        }
+        let hasWire = report.totals.wireSent != nil
+        report.intervals = MonthReport.Intervals(
+            total: UInt64(clamping: (end - month.lowerBound) / length),
+            counted: rates.count
+        )
+        report.percentile95 = rates.percentile95(hasWire: hasWire)
+        report.exceeding = question.exceeding.map { rates.exceeding($0, hasWire: hasWire) }
+    }
+
+    /// The sums of a series that begin in `range`, in the order of time.
+    private func sums(
+        _ level: HistoryLevel,
+        _ part: MonthQuestion.Part,
+        _ range: Range<Int64>
+    ) throws(SQLiteError) -> [(time: Int64, bytes: ByteCounts)] {
+        let series = HistorySeries(part)
+        var sums: [(time: Int64, bytes: ByteCounts)] = []
+        try self.file.run(
+            """
+            SELECT time, sent, received, wire_sent, wire_received, retransmitted FROM \(level.table)
+            JOIN series ON series = id WHERE kind = ? AND name = ? AND time >= ? AND time < ? ORDER BY time
+            """,
+            [.number(series.kind.rawValue), .text(series.name), .number(range.lowerBound / 60)]
+                + [.number(range.upperBound / 60)]
+        ) { row in
+            guard let time = row.number(0), let bytes = row.bytes(from: 1) else { return }
+            sums.append((time * 60, bytes))
+        }
+        return sums
+    }
+}
+
+extension HistorySeries {
+    fileprivate init(_ part: MonthQuestion.Part) {
+        switch part {
+        case .total: self = .total
+        case .scope(let scope): self = .scope(scope.rawValue)
+        case .class(let name): self = .class(name)
+        }
+    }
+}
+
+extension ByteCounts {
+    /// - Parameter whole: More than 0.
+    fileprivate func scaled(by part: UInt64, outOf whole: UInt64) -> ByteCounts {
+        func scaled(_ bytes: UInt64) -> UInt64 { UInt64(clamping: UInt128(bytes) * UInt128(part) / UInt128(whole)) }
+        return ByteCounts(
+            payload: PayloadBytes(sent: scaled(self.payload.sent), received: scaled(self.payload.received)),
+            wireSent: self.wireSent.map(scaled),
+            wireReceived: self.wireReceived.map(scaled),
+            retransmitted: self.retransmitted.map(scaled)
+        )
+    }
+}
