@@ -97,10 +97,10 @@ let package = Package(
         // What was moved in the minutes, hours, days and months before, in a database.
         .target(
             name: "TrafficHistory",
-            dependencies: ["CSQLite", "TrafficFeed", "TrafficModel"],
+            dependencies: ["CSQLite", "TrafficFeed", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
-        .target(name: "TrafficFeed", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(name: "TrafficFeed", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
         .target(
             name: "TrafficAPI",
             dependencies: [
@@ -303,7 +303,7 @@ let package = Package(
         .executableTarget(
             name: "ledgerbench",
             dependencies: [
-                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficModel", "TrafficReport",
+                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficModel", "TrafficQuery", "TrafficReport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/ledgerbench",
@@ -375,7 +375,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficHistoryTests",
-            dependencies: ["CSQLite", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel"],
+            dependencies: ["CSQLite", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
         .testTarget(name: "TrafficFeedTests", dependencies: ["TrafficFeed", "TrafficModel"], swiftSettings: strict),
@@ -383,7 +383,7 @@ let package = Package(
             name: "TrafficAPITests",
             dependencies: [
                 "CUnixSocket", "TestSupport", "TrafficAPI", "TrafficAudit", "TrafficExport", "TrafficFeed",
-                "TrafficModel",
+                "TrafficModel", "TrafficQuery",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

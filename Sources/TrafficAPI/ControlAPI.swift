@@ -96,7 +96,7 @@ package enum ControlAPI {
             return Response.document(report.encoded(as: format), mediaType: format.mediaType)
         }
         router.get("/v1/history") { request, context in
-            let known = ["bucket", "by", "format", "limit", "since", "until"]
+            let known = ["bucket", "by", "filter", "format", "limit", "since", "until"]
             let parameters = try QueryParameters(request, known: known)
             let question = try parameters.historyQuestion(from: context.viewer)
             let format = try parameters.word("format", fallback: ExportFormat.json)

@@ -1,6 +1,7 @@
 import HTTPTypes
 import TrafficFeed
 import TrafficModel
+import TrafficQuery
 
 extension QueryParameters {
     /// - Throws: ``Problem`` for parameters that make no sense, or for bytes that the viewer may not see.
@@ -14,9 +15,18 @@ extension QueryParameters {
         if self.value("bucket") != nil { question.bucket = try self.word("bucket", fallback: HistoryLevel.hour) }
         do throws(HistoryWordError) {
             if let text = self.value("by") { question.by = try [HistoryDimension](words: text) }
-            if let bucket = question.bucket { try question.by.check(within: bucket) }
         } catch {
             throw .badParameter("by", error.description)
+        }
+        do throws(FilterError) {
+            question.filter = try HistoryFilter(self.value("filter") ?? "")
+        } catch {
+            throw .badParameter("filter", error.description)
+        }
+        do throws(HistoryWordError) {
+            try question.check()
+        } catch {
+            throw .badParameter(question.bucket == .fiveMinutes ? "bucket" : "filter", error.description)
         }
         if let text = self.value("limit") {
             guard let top = Int(text), (1...HistoryQuestion.mostNames).contains(top) else {

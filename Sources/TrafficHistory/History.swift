@@ -3,6 +3,7 @@ import Glibc
 import Synchronization
 public import TrafficFeed
 public import TrafficModel
+public import TrafficQuery
 
 /// The history of a machine in a file, and the one thread that has the file. Whoever counts hands minutes over and never
 /// waits; whoever asks waits for an answer.
@@ -58,6 +59,7 @@ public final class History: HistorySource {
     private let filled = DispatchSemaphore(value: 0)
     private let lock: LockedDirectory
     private let host: String
+    private let userName: @Sendable (UInt32) -> String?
     private let retention: Mutex<HistoryRetention>
     private let report: @Sendable (News) -> Void
 
@@ -66,16 +68,20 @@ public final class History: HistorySource {
     /// - Parameters:
     ///   - directory: It is made if it is missing; its parent must exist.
     ///   - host: The host's name, for reports.
+    ///   - userName: The name of a user, for filters; `nil` if it has none. Called on the history's own thread, which may
+    ///     wait for it.
     ///   - report: Called on the history's own thread.
     /// - Throws: ``HistoryError``.
     public init(
         directory: String,
         host: String,
         retention: HistoryRetention,
+        userName: @escaping @Sendable (UInt32) -> String?,
         report: @escaping @Sendable (News) -> Void
     ) throws(HistoryError) {
         self.lock = try LockedDirectory(taking: directory)
         self.host = host
+        self.userName = userName
         self.retention = Mutex(retention)
         self.report = report
         do {
@@ -98,8 +104,10 @@ public final class History: HistorySource {
     public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
 
     public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
-        let host = self.host
-        return try await self.ask(question.uid) { try $0.report(question, host: host, now: Int64(time(nil))) }
+        let (host, userName) = (self.host, self.userName)
+        return try await self.ask(question.uid) {
+            try $0.report(question, host: host, now: Int64(time(nil)), userName: userName)
+        }
     }
 
     public func answer(_ question: MonthQuestion) async throws -> MonthReport {

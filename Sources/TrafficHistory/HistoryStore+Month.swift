@@ -1,5 +1,6 @@
 import TrafficFeed
 package import TrafficModel
+package import TrafficQuery
 
 extension HistoryStore {
     /// - Parameter now: Seconds since 1970.

@@ -1,12 +1,20 @@
 import TrafficFeed
 package import TrafficModel
+package import TrafficQuery
 
 extension HistoryStore {
-    /// - Parameter now: Seconds since 1970.
+    /// - Parameters:
+    ///   - now: Seconds since 1970.
+    ///   - userName: The name of a user, for the filter; `nil` if it has none.
     /// - Throws: ``SQLiteError``; ``HistoryRefusal``.
-    package func report(_ question: HistoryQuestion, host: String, now: Int64) throws -> HistoryReport {
+    package func report(
+        _ question: HistoryQuestion,
+        host: String,
+        now: Int64,
+        userName: (UInt32) -> String? = { _ in nil }
+    ) throws -> HistoryReport {
         let asked = question.since.seconds
-        let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.by)
+        let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.divisions)
         let until = question.until.map { $0.seconds } ?? now + 1
         // What is older was removed, and would look like a time without traffic.
         let since = max(level.start(of: asked), try self.removedBefore(level))
@@ -25,12 +33,16 @@ extension HistoryStore {
                 [.text(level.rawValue)] + range
             )
         )
-        var rows = try self.file.limited(seconds: Self.patience) { try self.rows(question, level, range) }
-        if question.uid != nil || question.by == [.total] {
+        var rows = try self.file.limited(seconds: Self.patience) {
+            try self.rows(question, level, range, passing: try self.passing(question, userName))
+        }
+        rows.removeAll { !question.filter.admits($0.bytes) }
+        // Of a filter, the sums are those of what passes, as for the other lists.
+        if question.uid != nil || question.by == [.total] || !question.filter.isEmpty {
             report.totals = rows.reduce(ByteCounts()) { $0 + $1.bytes }
         } else {
             let totals = HistoryQuestion(since: question.since, by: [.total])
-            report.totals = try self.rows(totals, level, range).reduce(ByteCounts()) { $0 + $1.bytes }
+            report.totals = try self.rows(totals, level, range, passing: nil).reduce(ByteCounts()) { $0 + $1.bytes }
         }
         report.keepTop(question.top, of: &rows)
         return report
@@ -49,27 +61,60 @@ extension HistoryStore {
         try self.file.number("SELECT before FROM removed WHERE level = ?", [.text(level.rawValue)]) * 60
     }
 
+    /// The groups that pass the filter, judged by one language for all lists, which SQL does not know.
+    ///
+    /// - Returns: Their ids as a list in JSON; `nil` if no term is about processes.
+    private func passing(
+        _ question: HistoryQuestion,
+        _ userName: (UInt32) -> String?
+    ) throws(SQLiteError) -> String? {
+        guard question.filter.hasNames else { return nil }
+        var (ids, names): ([String], [UInt32: String?]) = ([], [:])
+        func name(_ uid: UInt32) -> String? {
+            if let name = names[uid] { return name }
+            let name = userName(uid)
+            names[uid] = .some(name)
+            return name
+        }
+        try self.file.run(
+            """
+            SELECT id, kind, name, executable, uid, unit, container FROM series
+            WHERE kind = ? \(question.uid == nil ? "" : "AND uid = ?")
+            """,
+            [.number(HistorySeries.Kind.group.rawValue)] + (question.uid.map { [.number(Int64($0))] } ?? [])
+        ) { row in
+            guard let id = row.number(0), case .group(let group) = HistorySeries(row, from: 1) else { return }
+            if question.filter.admits(group, userName: name) { ids.append("\(id)") }
+        }
+        return "[\(ids.joined(separator: ","))]"
+    }
+
     /// In the order of time, then the most payload first.
+    ///
+    /// - Parameter passing: The ids of the series, as a list in JSON; `nil` for all.
     private func rows(
         _ question: HistoryQuestion,
         _ level: HistoryLevel,
-        _ range: [SQLiteFile.Value]
+        _ range: [SQLiteFile.Value],
+        passing: String?
     ) throws -> [HistoryRow] {
         var columns = question.by.map(\.column)
         let hasTime = question.bucket != nil
         if hasTime { columns.append("time") }
         let groups = columns.filter { $0 != "''" }.joined(separator: ", ")
-        let kind = question.by[0].kind.rawValue
+        let kind = question.divisions[0].kind.rawValue
         let sql = """
             SELECT \(columns.joined(separator: ", ")), sum(sent), sum(received), sum(wire_sent), sum(wire_received),
             sum(retransmitted) FROM \(level.table) JOIN series ON series = id WHERE kind = ? AND time >= ? AND time < ?
-            \(question.uid == nil ? "" : "AND uid = ?") \(groups.isEmpty ? "" : "GROUP BY \(groups)")
+            \(question.uid == nil ? "" : "AND uid = ?")
+            \(passing == nil ? "" : "AND id IN (SELECT value FROM json_each(?))") \(groups.isEmpty ? "" : "GROUP BY \(groups)")
             ORDER BY \(hasTime ? "time, " : "") sum(sent) + sum(received) DESC, \(columns.joined(separator: ", "))
             LIMIT \(Self.mostRows + 1)
             """
         var rows: [HistoryRow] = []
         let uid = question.uid.map { [SQLiteFile.Value.number(Int64($0))] } ?? []
-        try self.file.run(sql, [.number(kind)] + range + uid) { row in
+        let series = passing.map { [SQLiteFile.Value.text($0)] } ?? []
+        try self.file.run(sql, [.number(kind)] + range + uid + series) { row in
             var name = HistoryName()
             for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
             let first = Int32(question.by.count + (hasTime ? 1 : 0))

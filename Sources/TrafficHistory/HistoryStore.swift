@@ -225,7 +225,7 @@ extension HistorySeries {
         }
     }
 
-    fileprivate init?(_ row: SQLiteFile.Row, from column: Int32) {
+    init?(_ row: SQLiteFile.Row, from column: Int32) {
         guard let kind = row.number(column).flatMap(Kind.init), let name = row.text(column + 1) else { return nil }
         switch kind {
         case .total: self = .total

@@ -1,38 +1,3 @@
-/// A question to history.
-public struct HistoryQuestion: Sendable, Hashable {
-    /// From this time, or a little earlier: sums are kept for whole minutes, hours, days and months.
-    public var since: Timestamp
-    /// Sums that begin before this time. `nil`: all.
-    public var until: Timestamp?
-    /// A row for each sum of this length. `nil`: one row for the whole time.
-    public var bucket: HistoryLevel?
-    /// Either properties of processes, or one of the others.
-    public var by: [HistoryDimension]
-    /// How many names get rows of their own, those with the most payload. The others add up.
-    public var top: Int
-    /// The rows of one user's processes. `nil`: of all.
-    public var uid: UInt32?
-
-    public static let mostNames = 10_000
-
-    public init(
-        since: Timestamp,
-        until: Timestamp? = nil,
-        bucket: HistoryLevel? = nil,
-        by: [HistoryDimension] = [.process],
-        top: Int = HistoryQuestion.mostNames,
-        uid: UInt32? = nil
-    ) {
-        self.since = since
-        self.until = until
-        self.bucket = bucket
-        self.by = by
-        self.top = top
-        self.uid = uid
-    }
-
-}
-
 extension [HistoryDimension] {
     /// Reads words with commas between, as people write them.
     ///
@@ -51,20 +16,13 @@ extension [HistoryDimension] {
             throw HistoryWordError(description: "\(other.rawValue) can't be combined with others")
         }
     }
-
-    /// - Throws: ``HistoryWordError`` if the sums of a level are not divided by these words.
-    public func check(within bucket: HistoryLevel) throws(HistoryWordError) {
-        guard let word = self.first(where: { !bucket.divides(by: $0) }) else { return }
-        let known = HistoryDimension.allCases.filter(bucket.divides).map(\.rawValue).joined(separator: ", ")
-        throw HistoryWordError(
-            description: "sums of \(bucket.rawValue) are not divided by \(word.rawValue), but by one of \(known)"
-        )
-    }
 }
 
 /// Why bytes can't be divided by some words.
 public struct HistoryWordError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String
+
+    package init(description: String) { self.description = description }
 }
 
 /// Who or what moved how much, in which time.

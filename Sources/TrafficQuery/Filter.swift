@@ -54,8 +54,13 @@ public struct Filter: Sendable, Hashable {
     /// - Throws: ``FilterError`` with the place of the first error. An empty text makes a filter that everything
     ///   passes.
     public init(_ text: String) throws(FilterError) {
+        try self.init(text, keys: FilterKey.allCases)
+    }
+
+    /// - Throws: ``FilterError``, also for a key that is not one of `keys`.
+    init(_ text: String, keys: [FilterKey]) throws(FilterError) {
         guard text.utf8.count <= Self.longestText else { throw FilterError(reason: .tooLong, offset: 0) }
-        var parser = FilterParser(text)
+        var parser = FilterParser(text, keys: keys)
         self.terms = try parser.parse()
     }
 
@@ -162,10 +167,10 @@ public struct Filter: Sendable, Hashable {
         self.terms.allSatisfy { term in
             term.holds {
                 switch $0 {
-                case .process(let condition): condition.matches(exited)
+                case .process(let condition): condition.matches(exited.group) { _ in nil }
                 case .socket, .exchange: false
                 case .amount(let condition): condition.matches(exited.bytes, nil)
-                case .word(let condition): condition.matches(exited)
+                case .word(let condition): condition.matches(exited.group) { _ in nil }
                 }
             }
         }

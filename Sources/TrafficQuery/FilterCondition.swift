@@ -62,14 +62,14 @@ extension Filter {
             }
         }
 
-        func matches(_ exited: ExitedUsage) -> Bool {
-            let group = exited.group
+        /// - Parameter userName: The name of a user; `nil` if it is not known.
+        func matches(_ group: ProcessGroup, userName: (UInt32) -> String?) -> Bool {
             switch self {
-            case .process(let needle): return needle.isPart(of: group.name) || needle.isPart(of: group.executable)
-            case .user(_, let uid): return uid != nil && group.uid == uid
-            case .unit(let needle): return needle.isPart(of: group.systemdUnit)
-            case .container(let needle): return needle.isPart(of: group.containerID)
-            case .pid, .cgroup: return false
+            case .process(let needle): needle.isPart(of: group.name) || needle.isPart(of: group.executable)
+            case .user(let name, let uid): group.uid.map { $0 == uid || userName($0) == name } ?? false
+            case .unit(let needle): needle.isPart(of: group.systemdUnit)
+            case .container(let needle): needle.isPart(of: group.containerID)
+            case .pid, .cgroup: false
             }
         }
     }
@@ -209,10 +209,10 @@ extension Filter {
                 || self.needle.isPart(of: details.user) || self.needle.isPart(of: details.systemdUnit)
         }
 
-        func matches(_ exited: ExitedUsage) -> Bool {
-            let group = exited.group
-            return self.needle.isPart(of: group.name) || self.needle.isPart(of: group.executable)
-                || self.needle.isPart(of: group.systemdUnit)
+        /// - Parameter userName: The name of a user; `nil` if it is not known.
+        func matches(_ group: ProcessGroup, userName: (UInt32) -> String?) -> Bool {
+            self.needle.isPart(of: group.name) || self.needle.isPart(of: group.executable)
+                || self.needle.isPart(of: group.systemdUnit) || self.needle.isPart(of: group.uid.flatMap(userName))
         }
 
         func matchesRemote(of socket: SocketUsage) -> Bool {

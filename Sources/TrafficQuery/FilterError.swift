@@ -5,6 +5,8 @@ public struct FilterError: Error, Sendable, Hashable {
     public enum Reason: Sendable, Hashable {
         /// - Parameter suggestion: The key that the user probably meant.
         case unknownKey(String, suggestion: FilterKey?)
+        /// A key that a ``HistoryFilter`` does not have.
+        case notInHistory(String)
         /// A key, `-` or `!` with nothing after it.
         case missingValue(after: String)
         /// - Parameter expected: What the key takes, in words.
@@ -57,6 +59,9 @@ extension FilterError: CustomStringConvertible {
                 suggestion.map { "did you mean '\($0.rawValue)'?" } ?? "quote the word to search for it as it is."
             let keys = Self.knownKeys.map(\.rawValue).joined(separator: ", ")
             return "unknown key '\(key)' \(place); \(hint) Keys: \(keys)"
+        case .notInHistory(let key):
+            let keys = HistoryFilter.keys.map(\.rawValue).joined(separator: ", ")
+            return "history does not know '\(key)' \(place), but these keys: \(keys)"
         case .missingValue(let after):
             return "nothing after '\(after)' \(place)"
         case .invalidValue(let value, let key, let expected):

@@ -3,10 +3,13 @@ import TrafficModel
 /// Reads the text of a ``Filter`` from left to right, one character at a time.
 struct FilterParser {
     private let characters: [Character]
+    private let keys: [FilterKey]
     private var position = 0
 
-    init(_ text: String) {
+    /// - Parameter keys: All, or those of history.
+    init(_ text: String, keys: [FilterKey]) {
         self.characters = Array(text)
+        self.keys = keys
     }
 
     mutating func parse() throws(FilterError) -> [Filter.Term] {
@@ -46,9 +49,10 @@ struct FilterParser {
             try self.refuseJoiningWord()
             return try self.values(after: "", from: start).map { .word(Filter.WordCondition($0.text)) }
         }
-        guard let key = FilterKey(rawValue: name.lowercased()) else {
+        guard let key = FilterKey(rawValue: name.lowercased()), self.keys.contains(key) else {
             throw FilterError(
-                reason: .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
+                reason: self.keys == HistoryFilter.keys
+                    ? .notInHistory(name) : .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
                 offset: start
             )
         }

@@ -39,13 +39,15 @@ struct Daemon {
             try History(
                 directory: path,
                 host: HostFacts.description().name,
-                retention: configuration.historyRetention
-            ) { news in
-                switch news {
-                case .setAside, .unwritten, .lost: logger.warning("\(news)")
-                case .writtenAgain: logger.notice("\(news)")
+                retention: configuration.historyRetention,
+                userName: HostFacts.userName,
+                report: { news in
+                    switch news {
+                    case .setAside, .unwritten, .lost: logger.warning("\(news)")
+                    case .writtenAgain: logger.notice("\(news)")
+                    }
                 }
-            }
+            )
         }
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let description = HostFacts.daemon(version: TrafficVersion.current)

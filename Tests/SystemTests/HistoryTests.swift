@@ -113,6 +113,12 @@ extension SystemTests {
                 let sums = try JSONDecoder().decode(MonthReport.self, from: Data(month.output.utf8))
                 let later = try await history(["--since", "1h", "--format", "json"])
                 let most = try JSONDecoder().decode(HistoryReport.self, from: Data(later.output.utf8)).totals.payload
+                let name = self.names[0]
+                let filtered = try await history(["--since", "1h", "--filter", "process:\(name)", "--format", "json"])
+                let passing = try JSONDecoder().decode(HistoryReport.self, from: Data(filtered.output.utf8))
+                #expect(passing.totals.payload == truth[name] && passing.rows.map(\.name.process) == [name])
+                let refused = try await history(["--filter", "port:80"])
+                #expect(refused.code == 64 && refused.error.contains("but these keys: process, user"))
                 // The month may have begun between the daemons, and a minute may end between the questions.
                 if sums.since <= report.since {
                     #expect(report.totals.payload.sent...most.sent ~= sums.totals.payload.sent)
@@ -139,6 +145,7 @@ extension SystemTests {
                 }
                 #expect(try await stranger("by=process").contains("\"rows\":[]"))
                 #expect(try await stranger("by=total").contains("\"rows\":[]"))
+                #expect(try await stranger("by=total&filter=process:\(name)").contains("\"rows\":[]"))
                 #expect(try await stranger("by=scope").contains("\"status\":403"))
                 let curl = ["curl", "-s", "--unix-socket", socket.path, "http://t/v1/history/month"]
                 let refusal = try await tool("setpriv", ["--reuid", "65534", "--clear-groups"] + curl).output

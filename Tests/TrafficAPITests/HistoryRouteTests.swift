@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 import TrafficFeed
 import TrafficModel
+import TrafficQuery
 
 @testable import TrafficAPI
 
@@ -84,12 +85,15 @@ struct HistoryRouteTests {
         let all = try await self.question("?\(since)&until=2026-11-02T00:00:00Z&bucket=day&by=user,process&limit=3")
         #expect(all.until?.nanosecondsSinceEpoch == begin.nanosecondsSinceEpoch + 86_400_000_000_000)
         #expect(try await self.question("?bucket=5minute&by=total").bucket == .fiveMinutes)
+        let filter = try await self.question("?filter=process%3Anginx+rx%3E1M").filter
+        #expect(filter == (try HistoryFilter("process:nginx rx>1M")) && filter.hasNames)
+        #expect(try await self.question("?by=scope&filter=rx%3E1M").filter.hasNames == false)
         #expect(all.bucket == .day && all.by == [.user, .process] && all.top == 3 && all.uid == nil)
     }
 
     @Test("a user asks for own bytes alone, and not for sums of all users")
     func viewers() async throws {
-        #expect(try await self.question("?by=unit", as: .user(7)).uid == 7)
+        #expect(try await self.question("?by=unit&filter=user:8", as: .user(7)).uid == 7)
         #expect(try await self.question("?by=total", as: .user(7)).by == [.user])
         #expect(try await self.get("", from: FakeHistory(), as: .network).status == 403)
         for query in ["by=scope", "by=class", "by=total&bucket=5minute"] {
@@ -104,6 +108,7 @@ struct HistoryRouteTests {
         arguments: [
             "since=yesterday", "until=1", "since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "bucket=week", "by=",
             "bucket=5minute", "bucket=5minute&by=unit",
+            "filter=pid:1", "filter=-", "by=scope&filter=nginx", "bucket=5minute&by=total&filter=nginx",
             "by=pid", "by=process,process", "by=process,scope", "limit=0", "limit=10001", "limit=x", "days=3",
             "format=xml",
         ]

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TrafficFeed
 import TrafficModel
+import TrafficQuery
 
 @testable import TrafficHistory
 
@@ -19,7 +20,12 @@ struct HistoryTests {
     private static var now: Int64 { Int64(time(nil)) }
 
     private static func history(in path: String, _ log: Log = Log()) throws -> History {
-        let history = try History(directory: path, host: "h", retention: .default) { news in
+        let history = try History(
+            directory: path,
+            host: "h",
+            retention: .default,
+            userName: { $0 == 33 ? "www-data" : nil }
+        ) { news in
             log.news.withLock { $0.append(news) }
         }
         Thread.detachNewThread { history.run() }
@@ -164,7 +170,13 @@ struct HistoryTests {
     @Test("a minute comes before questions that wait, and a user has four of them")
     func questions() async throws {
         let folder = try Folder()
-        let history = try History(directory: folder.path, host: "h", retention: .default) { _ in }
+        let history = try History(
+            directory: folder.path,
+            host: "h",
+            retention: .default,
+            userName: { _ in nil },
+            report: { _ in }
+        )
         let answers = AsyncStream<Result<HistoryReport, any Error>>.makeStream()
         for _ in 0..<5 {
             Task {

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TrafficFeed
 import TrafficModel
+import TrafficQuery
 
 @testable import TrafficHistory
 

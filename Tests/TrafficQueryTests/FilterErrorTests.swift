@@ -127,4 +127,32 @@ struct FilterErrorTests {
             }
         }
     }
+
+    @Test(
+        "a key that history does not know is refused with those that it knows",
+        arguments: [
+            ("pid:1", "pid", 1), ("tx>1 remote:10.0.0.1", "remote", 6), ("-rate>1", "rate", 2), ("xyzzy:1", "xyzzy", 1),
+        ]
+    )
+    func history(text: String, key: String, place: Int) {
+        #expect(throws: FilterError(reason: .notInHistory(key), offset: place - 1)) { try HistoryFilter(text) }
+        let said = "\(FilterError(reason: .notInHistory(key), offset: place - 1))"
+        #expect(
+            said
+                == "history does not know '\(key)' at character \(place), but these keys: process, user, unit, container, rx, tx, total"
+        )
+        #expect(throws: Never.self) { try HistoryFilter("process:a user:b unit:c container:d rx>1 tx>1 total>1 word") }
+    }
+
+    @Test(
+        "a number may have a prefix and a unit",
+        arguments: [
+            ("1500", 1_500), ("1.5M", 1_500_000), ("2ki", 2_048), ("100Mbit", 100_000_000), ("1Gbit", 1e9), ("0", 0),
+            ("", nil), ("M", nil), ("100Q", nil), ("1.5.1", nil), ("-1", nil), ("100b", nil), ("1e3", nil),
+            ("bit", nil),
+        ] as [(String, Double?)]
+    )
+    func amounts(text: String, number: Double?) {
+        #expect(Amount.number(text, unit: "bit") == number)
+    }
 }

@@ -3,6 +3,15 @@ public import TrafficModel
 
 /// Facts about the machine and the present time.
 public enum HostFacts {
+    /// The name of a user; `nil` if it has none. May wait for a directory service.
+    public static func userName(_ uid: UInt32) -> String? {
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        var buffer = [CChar](repeating: 0, count: 16384)
+        getpwuid_r(uid, &entry, &buffer, buffer.count, &found)
+        return found.map { String(cString: $0.pointee.pw_name) }
+    }
+
     public static func description() -> HostDescription {
         var name = utsname()
         uname(&name)

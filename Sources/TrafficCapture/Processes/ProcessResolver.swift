@@ -125,11 +125,7 @@ private struct ProcessReader: ~Copyable {
 
     private mutating func userName(_ uid: UInt32) -> String? {
         if let known = self.users[uid] { return known }
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        var buffer = [CChar](repeating: 0, count: 16384)
-        getpwuid_r(uid, &entry, &buffer, buffer.count, &found)
-        let name = found.map { String(cString: $0.pointee.pw_name) }
+        let name = HostFacts.userName(uid)
         self.users[uid] = .some(name)
         return name
     }

@@ -38,7 +38,7 @@ extension History {
     func validateMonth() throws {
         let others: [(String, Bool)] = [
             ("--since", self.since != nil), ("--until", self.until != nil), ("--bucket", self.bucket != nil),
-            ("--by", self.by != nil), ("--limit", self.top != nil),
+            ("--by", self.by != nil), ("--filter", self.filter != nil), ("--limit", self.top != nil),
         ]
         let own: [(String, Bool)] = [
             ("--exceeding", self.exceeding != nil), ("--scope", self.scope != nil),

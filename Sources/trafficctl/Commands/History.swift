@@ -4,6 +4,7 @@ import Glibc
 import NIOCore
 import TrafficExport
 public import TrafficModel
+import TrafficQuery
 import TrafficView
 
 struct History: AsyncParsableCommand {
@@ -24,6 +25,7 @@ struct History: AsyncParsableCommand {
               trafficctl history --since 2026-11-01 --until 2026-11-08 --by user,process
               trafficctl history --since 30d --by scope           how far the bytes went
               trafficctl history --since 30d --bucket day --format csv >history.csv
+              trafficctl history --since 7d --bucket day --by total --filter unit:nginx
               trafficctl history --month                          with the 95th percentile
               trafficctl history --month 2026-10 --scope internet --exceeding 100M
             """
@@ -57,6 +59,17 @@ struct History: AsyncParsableCommand {
         )
     )
     var by: String?
+
+    @Option(
+        name: .shortAndLong,
+        // A filter may begin with the minus that negates a term.
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "Only bytes of processes that match all terms, such as 'user:www-data process:nginx', and rows such as 'rx>1G'; -term excludes.",
+            valueName: "terms"
+        )
+    )
+    var filter: String?
 
     @Option(
         name: [.customShort("n"), .customLong("limit")],
@@ -100,11 +113,21 @@ struct History: AsyncParsableCommand {
         if let top, !(1...HistoryQuestion.mostNames).contains(top) {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
+        var question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), bucket: self.bucket)
         do throws(HistoryWordError) {
-            let words = try [HistoryDimension](words: self.words)
-            if let bucket { try words.check(within: bucket) }
+            question.by = try [HistoryDimension](words: self.words)
         } catch {
             throw ValidationError("--by: \(error).")
+        }
+        do throws(FilterError) {
+            question.filter = try HistoryFilter(self.filter ?? "")
+        } catch {
+            throw ValidationError("--filter: \(error)")
+        }
+        do throws(HistoryWordError) {
+            try question.check()
+        } catch {
+            throw ValidationError("\(error).")
         }
         try self.validateMonth()
         let now = Int64(time(nil))
@@ -123,7 +146,8 @@ struct History: AsyncParsableCommand {
         let top = self.top ?? (self.format == .table ? 20 : nil)
         let query: [(String, String?)] = [
             ("since", Self.text(self.begin, now)), ("until", self.until.map { Self.text($0, now) }),
-            ("bucket", self.bucket?.rawValue), ("by", self.words), ("limit", top.map { String($0) }),
+            ("bucket", self.bucket?.rawValue), ("by", self.words), ("filter", self.filter),
+            ("limit", top.map { String($0) }),
         ]
         let client = self.connection.client
         let output = StandardStream.output
@@ -138,7 +162,8 @@ struct History: AsyncParsableCommand {
             .write(
                 units: self.unit.units,
                 color: self.color,
-                ifEmpty: "No bytes yet: a minute is in history when it is over."
+                ifEmpty: self.filter == nil
+                    ? "No bytes yet: a minute is in history when it is over." : "Nothing passes the filter."
             )
     }
 

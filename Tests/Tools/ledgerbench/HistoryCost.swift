@@ -3,6 +3,7 @@ import Foundation
 import TrafficFeed
 import TrafficHistory
 import TrafficModel
+import TrafficQuery
 
 /// A database of months, as the daemon writes it.
 struct HistoryCost: ParsableCommand {

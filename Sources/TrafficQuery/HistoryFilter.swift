@@ -1,0 +1,44 @@
+public import TrafficModel
+
+/// Which bytes of history: the keys of a ``Filter`` that history knows.
+///
+/// Terms about processes select the groups whose bytes are added up, whatever the rows are divided by. Amounts are those
+/// of the rows that come of it.
+public struct HistoryFilter: Sendable, Hashable {
+    public static let amountKeys: [FilterKey] = [.received, .sent, .total]
+    public static let keys: [FilterKey] = [.process, .user, .unit, .container] + Self.amountKeys
+
+    private let terms: [Filter.Term]
+
+    /// Everything passes.
+    public init() { self.terms = [] }
+
+    /// - Throws: ``FilterError`` with the place of the first error, also for a key that history does not know.
+    public init(_ text: String) throws(FilterError) { self.terms = try Filter(text, keys: Self.keys).terms }
+
+    public var isEmpty: Bool { self.terms.isEmpty }
+
+    /// Whether a term is about processes.
+    public var hasNames: Bool {
+        self.terms.contains { if case .amount = $0.alternatives.first { false } else { true } }
+    }
+
+    /// - Parameter userName: The name of a user; `nil` if it has none. Only asked where the answer depends on it.
+    public func admits(_ group: ProcessGroup, userName: (UInt32) -> String?) -> Bool {
+        self.terms.allSatisfy { term in
+            term.holds {
+                switch $0 {
+                case .process(let condition): condition.matches(group, userName: userName)
+                case .word(let condition): condition.matches(group, userName: userName)
+                case .amount, .socket, .exchange: nil
+                }
+            }
+        }
+    }
+
+    public func admits(_ bytes: ByteCounts) -> Bool {
+        self.terms.allSatisfy { term in
+            term.holds { if case .amount(let condition) = $0 { condition.matches(bytes, nil) } else { nil } }
+        }
+    }
+}
