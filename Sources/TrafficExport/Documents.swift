@@ -125,6 +125,7 @@ extension HistoryReport {
             writer.word(CodingKeys.level, self.level)
             writer.texts(CodingKeys.by, self.by.map(\.rawValue))
             writer.number(CodingKeys.countedSeconds, self.countedSeconds)
+            writer.time(CodingKeys.keptSince, self.keptSince)
             writer.rows(CodingKeys.rows, self.rows)
             writer.number(CodingKeys.othersCount, self.othersCount)
             if let others = self.others { writer.nested(CodingKeys.others, others) }

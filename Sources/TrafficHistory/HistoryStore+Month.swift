@@ -46,14 +46,11 @@ extension HistoryStore {
 
     /// - Throws: ``HistoryRefusal`` for a month before the first one.
     private func checkKept(_ month: CalendarMonth, before end: Int64) throws {
-        var first: Int64?
-        let level = SQLiteFile.Value.text(HistoryLevel.month.rawValue)
-        try self.file.run("SELECT min(time) FROM counted WHERE level = ?", [level]) { row in first = row.number(0) }
-        guard let first else {
+        guard let first = try self.first(.month) else {
             throw HistoryRefusal.notKept("History is empty: a minute is in it when it is over.")
         }
-        guard first * 60 < end else {
-            let begin = CalendarMonth(of: first * 60).map { " It begins with \($0)." } ?? ""
+        guard first < end else {
+            let begin = CalendarMonth(of: first).map { " It begins with \($0)." } ?? ""
             throw HistoryRefusal.notKept("History has nothing of \(month).\(begin)")
         }
     }

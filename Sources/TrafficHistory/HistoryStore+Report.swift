@@ -33,6 +33,7 @@ extension HistoryStore {
                 [.text(level.rawValue)] + range
             )
         )
+        report.keptSince = try self.first(level).map { Timestamp(seconds: $0) }
         var rows = try self.file.limited(seconds: Self.patience) {
             try self.rows(question, level, range, passing: try self.passing(question, userName))
         }
@@ -54,6 +55,15 @@ extension HistoryStore {
             if try self.removedBefore(level) <= level.start(of: since) { return level }
         }
         return .month
+    }
+
+    /// - Returns: When the first sum began: seconds since 1970. `nil` if there is none.
+    func first(_ level: HistoryLevel) throws(SQLiteError) -> Int64? {
+        var first: Int64?
+        try self.file.run("SELECT min(time) FROM counted WHERE level = ?", [.text(level.rawValue)]) { row in
+            first = row.number(0).map { $0 * 60 }
+        }
+        return first
     }
 
     /// - Returns: Seconds since 1970. Sums that began earlier were removed.

@@ -38,6 +38,8 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
     public var by: [HistoryDimension]
     /// The time in which the daemon counted. Less than the time of the report if the daemon did not run all the time.
     public var countedSeconds: UInt64
+    /// The beginning of the first sum of this level that history has. `nil` if it has none.
+    public var keptSince: Timestamp?
     /// In the order of time, then the most payload first.
     public var rows: [HistoryRow]
     /// The names without rows, and what they moved. `nil` if each has its row.
@@ -53,6 +55,7 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
         level: HistoryLevel,
         by: [HistoryDimension],
         countedSeconds: UInt64 = 0,
+        keptSince: Timestamp? = nil,
         rows: [HistoryRow] = [],
         others: HistoryRow? = nil,
         othersCount: Int? = nil,
@@ -64,6 +67,7 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
         self.level = level
         self.by = by
         self.countedSeconds = countedSeconds
+        self.keptSince = keptSince
         self.rows = rows
         self.others = others
         self.othersCount = othersCount
@@ -74,6 +78,7 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
         case schemaVersion = "schema_version"
         case host, since, until, level, by
         case countedSeconds = "counted_seconds"
+        case keptSince = "kept_since"
         case rows, others
         case othersCount = "others_count"
         case totals

@@ -45,6 +45,17 @@ extension SystemTests {
             return (result.code, String(decoding: result.output, as: UTF8.self), result.error)
         }
 
+        /// Makes the minutes of a history half an hour older, so that they are over.
+        private static func age(_ state: String) async throws {
+            let script = """
+                import sqlite3, sys
+                file = sqlite3.connect(sys.argv[1] + "/history.sqlite")
+                file.executescript("BEGIN; UPDATE minutes SET time = time - 30;"
+                    "UPDATE counted SET time = time - 30 WHERE level = 'minute'; COMMIT")
+                """
+            _ = try await Tool.run("python3", ["-c", script, state])
+        }
+
         @Test(
             "what programs moved before two restarts of the daemon is in its history, to the byte, each for its viewers",
             .needsBPF
@@ -85,9 +96,10 @@ extension SystemTests {
                 }
                 outside += clock.now - begin
             }
+            try await Self.age(state)
             try await withDaemon(arguments: arguments) { daemon in
+                let directory = daemon.directories.controlSocket.deletingLastPathComponent().path
                 func history(_ more: [String]) async throws -> (code: Int32, output: String, error: String) {
-                    let directory = daemon.directories.controlSocket.deletingLastPathComponent().path
                     return try await Self.client(["history", "--runtime-directory", directory] + more)
                 }
                 let json = try await history(["--since", "1h", "--format", "json"])
@@ -119,6 +131,26 @@ extension SystemTests {
                 #expect(passing.totals.payload == truth[name] && passing.rows.map(\.name.process) == [name])
                 let refused = try await history(["--filter", "port:80"])
                 #expect(refused.code == 64 && refused.error.contains("but these keys: process, user"))
+                let minutes = try await history(
+                    ["--since", "1h", "--bucket", "minute", "--filter", "process:\(name)", "--format", "json"]
+                )
+                let ofMinutes = try JSONDecoder().decode(HistoryReport.self, from: Data(minutes.output.utf8))
+                let time = try #require(ofMinutes.rows.last?.time)
+                let before = Timestamp(nanosecondsSinceEpoch: time.nanosecondsSinceEpoch - 86_400_000_000_000)
+                func top(_ time: Timestamp) async throws -> (code: Int32, output: String, error: String) {
+                    let at = time.description.prefix(16) + "Z"
+                    let arguments = ["top", "--once", "--ascii", "--width", "100", "--at", String(at)]
+                    return try await Self.client(arguments + ["--runtime-directory", directory])
+                }
+                let picture = try await top(time)
+                let bytes = ofMinutes.rows.filter { $0.time == time }.reduce(0) { $0 + $1.bytes.payload.sent }
+                #expect(picture.code == 0, "\(picture.error)")
+                // Some 18 or 36 kB a second: the program ran once or twice in this minute.
+                let line = picture.output.split(separator: "\n").first { $0.contains(name) } ?? ""
+                #expect(line.contains(String(format: "%.1f kB", Double(bytes) / 60_000)), "\(picture.output)")
+                #expect(!picture.output.contains("PID") && picture.output.contains("SENT/s"))
+                let early = try await top(before)
+                #expect(early.code == 1 && early.error.contains("History has minutes from"))
                 // The month may have begun between the daemons, and a minute may end between the questions.
                 if sums.since <= report.since {
                     #expect(report.totals.payload.sent...most.sent ~= sums.totals.payload.sent)

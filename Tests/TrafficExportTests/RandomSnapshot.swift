@@ -310,6 +310,7 @@ struct RandomSnapshot {
             level: self.pick(HistoryLevel.allCases),
             by: self.list { $0.pick(HistoryDimension.allCases) },
             countedSeconds: self.count(),
+            keptSince: self.maybe { $0.time() },
             rows: self.list { $0.historyRow() },
             others: self.maybe { $0.historyRow() },
             othersCount: self.maybe { Int(clamping: $0.count()) },

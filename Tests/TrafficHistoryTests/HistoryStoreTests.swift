@@ -174,6 +174,13 @@ struct HistoryStoreTests {
         var question = Self.question(Self.now - 20 * 86_400, by: .total)
         question.bucket = .minute
         #expect(try store.report(question, host: "h", now: Self.now + 60).since.seconds == Self.now - 2 * 86_400)
+        // The first sum that is there, whatever the question.
+        #expect(try store.report(question, host: "h", now: Self.now + 60).keptSince?.seconds == Self.now - 86_400)
+        question.bucket = .month
+        let month = HistoryLevel.month.start(of: Self.now - 100 * 86_400)
+        #expect(try store.report(question, host: "h", now: Self.now + 60).keptSince?.seconds == month)
+        let empty = try Self.store(try Folder())
+        #expect(try empty.report(question, host: "h", now: Self.now + 60).keptSince == nil)
     }
 
     @Test("a daemon that is told to keep minutes longer does not take them for the time in which they were removed")

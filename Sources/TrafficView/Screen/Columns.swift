@@ -80,8 +80,17 @@ struct ColumnLayout {
     /// Room for the marker and for a process name of 15 bytes, the longest name in the kernel.
     private static let goodNameWidth = 17
 
-    /// - Parameter hasReports: Whether some program reports what its bytes are for.
-    init(width: Int, grouping: Grouping, measure: Measure, units: Units, hasReports: Bool = false) {
+    /// - Parameters:
+    ///   - hasReports: Whether some program reports what its bytes are for.
+    ///   - isPast: The rows are of history, which knows no pids and no sockets.
+    init(
+        width: Int,
+        grouping: Grouping,
+        measure: Measure,
+        units: Units,
+        hasReports: Bool = false,
+        isPast: Bool = false
+    ) {
         let number = units.width
         let leading: [Column] = measure == .rates ? [.sentRate, .receivedRate] : [.sent, .received]
         let trailing: [Column] = measure == .rates ? [.sent, .received] : [.sentRate, .receivedRate]
@@ -102,13 +111,13 @@ struct ColumnLayout {
         }
         if !take(leading, number) { _ = take([measure == .rates ? .rate : .total], number) }
         grow(.name, to: Self.goodNameWidth)
-        if grouping != .remote || width >= 60 { _ = take([.pid], grouping == .remote ? 5 : 7) }
+        if !isPast && (grouping != .remote || width >= 60) { _ = take([.pid], grouping == .remote ? 5 : 7) }
         if hasReports && grouping != .remote { _ = take([.explained], 6) }
-        if grouping != .remote { _ = take([.sparkline], 8) }
-        _ = take([.sockets], 4)
+        if !isPast && grouping != .remote { _ = take([.sparkline], 8) }
+        if !isPast { _ = take([.sockets], 4) }
         _ = take(trailing, number)
-        if grouping == .process || grouping == .executable || grouping == .unit { _ = take([.user], 8) }
-        if grouping == .process || grouping == .executable || grouping == .user { _ = take([.unit], 14) }
+        if grouping == .process || !isPast && (grouping == .executable || grouping == .unit) { _ = take([.user], 8) }
+        if grouping == .process || !isPast && (grouping == .executable || grouping == .user) { _ = take([.unit], 14) }
 
         // The columns that cut off most text get the width that is left.
         grow(.name, to: 24)

@@ -7,9 +7,9 @@ extension TopState {
     public func frame() -> Frame {
         if case .page(let page, let scroll) = self.mode { return self.pageFrame(page, scroll: scroll) }
         var rows = self.headerRows
-        if let shown, self.connection == .live || !self.rows.isEmpty {
+        if self.shown != nil || self.minute != nil, self.connection == .live || !self.rows.isEmpty {
             rows.append(self.titleRow)
-            rows += self.listRows(of: shown)
+            rows += self.listRows
         } else {
             rows += self.waitingRows
         }
@@ -68,7 +68,8 @@ extension TopState {
             grouping: self.grouping,
             measure: self.measure,
             units: self.units,
-            hasReports: self.shown?.processes?.contains { $0.explained > 0 } == true
+            hasReports: self.shown?.processes?.contains { $0.explained > 0 } == true,
+            isPast: self.pastMinute != nil
         )
     }
 
@@ -132,7 +133,11 @@ extension TopState {
             line.add(error, .error)
         } else if editor.text.isEmpty {
             line.add("  ")
-            line.add("name  port:443  user:www-data  unit:nginx  remote:10.0.0.0/8  proto:udp  rx>1M", .dim)
+            let examples =
+                self.pastMinute == nil
+                ? "name  port:443  user:www-data  unit:nginx  remote:10.0.0.0/8  proto:udp  rx>1M"
+                : "name  process:nginx  user:www-data  unit:nginx  container:c0ffee  rx>1M"
+            line.add(examples, .dim)
         } else {
             line.addWhole([
                 ("   ", .plain), ("Enter", .key), (" keep  ", .keyLabel), ("Esc", .key), (" undo", .keyLabel),
@@ -143,13 +148,16 @@ extension TopState {
 
     private var keysRow: Frame.Row {
         var line = self.line()
+        let isPast = self.pastMinute != nil
         let keys = [
-            ("?", "help"), ("q", "quit"), ("/", "filter"), ("Enter", "open"), ("g", "group"), ("< >", "sort"),
-            ("r", "reverse"),
+            ("?", "help"), ("q", "quit"), ("/", "filter"),
+            isPast ? ("Left Right", "minute") : ("Enter", "open"), ("g", "group"), ("< >", "sort"), ("r", "reverse"),
             ("t", self.measure == .rates ? "totals" : "rates"), ("b", self.units == .bytes ? "bits" : "bytes"),
+        ]
+        let others = [
             ("Space", self.isPaused ? "go on" : "pause"), ("f", "freeze"), ("d", "details"), ("c", "capture"),
         ]
-        for (key, label) in keys {
+        for (key, label) in keys + (isPast ? [] : others) {
             guard line.addWhole([(" \(key) ", .key), (label + " ", .keyLabel)]) else { break }
         }
         line.pad(to: self.size.width, .keyLabel)

@@ -3,6 +3,7 @@ import TrafficModel
 /// The lines at the top: host, method, totals, and notices of what is not as it should be.
 extension TopState {
     var headerRows: [Frame.Row] {
+        if let minute { return self.pastHeaderRows(minute) }
         guard let snapshot = self.timeline.snapshot else { return [self.titleOnlyRow] }
         var rows: [Frame.Row]
         switch self.headerHeight {
@@ -172,6 +173,8 @@ extension TopState {
         if let snapshot = self.timeline.snapshot, snapshot.sockets != nil, let unlisted = snapshot.socketsUnlisted {
             notices.append(("too many sockets: \(unlisted) not listed", .pinned))
         }
+        if let minute, minute.start != self.pastMinute { notices.append(("reading history", .pinned)) }
+        if let pastEnd { notices.append((pastEnd, .pinned)) }
         if self.isPaused { notices.append(("paused", .pinned)) }
         if !self.filterText.isEmpty {
             notices.append(("filter: \(self.typeface.printable(self.filterText, limit: 200))", .pinned))
@@ -188,7 +191,7 @@ extension TopState {
         return seconds >= self.silenceAfterSeconds ? TimeText.duration(seconds: seconds) : nil
     }
 
-    private var noticeRow: Frame.Row {
+    var noticeRow: Frame.Row {
         var line = self.line()
         for (index, notice) in self.notices.enumerated() {
             if index > 0, !line.addWhole([("  ", .plain)]) { break }

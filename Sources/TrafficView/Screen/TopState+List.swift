@@ -2,13 +2,12 @@ import TrafficModel
 
 /// Draws the rows of the list that are on the screen. Rows outside the screen cost nothing.
 extension TopState {
-    func listRows(of snapshot: Snapshot?) -> [Frame.Row] {
-        guard let snapshot else { return [] }
+    var listRows: [Frame.Row] {
         if self.rows.isEmpty { return [self.emptyRow] }
         let layout = self.columns
         let end = min(self.rows.count, self.scroll + self.listHeight)
         return (min(self.scroll, end)..<end).map { index in
-            var row = self.row(self.rows[index], snapshot, layout, isSelected: index == self.cursor)
+            var row = self.row(self.rows[index], self.shown, layout, isSelected: index == self.cursor)
             // Without a connection the numbers are old, and they must not look new.
             if self.connection != .live {
                 row.spans = row.spans.map { Frame.Span($0.text, Style(.dim, isSelected: $0.style.isSelected)) }
@@ -19,7 +18,9 @@ extension TopState {
 
     private var emptyRow: Frame.Row {
         var line = self.line()
-        if self.grouping == .remote, self.shown?.sockets == nil {
+        if self.pastMinute != nil {
+            line.add("  " + self.emptyPast, .dim)
+        } else if self.grouping == .remote, self.shown?.sockets == nil {
             line.add("  reading the sockets\(self.typeface.ellipsis)", .dim)
         } else if self.filter != nil {
             line.add("  nothing matches the filter; \\ removes it", .dim)
@@ -29,15 +30,17 @@ extension TopState {
         return line.row()
     }
 
-    private func row(_ row: ListRow, _ snapshot: Snapshot, _ layout: ColumnLayout, isSelected: Bool) -> Frame.Row {
+    /// - Parameter snapshot: `nil` in the past, where all rows are usages.
+    private func row(_ row: ListRow, _ snapshot: Snapshot?, _ layout: ColumnLayout, isSelected: Bool) -> Frame.Row {
         var line = self.line()
         switch row.content {
         case .usage(let usage):
             self.add(usage, row, snapshot, layout, to: &line)
         case .socket(let index, let owner):
-            guard let sockets = snapshot.sockets, sockets.indices.contains(index) else { break }
+            guard let snapshot, let sockets = snapshot.sockets, sockets.indices.contains(index) else { break }
             self.add(sockets[index], of: owner, row, snapshot, layout, to: &line)
         case .endpoint(let endpoint):
+            guard let snapshot else { break }
             self.add(endpoint, row, snapshot, layout, to: &line)
         case .ofExecutable(let hasExited):
             let reason = hasExited ? " exited: " : " "
@@ -64,7 +67,7 @@ extension TopState {
     private func add(
         _ usage: UsageRow,
         _ row: ListRow,
-        _ snapshot: Snapshot,
+        _ snapshot: Snapshot?,
         _ layout: ColumnLayout,
         to line: inout Line
     ) {
@@ -89,7 +92,7 @@ extension TopState {
             case .sockets:
                 line.add(usage.sockets == 0 ? "" : TimeText.count(usage.sockets), plain, width: cell.width, .right)
             case .sparkline:
-                let members = usage.members.lazy.compactMap { snapshot.processes?[$0].identity }
+                let members = usage.members.lazy.compactMap { snapshot?.processes?[$0].identity }
                 let history = self.timeline.history(of: members)
                 let text = history.sparkline(width: cell.width, typeface: self.typeface)
                 line.add(text, history.isIdle ? .dim : .sparkline, width: cell.width)
@@ -98,15 +101,16 @@ extension TopState {
                 line.add(percent, plain, width: cell.width, .right)
             default:
                 let share = usage.bytes.payloadSoFar
-                self.addNumber(cell, share, usage.rates, snapshot.totals.rates, isDim: !usage.isRunning, to: &line)
+                let all = snapshot?.totals.rates ?? self.minute.map { $0.rates($0.totals) } ?? PayloadRates()
+                self.addNumber(cell, share, usage.rates, all, isDim: !usage.isRunning, to: &line)
             }
         }
     }
 
-    private func addName(_ usage: UsageRow, _ row: ListRow, _ snapshot: Snapshot, width: Int, to line: inout Line) {
+    private func addName(_ usage: UsageRow, _ row: ListRow, _ snapshot: Snapshot?, width: Int, to line: inout Line) {
         var cell = Line(width: width, typeface: self.typeface)
         if row.depth > 0 { cell.add(self.branch(row)) }
-        let canOpen = usage.id != .exited
+        let canOpen = usage.id != .exited && self.pastMinute == nil
         let mark = self.expanded.contains(usage.id) ? self.typeface.expanded : self.typeface.collapsed
         if usage.id == self.pinned {
             cell.add(self.typeface.pinned + " ", .pinned)
@@ -114,7 +118,7 @@ extension TopState {
             cell.add(canOpen ? mark + " " : "  ", .dim)
         }
         cell.add(self.typeface.printable(usage.name, limit: width), usage.isRunning ? .name : .dim)
-        if cell.room > 4, let remark = self.remark(on: usage, snapshot, room: cell.room) {
+        if cell.room > 4, let snapshot, let remark = self.remark(on: usage, snapshot, room: cell.room) {
             cell.add(" " + self.typeface.printable(remark, limit: cell.room), .dim)
         }
         cell.pad(to: width)

@@ -28,8 +28,8 @@ public enum KeyBindings {
                 KeyBinding([.home], "Home", "to the top and stay there", .moveToTop),
                 KeyBinding([.end, "G"], "End", "to the bottom", .moveToBottom),
                 KeyBinding([.enter], "Enter", "open or close a row", .toggleExpansion),
-                KeyBinding([.right, "+", "="], "Right +", "open", .expand),
-                KeyBinding([.left, "-"], "Left -", "close", .collapse),
+                KeyBinding([.right, "+", "="], "Right +", "open; --at: a minute later", .expand),
+                KeyBinding([.left, "-"], "Left -", "close; --at: a minute before", .collapse),
             ]
         ),
         (

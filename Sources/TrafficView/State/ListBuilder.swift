@@ -22,11 +22,7 @@ struct ListBuilder {
             self.socketDemand == .none ? nil : snapshot.sockets,
             byRemote: self.grouping == .remote
         )
-        var top = self.topLevel(of: snapshot, processes: processes, sockets: sockets)
-        top.sort(by: self.order.precedes)
-        if let pinned, let index = top.firstIndex(where: { $0.id == pinned }) {
-            top.insert(top.remove(at: index), at: 0)
-        }
+        let top = self.ordered(self.topLevel(of: snapshot, processes: processes, sockets: sockets))
         var rows: [ListRow] = []
         rows.reserveCapacity(top.count)
         for row in top {
@@ -48,6 +44,14 @@ struct ListBuilder {
             default:
                 break
             }
+        }
+        return rows
+    }
+
+    func ordered(_ rows: [UsageRow]) -> [UsageRow] {
+        var rows = rows.sorted(by: self.order.precedes)
+        if let pinned, let index = rows.firstIndex(where: { $0.id == pinned }) {
+            rows.insert(rows.remove(at: index), at: 0)
         }
         return rows
     }

@@ -113,12 +113,14 @@ extension ProcessDetails {
     var userName: String { self.user ?? String(self.uid) }
 
     /// What runs the process: its container, named by the 12 digits that container tools print, or its unit.
-    var unitName: String? {
-        if let containerID = self.containerID { return String(containerID.prefix(12)) }
-        return self.systemdUnit
-    }
+    var unitName: String? { self.containerID.map { String($0.prefix(12)) } ?? self.systemdUnit }
 
     var executableName: String? {
         self.executable.flatMap { $0.split(separator: "/").last.map(String.init) }
     }
+}
+
+extension ProcessGroup {
+    /// As that of its processes: ``ProcessDetails/unitName``.
+    var unitName: String? { self.containerID.map { String($0.prefix(12)) } ?? self.systemdUnit }
 }

@@ -4,6 +4,7 @@ import TrafficQuery
 extension TopState {
     /// Does what a person asked for.
     public mutating func apply(_ action: Action) {
+        if self.pastMinute != nil, self.applyInPast(action) { return }
         switch action {
         case .quit: self.wantsQuit = true
         case .move(let lines): self.move(by: lines)
@@ -133,7 +134,7 @@ extension TopState {
         self.rebuild()
     }
 
-    private mutating func group(by grouping: Grouping) {
+    mutating func group(by grouping: Grouping) {
         self.grouping = grouping
         // Another grouping has other rows.
         self.expanded = []

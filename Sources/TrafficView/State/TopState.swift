@@ -67,6 +67,15 @@ public struct TopState: Sendable {
     /// Data older than this on a standing connection means that the daemon hangs.
     public var silenceAfterSeconds = 15.0
 
+    // The past.
+    /// The beginning of the minute of history that the screen is to show; `nil` for the present.
+    public internal(set) var pastMinute: Timestamp?
+    /// What history said of it, or of the one before.
+    var minute: PastMinute?
+    var pastFilter = HistoryFilter()
+    /// Why the person can't go on to an earlier or later minute.
+    var pastEnd: String?
+
     // What follows from the choices and the data.
     public internal(set) var size: Size
     /// The part of the snapshot that passed the filter.
@@ -83,7 +92,8 @@ public struct TopState: Sendable {
         size: Size,
         typeface: Typeface,
         socketPath: String,
-        settings: TopSettings = TopSettings()
+        settings: TopSettings = TopSettings(),
+        pastMinute: Timestamp? = nil
     ) {
         self.size = size
         self.typeface = typeface
@@ -96,6 +106,11 @@ public struct TopState: Sendable {
         self.units = settings.units
         self.showsDetails = settings.showsDetails
         self.showsEndpoints = settings.showsEndpoints
+        self.pastMinute = pastMinute
+        guard pastMinute != nil else { return }
+        if !self.order.key.isInHistory { self.order = RowOrder(.rate.asked(of: self.measure)) }
+        if !self.grouping.isInHistory { self.grouping = .process }
+        self.showsDetails = false
     }
 
     /// What the person chose, for the next start.
@@ -173,6 +188,7 @@ public struct TopState: Sendable {
     ///
     /// - Throws: `FilterError` where `text` is not a filter. The filter before then stays in force.
     public mutating func setFilter(_ text: String) throws(FilterError) {
+        if self.pastMinute != nil { self.pastFilter = try HistoryFilter(text) }
         self.filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
         self.filterText = self.filter == nil ? "" : text
         self.filterError = nil
@@ -184,18 +200,27 @@ public struct TopState: Sendable {
     /// Filters, groups and orders again. The cursor stays with its row, or in its line where the row is gone.
     mutating func rebuild() {
         let cursorWasVisible = self.cursor >= self.scroll && self.cursor < self.scroll + self.listHeight
-        guard let snapshot = self.timeline.snapshot else { return }
+        if self.pastMinute != nil {
+            guard let minute else { return }
+            self.rows = self.builder.rows(of: minute, passing: self.pastFilter)
+        } else {
+            guard let snapshot = self.timeline.snapshot else { return }
+            self.show(snapshot)
+        }
+        self.locateCursor()
+        // At the top, the person watches which rows come up, so the list does not scroll after a row that sinks.
+        // Further down, the person watches one row, so the list scrolls with that row.
+        if cursorWasVisible, self.scroll > 0 { self.keepCursorVisible() }
+        self.clampScroll()
+    }
+
+    private mutating func show(_ snapshot: Snapshot) {
         // A filter on sockets does not work on a snapshot without all sockets. The next snapshot has them.
         let canFilter = self.filter.map { !$0.needsSockets || snapshot.covers(.all) } ?? false
         self.shown = if let filter, canFilter { snapshot.filtered(by: filter) } else { snapshot }
         // A row's share is a share of all traffic, also of the traffic that the filter hides.
         self.shown?.totals = snapshot.totals
         if let shown { self.rows = self.builder.rows(of: shown) }
-        self.locateCursor()
-        // At the top, the person watches which rows come up, so the list does not scroll after a row that sinks.
-        // Further down, the person watches one row, so the list scrolls with that row.
-        if cursorWasVisible, self.scroll > 0 { self.keepCursorVisible() }
-        self.clampScroll()
     }
 
     private mutating func locateCursor() {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CTerminal
+import CommandOptions
 import Glibc
 import TrafficModel
 import TrafficQuery
@@ -21,6 +22,8 @@ struct Top: ParsableCommand {
               trafficctl top
               trafficctl top --filter user:www-data --group unit
               trafficctl top --once --sort total --limit 10
+              trafficctl top --at 2026-11-25T14:30                what moved bytes in that minute
+              trafficctl top --once --at 2h --group unit
             """
     )
 
@@ -42,6 +45,14 @@ struct Top: ParsableCommand {
 
     @Option(name: .shortAndLong, help: "What makes one row. (default: process, or as kept)")
     var group: Grouping?
+
+    @Option(
+        help: ArgumentHelp(
+            "Show a past minute, of history: a time ago (3d, 6h) or a date (2026-11-01T14:30). Left and Right move by a minute.",
+            valueName: "time"
+        )
+    )
+    var at: PointInTime?
 
     @Flag(help: "Draw with ASCII; the default where the locale is not UTF-8.")
     var ascii = false
@@ -67,6 +78,7 @@ struct Top: ParsableCommand {
     var limit: Int?
 
     func validate() throws {
+        try self.validatePast()
         for (name, value) in [("--width", self.width), ("--height", self.height), ("--limit", self.limit)] {
             guard let value else { continue }
             if !self.once { throw ValidationError("\(name) is for --once.") }
@@ -88,6 +100,8 @@ struct Top: ParsableCommand {
         let file = SettingsFile()
         var state = self.state(width: 80, height: 24, file?.read() ?? TopSettings())
         try self.setFilter(&state)
+        // So that a daemon without history, or without this minute of it, is an error and no empty screen.
+        if state.pastMinute != nil { try self.takeMinute(&state) }
         do throws(TerminalError) {
             let loop = try TopLoop(
                 state: state,
@@ -119,7 +133,8 @@ struct Top: ParsableCommand {
             size: .init(width: width, height: height),
             typeface: TerminalLocale.typeface(ascii: self.ascii),
             socketPath: self.connection.client.socketPath,
-            settings: settings
+            settings: settings,
+            pastMinute: self.pastMinute
         )
     }
 
@@ -132,23 +147,44 @@ struct Top: ParsableCommand {
     }
 
     /// Takes two snapshots, one interval apart, because a rate needs two samples.
-    private func twoSnapshots(_ demand: SocketDemand) throws -> [Snapshot] {
+    private func takeSnapshots(_ state: inout TopState) throws {
+        var count = 0
+        try self.read(state.demand) { news in
+            if case .snapshot(let snapshot) = news {
+                state.receive(snapshot)
+                count += 1
+            }
+            return count == 2
+        }
+    }
+
+    private func takeMinute(_ state: inout TopState) throws {
+        try self.read(state.demand) { news in
+            guard case .minute(let minute) = news else { return false }
+            if let first = minute.first, minute.start < first.start {
+                throw Failure.refused(status: 404, detail: "History has minutes from \(first.time) on.")
+            }
+            state.receive(minute)
+            return true
+        }
+    }
+
+    /// - Parameter take: Takes news; whether it was the last.
+    private func read(_ demand: Demand, _ take: (SnapshotFeed.News) throws -> Bool) throws {
         let pipe: WakePipe
         do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
         let client = self.connection.client
         let feed = SnapshotFeed(client: client, interval: self.interval.interval, wakeDescriptor: pipe.writeEnd)
         feed.start(demand)
         defer { feed.stop() }
-        var snapshots: [Snapshot] = []
-        while snapshots.count < 2 {
+        while true {
             pipe.wait()
             switch feed.takeNews() {
-            case .snapshot(let snapshot): snapshots.append(snapshot)
             case .lost(let failure): throw failure
+            case let news?: if try take(news) { return }
             case nil: break
             }
         }
-        return snapshots
     }
 
     private func printOnce() throws {
@@ -156,8 +192,38 @@ struct Top: ParsableCommand {
         let width = self.width ?? output.columns ?? environment("COLUMNS").flatMap { Int($0) } ?? 80
         var state = self.state(width: width, height: self.height ?? 24)
         try self.setFilter(&state)
-        for snapshot in try self.twoSnapshots(state.socketDemand) { state.receive(snapshot) }
+        if state.pastMinute == nil { try self.takeSnapshots(&state) } else { try self.takeMinute(&state) }
         let frame = self.height == nil ? state.wholeFrame(limit: self.limit) : state.frame()
         try output.write(frame, color: self.color)
+    }
+}
+
+extension Top {
+    /// The beginning of the minute of `--at`.
+    fileprivate var pastMinute: Timestamp? {
+        self.at.map { at in
+            let seconds = at.seconds(now: Int64(time(nil)))
+            return Timestamp(nanosecondsSinceEpoch: (seconds - seconds % 60) *| 1_000_000_000)
+        }
+    }
+
+    fileprivate func validatePast() throws {
+        guard let minute = self.pastMinute else { return }
+        guard minute.nanosecondsSinceEpoch +| 60_000_000_000 <= Timestamp.now.nanosecondsSinceEpoch else {
+            throw ValidationError("--at: that minute is not over. Without --at, top shows the present.")
+        }
+        if let group, !group.isInHistory {
+            throw ValidationError("--at: history has rows by process, unit and user, not by \(group.rawValue).")
+        }
+        if let sort, !sort.isInHistory {
+            throw ValidationError("--at: history has no column to sort by \(sort.rawValue).")
+        }
+        if let filter = self.filtering.filter {
+            do throws(FilterError) {
+                _ = try HistoryFilter(filter)
+            } catch {
+                throw ValidationError("--filter: \(error)")
+            }
+        }
     }
 }

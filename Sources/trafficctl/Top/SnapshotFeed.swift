@@ -9,12 +9,13 @@ import TrafficView
 final class SnapshotFeed: Sendable {
     enum News: Sendable {
         case snapshot(Snapshot)
+        case minute(PastMinute)
         case lost(Failure)
     }
 
     private struct State: Sendable {
         var news: News?
-        var demand = SocketDemand.none
+        var demand = Demand.live(.none)
         /// `nil` before start and after stop.
         var reader: Task<Void, Never>?
         /// The feed writes a byte here when there is news; -1 after stop.
@@ -41,12 +42,17 @@ final class SnapshotFeed: Sendable {
     }
 
     /// Starts to read. Reads anew where `demand` has changed.
-    func start(_ demand: SocketDemand) {
+    func start(_ demand: Demand) {
         self.state.withLock { state in
             if state.reader != nil, state.demand == demand { return }
             state.reader?.cancel()
             state.demand = demand
-            state.reader = Task { await self.read(demand) }
+            state.reader = Task {
+                switch demand {
+                case .live(let sockets): await self.read(sockets)
+                case .minute(let start): await self.read(minute: start)
+                }
+            }
         }
     }
 
@@ -59,14 +65,42 @@ final class SnapshotFeed: Sendable {
         }
     }
 
+    private static let shortestPause = Duration.milliseconds(250)
     private static let longestPause = Duration.seconds(5)
 
-    private func read(_ demand: SocketDemand) async {
-        var query = [("interval", "\(self.interval.seconds)"), ("view", demand == .none ? "processes" : "snapshot")]
-        if case .of(let pids) = demand {
+    /// Reads one minute of history.
+    private func read(minute start: Timestamp) async {
+        let end = Timestamp(nanosecondsSinceEpoch: start.nanosecondsSinceEpoch +| 60_000_000_000)
+        let query = [
+            ("since", start.description), ("until", end.description), ("bucket", "minute"),
+            ("by", "process,user,unit,container"),
+        ]
+        var pause = Self.shortestPause
+        while !Task.isCancelled {
+            do throws(Failure) {
+                let report = try await self.client.get("/v1/history", query).decoded(as: HistoryReport.self)
+                let minute = PastMinute(
+                    report,
+                    start: start,
+                    time: { LocalTime.text($0, .minute) },
+                    user: LocalTime.user
+                )
+                return self.publish(.minute(minute), for: .minute(start))
+            } catch {
+                self.publish(.lost(error), for: .minute(start))
+            }
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    private func read(_ sockets: SocketDemand) async {
+        let demand = Demand.live(sockets)
+        var query = [("interval", "\(self.interval.seconds)"), ("view", sockets == .none ? "processes" : "snapshot")]
+        if case .of(let pids) = sockets {
             query.append(("sockets_of", pids.sorted().map(String.init).joined(separator: ",")))
         }
-        var pause = Duration.milliseconds(250)
+        var pause = Self.shortestPause
         while !Task.isCancelled {
             var failure = Failure.disconnected(reason: "trafficd closed the connection")
             do {
@@ -78,7 +112,7 @@ final class SnapshotFeed: Sendable {
                     while let line = lines.next() { newest = line }
                     guard let newest else { return }
                     self.publish(.snapshot(try Snapshot(json: newest)), for: demand)
-                    pause = .milliseconds(250)
+                    pause = Self.shortestPause
                 }
             } catch let error as Failure {
                 failure = error
@@ -91,7 +125,7 @@ final class SnapshotFeed: Sendable {
         }
     }
 
-    private func publish(_ news: News, for demand: SocketDemand) {
+    private func publish(_ news: News, for demand: Demand) {
         self.state.withLock { state in
             // A reader that was replaced may still publish once.
             guard !Task.isCancelled, state.demand == demand, state.wakeDescriptor >= 0 else { return }

@@ -48,7 +48,7 @@ struct TopLoop: ~Copyable {
         self.state.resize(to: self.screen.size)
         while !self.state.wantsQuit {
             self.state.tick(now: .now)
-            self.feed.start(self.state.socketDemand)
+            self.feed.start(self.state.demand)
             if self.state.wantsRedraw { self.screen.redrawFromScratch() }
             self.state.wantsRedraw = false
             self.screen.draw(self.state.frame())
@@ -80,6 +80,7 @@ struct TopLoop: ~Copyable {
     private mutating func takeNews() {
         switch self.feed.takeNews() {
         case .snapshot(let snapshot): self.state.receive(snapshot)
+        case .minute(let minute): self.state.receive(minute)
         case .lost(let failure): self.state.loseConnection(reason: "\(failure)")
         case nil: break
         }
