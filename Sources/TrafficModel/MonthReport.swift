@@ -56,7 +56,7 @@ public struct MonthReport: Sendable, Decodable, Hashable {
         public var seconds: UInt64
         /// That are over.
         public var total: UInt64
-        /// Of which the daemon counted some time.
+        /// Of which the daemon counted some time, and whose sums are not removed.
         public var counted: UInt64
 
         public init(total: UInt64 = 0, counted: UInt64 = 0) {

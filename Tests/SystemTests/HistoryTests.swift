@@ -151,7 +151,15 @@ extension SystemTests {
                 #expect(!picture.output.contains("PID") && picture.output.contains("SENT/s"))
                 let early = try await top(before)
                 #expect(early.code == 1 && early.error.contains("History has minutes from"))
+                let bills = try await history([
+                    "--since", "1h", "--bucket", "5minute", "--by", "total", "--format", "json",
+                ])
+                let ofBills = try JSONDecoder().decode(HistoryReport.self, from: Data(bills.output.utf8))
+                let billed = ofBills.rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
+                #expect(ofBills.level == .fiveMinutes && ofBills.rows.count >= 1)
                 // The month may have begun between the daemons, and a minute may end between the questions.
+                #expect(report.totals.payload.sent...most.sent ~= billed.sent)
+                #expect(report.totals.payload.received...most.received ~= billed.received)
                 if sums.since <= report.since {
                     #expect(report.totals.payload.sent...most.sent ~= sums.totals.payload.sent)
                     #expect(report.totals.payload.received...most.received ~= sums.totals.payload.received)

@@ -52,7 +52,7 @@ struct MonthTableTests {
         #expect(notes.allSatisfy { $0.count <= 80 })
         #expect(
             notes.joined(separator: " ").contains("of 20 intervals")
-                && notes.joined(separator: " ").contains("10 intervals in which nothing")
+                && notes.joined(separator: " ").contains("10 intervals that were not counted")
         )
     }
 }

@@ -62,7 +62,7 @@ extension MonthReport {
             let missing = numbers.total -| numbers.counted
             notes.append(
                 "95th percentile: of \(numbers.counted) intervals of 5 minutes, a twentieth, rounded down, has a higher rate."
-                    + (missing == 0 ? "" : " \(missing) intervals in which nothing was counted are left out.")
+                    + (missing == 0 ? "" : " \(missing) intervals that were not counted, or are removed, are left out.")
             )
         }
         if self.exceeding != nil { notes.append("above: how many of these intervals had a higher rate.") }
