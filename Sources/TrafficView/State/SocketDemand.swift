@@ -1,4 +1,11 @@
-import TrafficModel
+public import TrafficModel
+
+/// What the screen needs.
+public enum Demand: Hashable, Sendable {
+    case live(SocketDemand)
+    /// The minute of history that begins then.
+    case minute(Timestamp)
+}
 
 /// The sockets that the screen needs in a snapshot. A host may have thousands of sockets. The screen shows few of them,
 /// and reading sockets is the main cost of a snapshot.

@@ -1,12 +1,5 @@
-public import TrafficModel
+import TrafficModel
 import TrafficQuery
-
-/// What the screen needs.
-public enum Demand: Hashable, Sendable {
-    case live(SocketDemand)
-    /// The minute of history that begins then.
-    case minute(Timestamp)
-}
 
 /// A past minute on the screen of `top`.
 extension TopState {

@@ -64,8 +64,8 @@ extension MonthReport {
                 "95th percentile: of \(numbers.counted) intervals of 5 minutes, a twentieth, rounded down, has a higher rate."
                     + (missing == 0 ? "" : " \(missing) intervals that were not counted, or are removed, are left out.")
             )
+            if self.exceeding != nil { notes.append("above: how many of these intervals had a higher rate.") }
         }
-        if self.exceeding != nil { notes.append("above: how many of these intervals had a higher rate.") }
         if self.projection != nil {
             notes.append("projection: the total, and for the rest of the month the average of the counted time.")
         }
