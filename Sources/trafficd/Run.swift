@@ -116,7 +116,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long history keeps its minutes, hours, days or months. May be repeated. At least 1m, 1h, 25h and 31d. (default: \(Self.standardHistory))",
+            "How long history keeps its minutes, 5 minutes, hours, days or months. May be repeated. At least 1m, 5m, 1h, 25h and 31d. (default: \(Self.standardHistory))",
             valueName: "level=time|unlimited"
         )
     )

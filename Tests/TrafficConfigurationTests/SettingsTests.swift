@@ -86,7 +86,8 @@ struct SettingsTests {
     private static let values = [
         "runtime_directory": "/run/x", "state_directory": "/srv/x", "pin_directory": "/sys/fs/bpf/x",
         "listen": "127.0.0.1:1", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
-        "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.hour": "1h", "keep_history.day": "25h",
+        "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.5minute": "5m",
+        "keep_history.hour": "1h", "keep_history.day": "25h",
         "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}", "log_level": "trace",
     ]
 
@@ -102,7 +103,7 @@ struct SettingsTests {
             ),
             (
                 "keep_history:\n  x: 2d",
-                "2:3: error: unknown key 'x' in keep_history; known: day, hour, minute, month"
+                "2:3: error: unknown key 'x' in keep_history; known: 5minute, day, hour, minute, month"
             ),
             (
                 "method: trace",
