@@ -113,7 +113,11 @@ public final class RuntimeDirectory: Sendable {
         var status = stat()
         guard unsafe fstat(directory.number, &status) == 0 else { throw .last("stat", path) }
         guard status.st_uid == geteuid() || status.st_uid == 0 else {
-            throw .notSafe(path: path, reason: "it belongs to user \(status.st_uid)")
+            throw .notSafe(
+                path: path,
+                reason:
+                    "it belongs to user \(status.st_uid), perhaps that of the service; take another --runtime-directory"
+            )
         }
         guard status.st_mode & S_IWOTH == 0 else { throw .notSafe(path: path, reason: "everyone may write to it") }
 

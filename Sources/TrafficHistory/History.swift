@@ -48,7 +48,7 @@ public final class History: HistorySource {
         /// The thread takes no further jobs.
         var isClosed = false
 
-        /// Questions come last: no reader delays a minute.
+        /// Questions come last: a minute waits for one question at most.
         mutating func takeNext() -> Job? {
             let first = self.jobs.firstIndex { if case .question = $0 { false } else { true } }
             return self.jobs.isEmpty ? nil : self.jobs.remove(at: first ?? 0)
@@ -62,6 +62,7 @@ public final class History: HistorySource {
     private let userName: @Sendable (UInt32) -> String?
     private let retention: Mutex<HistoryRetention>
     private let report: @Sendable (News) -> Void
+    private let written = Mutex<HistoryMark?>(nil)
 
     /// Takes the directory. No other daemon can have it at the same time.
     ///
@@ -85,7 +86,9 @@ public final class History: HistorySource {
         self.retention = Mutex(retention)
         self.report = report
         do {
-            _ = try HistoryStore(path: self.lock.databasePath, retention: retention, machine: Self.machine)
+            let store = try HistoryStore(path: self.lock.databasePath, retention: retention, machine: Self.machine)
+            let mark = try store.mark()
+            self.written.withLock { $0 = mark }
         } catch let error as HistoryFileError where !error.isMendable {
             throw .notOurs(path: self.lock.databasePath, reason: "\(error)")
         } catch {
@@ -99,6 +102,9 @@ public final class History: HistorySource {
 
     /// Never waits.
     public func add(_ minute: HistoryMinute) { self.enqueue(.minute(minute)) }
+
+    /// Up to where the file has what was handed over.
+    public var mark: HistoryMark? { self.written.withLock { $0 } }
 
     /// In force with the next minute that is written.
     public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
@@ -221,10 +227,11 @@ public final class History: HistorySource {
         do {
             if store == nil { store = try self.open() }
             store?.retention = self.retention.withLock { $0 }
-            while let minute = minutes.first {
-                try store?.add(minute)
-                minutes.removeFirst()
-            }
+            guard let last = minutes.last else { return nil }
+            // All at once, so that the mark is the one of the last minute that was handed over.
+            try store?.add(minutes)
+            minutes.removeAll()
+            self.written.withLock { $0 = last.mark }
             return nil
         } catch let error as SQLiteError where error.isCorruption && mayBeginAnew {
             // Damage that opening the file does not find.

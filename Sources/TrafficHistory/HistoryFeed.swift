@@ -17,8 +17,7 @@ public struct HistoryFeed: Sendable {
 
     /// Goes on after an earlier daemon.
     ///
-    /// - Parameter balance: What that daemon had counted. It has handed its minutes to history, except for the last one
-    ///   if it was killed.
+    /// - Parameter balance: What history has of that daemon's count.
     public init(after balance: Balance) {
         (self.last, self.end, self.endBoottime) = (balance, balance.takenAt, balance.takenBoottimeNanoseconds)
     }
@@ -36,6 +35,7 @@ public struct HistoryFeed: Sendable {
         let uncounted = balance.uncountedNanoseconds -| (self.last?.uncountedNanoseconds ?? 0)
         let counted = nanoseconds -| uncounted
         var minute = HistoryMinute(growth, at: time, countedSeconds: (counted +| 500_000_000) / 1_000_000_000)
+        minute.mark = HistoryMark(balance)
         if isLast {
             // Of processes, for whoever does not group them before.
             minute.addUngrouped(balance.groups.unknown.settled)

@@ -9,6 +9,8 @@ public struct HistoryMinute: Sendable {
     var time: Int64
     var countedSeconds: UInt64
     private(set) var bytes: [HistorySeries: ByteCounts]
+    /// History has the count up to here when it has this minute.
+    var mark: HistoryMark?
 
     /// - Parameters:
     ///   - time: A time in the minute that gets the bytes.

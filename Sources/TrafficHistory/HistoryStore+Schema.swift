@@ -2,7 +2,7 @@ import TrafficModel
 
 extension HistoryStore {
     static let application: Int64 = 0x7472_6166  // "traf"
-    /// 1: without sums of 5 minutes.
+    /// 1: without sums of 5 minutes and without a mark.
     static let version: Int64 = 2
 
     func create(_ machine: String?) throws(SQLiteError) {
@@ -22,7 +22,12 @@ extension HistoryStore {
             )
             try self.file.run("INSERT INTO machine (id) VALUES (?)", [.text(machine)])
             for level in HistoryLevel.allCases { try self.createTable(of: level) }
+            try self.createMark()
         }
+    }
+
+    private func createMark() throws(SQLiteError) {
+        try self.file.run("CREATE TABLE mark (counting_since INTEGER NOT NULL, boottime INTEGER NOT NULL)")
     }
 
     private func createTable(of level: HistoryLevel) throws(SQLiteError) {
@@ -41,6 +46,7 @@ extension HistoryStore {
         let (minute, level) = (HistoryLevel.minute, HistoryLevel.fiveMinutes)
         try self.file.transaction { () throws(SQLiteError) in
             try self.createTable(of: level)
+            try self.createMark()
             let removed = try self.file.number("SELECT before FROM removed WHERE level = ?", [.text(minute.rawValue)])
             let first = (removed + 4) / 5 * 5
             try self.file.run(

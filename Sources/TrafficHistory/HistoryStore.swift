@@ -42,37 +42,67 @@ package final class HistoryStore {
 
     // MARK: Writing
 
-    /// Adds a minute. If this throws, nothing of it was added.
+    /// Up to where the file has the last count; `nil`: there is none yet.
     ///
     /// - Throws: ``SQLiteError``.
-    package func add(_ minute: HistoryMinute) throws(SQLiteError) {
+    func mark() throws(SQLiteError) -> HistoryMark? {
+        var mark: HistoryMark?
+        try self.file.run("SELECT counting_since, boottime FROM mark", []) { row in
+            guard let since = row.number(0), let boottime = row.number(1) else { return }
+            mark = HistoryMark(
+                countingSince: Timestamp(nanosecondsSinceEpoch: since),
+                boottimeNanoseconds: UInt64(clamping: boottime)
+            )
+        }
+        return mark
+    }
+
+    private func set(_ mark: HistoryMark) throws(SQLiteError) {
+        try self.file.run("DELETE FROM mark")
+        try self.file.run(
+            "INSERT INTO mark VALUES (?, ?)",
+            [.number(mark.countingSince.nanosecondsSinceEpoch), .number(Int64(clamping: mark.boottimeNanoseconds))]
+        )
+    }
+
+    /// Adds minutes. If this throws, nothing of them was added.
+    ///
+    /// - Throws: ``SQLiteError``.
+    package func add(_ minutes: HistoryMinute...) throws(SQLiteError) { try self.add(minutes) }
+
+    func add(_ minutes: [HistoryMinute]) throws(SQLiteError) {
         do throws(SQLiteError) {
             try self.file.transaction { () throws(SQLiteError) in
-                try self.begin(month: HistoryLevel.month.start(of: minute.time))
-                var bytes: [HistorySeries.Key: ByteCounts] = [:]
-                for (series, growth) in minute.bytes {
-                    let key = HistorySeries.Key(id: try self.admitted(series), kind: series.kind)
-                    bytes[key, default: ByteCounts()] += growth
-                }
-                for level in HistoryLevel.allCases {
-                    let time = level.start(of: minute.time) / 60
-                    try self.file.run(
-                        """
-                        INSERT INTO counted VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
-                        """,
-                        [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
-                    )
-                    for (series, growth) in bytes where level.has(series.kind) {
-                        try self.add(growth, to: series.id, level, time)
-                    }
-                }
-                try self.forget(after: minute)
+                for minute in minutes { try self.addInTransaction(minute) }
+                if let mark = minutes.last?.mark { try self.set(mark) }
             }
         } catch {
             // They may name rows that were not written.
             (self.identifiers, self.month) = ([:], .min)
             throw error
         }
+    }
+
+    private func addInTransaction(_ minute: HistoryMinute) throws(SQLiteError) {
+        try self.begin(month: HistoryLevel.month.start(of: minute.time))
+        var bytes: [HistorySeries.Key: ByteCounts] = [:]
+        for (series, growth) in minute.bytes {
+            let key = HistorySeries.Key(id: try self.admitted(series), kind: series.kind)
+            bytes[key, default: ByteCounts()] += growth
+        }
+        for level in HistoryLevel.allCases {
+            let time = level.start(of: minute.time) / 60
+            try self.file.run(
+                """
+                INSERT INTO counted VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
+                """,
+                [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
+            )
+            for (series, growth) in bytes where level.has(series.kind) {
+                try self.add(growth, to: series.id, level, time)
+            }
+        }
+        try self.forget(after: minute)
     }
 
     private func add(_ bytes: ByteCounts, to series: Int64, _ level: HistoryLevel, _ time: Int64) throws(SQLiteError) {

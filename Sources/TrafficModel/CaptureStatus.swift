@@ -77,8 +77,8 @@ public struct CaptureLoss: Sendable, Hashable {
     public var missedRuns: UInt64
     /// How often a part of the kernel's account could not be read. The daemon asked for it again: late, not lost.
     public var readsFailed: UInt64
-    /// For how long nothing counted, because the programs had to be replaced. How many bytes were moved then is not
-    /// known.
+    /// The time of which nothing is counted, until other counting programs took over. How many bytes were moved then is
+    /// not known.
     public var uncountedNanoseconds: UInt64
 
     public init(

@@ -27,6 +27,10 @@ final class Accountant {
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
+    /// Of the last minute that was handed to history.
+    private var handed: HistoryMark?
+    /// No earlier daemon has counted.
+    private let beginsCount: Bool
     private var failures = ReadFailureLog()
     /// The number of successive rounds in which nothing could be read.
     private var vainRounds = 0
@@ -40,7 +44,7 @@ final class Accountant {
         inbox: ReportInbox,
         ledger: Ledger,
         countingSince: Timestamp,
-        goesOn: Bool,
+        inHistory: Balance?,
         checkpoints: CheckpointKeeper,
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
@@ -62,14 +66,23 @@ final class Accountant {
         self.notification = notification
         self.ledger = ledger
         self.recorder = recorder
+        self.beginsCount = inHistory == nil
         let boottime = MonotonicClock.boottimeNanoseconds()
         self.history = history.map {
             let feed =
-                goesOn
-                ? HistoryFeed(after: ledger.balance(countingSince: countingSince))
-                : HistoryFeed(countingSince: countingSince, boottimeNanoseconds: boottime)
+                inHistory.map(HistoryFeed.init(after:))
+                ?? HistoryFeed(countingSince: countingSince, boottimeNanoseconds: boottime)
             return (feed, $0)
         }
+    }
+
+    /// Before this daemon counts: should it be killed in its first minute, history lacks all from here on.
+    private func beginHistory() throws(CaptureError) {
+        guard self.history != nil, self.beginsCount else { return }
+        var beginning = self.ledger
+        // Of this moment. The ledger itself has its first tick after the first sweep.
+        beginning.absorb(HostFacts.tick())
+        if try self.checkpoints.keep(beginning, of: self.source, rests: false) { self.checkpoints.beginHistory() }
     }
 
     /// Counts until `stopper` stops it. Before it returns, it counts a last round.
@@ -90,6 +103,7 @@ final class Accountant {
             interval: configuration.interval.duration
         )
         var configuration = configuration
+        try self.beginHistory()
         defer { self.end() }
         var step = CapturePace.Step.sweep
         while true {
@@ -122,8 +136,12 @@ final class Accountant {
 
     /// The minute is over, because the daemon ends. Counting ends too, unless the capture is pinned.
     private func end() {
+        if self.source.position != nil {
+            self.logger.notice("the kernel goes on counting without a daemon; sudo trafficd unload ends that")
+        }
         do throws(CaptureError) {
-            try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+            let isKept = try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+            guard isKept else { return }
         } catch {
             self.logger.error("the next start begins at 0: \(error)")
         }
@@ -183,12 +201,11 @@ final class Accountant {
         }
     }
 
-    /// Hands what moved since the last minute to history. Before that comes a checkpoint, because the next daemon hands
-    /// over what moved after the last checkpoint.
+    /// Hands what moved since the last minute to history. Before that comes a checkpoint: the next daemon must know what
+    /// history has. While there can be none, the minute goes on.
     private func endMinute() throws(CaptureError) {
         guard self.history != nil else { return }
-        try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
-        self.keepHistory()
+        if try self.checkpoints.keep(self.ledger, of: self.source, rests: false) { self.keepHistory() }
     }
 
     /// Hands a minute that is over to history.
@@ -198,7 +215,10 @@ final class Accountant {
         guard let keeper = self.history?.keeper else { return }
         if isLast { self.ledger.groupAll() }
         let balance = self.ledger.balance(countingSince: self.countingSince)
-        if let minute = self.history?.feed.minute(balance, isLast: isLast) { keeper.add(minute) }
+        guard let minute = self.history?.feed.minute(balance, isLast: isLast) else { return }
+        self.checkpoints.handOver(isWritten: self.handed != nil && self.handed == keeper.mark)
+        self.handed = HistoryMark(balance)
+        keeper.add(minute)
     }
 
     /// A round of observations, and the reports that came before it.

@@ -49,8 +49,14 @@ struct Checkpoint {
 
 /// The file with the last ``Checkpoint``. It is on a file system in memory, like all of the runtime directory: what the
 /// kernel counted ends with the machine, too. So nothing needs to reach a disk.
+///
+/// Beside it are, by other names, the checkpoints whose counts history has: the next daemon hands over what came later.
 struct CheckpointFile {
     let path: String
+    /// The checkpoint when the last minute was handed to history, which may not have written it yet.
+    private var handed: String { self.path + ".handed" }
+    /// The same of the last minute that is in history for certain.
+    private var written: String { self.path + ".written" }
 
     /// Of the daemon that writes; `nil`: it pins nothing, and writes nothing.
     let pinDirectory: String?
@@ -61,21 +67,27 @@ struct CheckpointFile {
 
     /// - Returns: `nil` if there is none.
     /// - Throws: ``CheckpointError`` if the file is damaged or of another version, ``CaptureError`` if it can't be read.
-    func read() throws -> Checkpoint? {
-        guard access(self.path, F_OK) == 0 || errno != ENOENT else { return nil }
-        let descriptor = try check("open", self.path) {
-            open(self.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        }
+    func read() throws -> Checkpoint? { try self.read(self.path) }
+
+    /// As of ``markHanded()``; `nil` if there is none, or if it can't be read.
+    func readHanded() -> Checkpoint? { try? self.read(self.handed) }
+
+    /// As of ``markWritten()``; `nil` if there is none, or if it can't be read.
+    func readWritten() -> Checkpoint? { try? self.read(self.written) }
+
+    private func read(_ path: String) throws -> Checkpoint? {
+        guard access(path, F_OK) == 0 || errno != ENOENT else { return nil }
+        let descriptor = try check("open", path) { open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) }
         defer { close(descriptor) }
         var status = stat()
-        try check("stat", self.path) { fstat(descriptor, &status) }
+        try check("stat", path) { fstat(descriptor, &status) }
         // Nobody else can have written it.
         guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid() else { return nil }
         var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
         var length = 0
         while length < bytes.count {
             let count = try bytes.withUnsafeMutableBytes { buffer in
-                try check("read", self.path) {
+                try check("read", path) {
                     Glibc.read(descriptor, buffer.baseAddress! + length, buffer.count - length)
                 }
             }
@@ -100,8 +112,30 @@ struct CheckpointFile {
         try check("rename", new) { rename(new, self.path) }
     }
 
+    /// History gets what was counted up to the last checkpoint.
+    func markHanded() { self.name(self.handed) }
+
+    /// History has what was handed over last.
+    func markWritten() { rename(self.handed, self.written) }
+
+    /// What was handed over last never reached history.
+    func forgetHanded() { unlink(self.handed) }
+
+    /// History has what was counted up to the last checkpoint, or shall not have it.
+    func markAllWritten() {
+        self.name(self.written)
+        self.forgetHanded()
+    }
+
+    /// Gives the last checkpoint a further name.
+    private func name(_ other: String) {
+        let new = other + ".new"
+        unlink(new)
+        if link(self.path, new) == 0 { rename(new, other) }
+    }
+
     func remove() {
-        unlink(self.path + ".new")
-        unlink(self.path)
+        let all = [self.path, self.handed, self.written]
+        for path in all + all.map({ $0 + ".new" }) { unlink(path) }
     }
 }

@@ -12,6 +12,8 @@ struct CheckpointKeeper {
     /// and what was read meanwhile stays in the kernel a little longer.
     private var restsUntil: UInt64 = 0
     private static let restFactor: UInt64 = 20
+    /// Whether the file has a checkpoint of this daemon.
+    private var hasCheckpoint = false
     /// Successive failures to write.
     private var failures = 0
     /// After so many failures, a second apart, the daemon goes on without checkpoints. Until then the kernel keeps what
@@ -23,24 +25,44 @@ struct CheckpointKeeper {
         (self.file, self.countingSince, self.logger) = (file, countingSince, logger)
     }
 
+    /// The minute that ends with the last checkpoint goes to history.
+    ///
+    /// - Parameter isWritten: Whether history has the minute before.
+    func handOver(isWritten: Bool) {
+        guard self.hasCheckpoint else { return }
+        if isWritten { self.file.markWritten() }
+        self.file.markHanded()
+    }
+
+    /// History begins with what comes after the last checkpoint.
+    func beginHistory() {
+        guard self.hasCheckpoint else { return }
+        self.file.markAllWritten()
+    }
+
     /// - Parameter rests: Whether the keeper may still rest after the last checkpoint.
+    /// - Returns: Whether the next daemon knows all this, or knows that it knows nothing.
+    @discardableResult
     mutating func keep(
         _ ledger: Ledger,
         of source: any CaptureSource,
         rests: Bool = true
-    ) throws(CaptureError) {
+    ) throws(CaptureError) -> Bool {
         let began = MonotonicClock.nanoseconds()
-        guard !rests || began >= self.restsUntil, let position = source.position else { return }
+        guard let position = source.position else { return true }
+        guard !rests || began >= self.restsUntil else { return false }
         do {
             try self.file.write(ledger, at: position, countingSince: self.countingSince)
             if self.failures >= Self.failureLimit { self.logger.notice("checkpoints are written again") }
             self.failures = 0
+            self.hasCheckpoint = true
         } catch {
             self.failures += 1
             self.restsUntil = began + Self.retryNanoseconds
-            guard self.failures >= Self.failureLimit else { return }
+            guard self.failures >= Self.failureLimit else { return false }
             // The daemon goes on, and acknowledges what it has read. The old checkpoint lacks that, so it goes.
             self.file.remove()
+            self.hasCheckpoint = false
             if self.failures == Self.failureLimit {
                 self.logger.error("can't write a checkpoint: \(error); until this works again, a restart begins at 0")
             }
@@ -48,5 +70,6 @@ struct CheckpointKeeper {
         try source.acknowledge()
         let now = MonotonicClock.nanoseconds()
         self.restsUntil = max(self.restsUntil, now + (now - began) * Self.restFactor)
+        return true
     }
 }

@@ -57,6 +57,7 @@ struct Daemon {
             configuration,
             pins: pins,
             file: file,
+            mark: history?.mark,
             startedAt: description.startedAt,
             logger: logger
         )
@@ -85,7 +86,7 @@ struct Daemon {
             inbox: inbox,
             ledger: restart.ledger,
             countingSince: restart.countingSince,
-            goesOn: restart.goesOn,
+            inHistory: restart.inHistory,
             checkpoints: CheckpointKeeper(file, countingSince: restart.countingSince, logger: logger),
             daemon: description,
             recorder: recorder,

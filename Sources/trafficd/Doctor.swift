@@ -52,8 +52,16 @@ struct Doctor: Sendable {
         let late = loss.ringFull > 0 ? "; \(loss.ringFull) records came late because the ring was full" : ""
         let folded = loss.socketsFolded +| loss.callsFolded
         let inRows = folded > 0 ? "; \(folded) sockets and calls are counted for their process or user alone" : ""
-        let milliseconds = (loss.uncountedNanoseconds +| 999_999) / 1_000_000
-        let gap = milliseconds > 0 ? "; nothing counted for \(milliseconds) ms, while the programs were replaced" : ""
-        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)\(inRows)\(gap)")
+        let tenths = (loss.uncountedNanoseconds +| 99_999_999) / 100_000_000
+        guard tenths == 0 else {
+            return DoctorReport.Check(
+                name: "losses",
+                status: .degraded,
+                detail:
+                    "nothing is counted of \(tenths / 10).\(tenths % 10) s in which other counting programs took over\(late)\(inRows)",
+                remedy: "the log says when and why; at the next boot all counts begin at 0"
+            )
+        }
+        return DoctorReport.Check(name: "losses", status: .ok, detail: "none\(late)\(inRows)")
     }
 }

@@ -22,10 +22,10 @@ extension PinPlace {
 }
 
 extension PinError {
-    /// Whether this machine has no such place for this user. What is in the place does not matter then.
+    /// Whether this machine has no such place for this user: it is missing, or somebody else has it.
     fileprivate var isOfPlace: Bool {
         switch self {
-        case .notBPF, .absent: true
+        case .notBPF, .absent, .notSafe, .foreign: true
         case .system("mkdir", _, let errno): errno == EACCES || errno == EROFS
         default: false
         }

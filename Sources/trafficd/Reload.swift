@@ -54,9 +54,10 @@ struct Reload: Service {
                 lines.append((.warning, "\(change) needs a restart"))
             }
         }
-        self.apply(configuration)
+        // With the level of before: a higher one would keep the change itself from the log.
         for line in lines { self.logger.log(level: line.level, "\(line.text)") }
         self.logger.notice("SIGHUP: the configuration was read again")
+        self.apply(configuration)
     }
 }
 

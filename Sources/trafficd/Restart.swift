@@ -3,6 +3,7 @@ import Glibc
 import Logging
 import TrafficCapture
 import TrafficConfiguration
+import TrafficHistory
 import TrafficLedger
 import TrafficModel
 
@@ -11,27 +12,25 @@ struct Restart {
     let selection: MethodSelection
     let ledger: Ledger
     let countingSince: Timestamp
-    /// Whether an earlier daemon's totals go on.
-    let goesOn: Bool
+    /// What history has of this count. `nil`: the count begins.
+    let inHistory: Balance?
 
     /// - Parameters:
     ///   - pins: `nil`: the capture ends with the daemon.
+    ///   - mark: Up to where history has its last count.
     ///   - startedAt: When this daemon started.
-    /// - Throws: ``CaptureError`` or ``PinError`` if no capture can be started. Then what is pinned stays: the kernel
-    ///   goes on counting, and a later start may succeed.
+    /// - Throws: If no capture can be started. Then what was pinned stays: the kernel goes on counting, and a later start
+    ///   may succeed.
     static func make(
         _ configuration: Configuration,
         pins: PinDirectory?,
         file: CheckpointFile,
+        mark: HistoryMark?,
         startedAt: Timestamp,
         logger: Logger
     ) throws -> Restart {
         guard let pins else {
-            if let left = try? file.read()?.pinDirectory, access(left, F_OK) == 0 {
-                logger.warning(
-                    "an earlier trafficd has left its programs in the kernel, where they still count: sudo trafficd unload --pin-directory \(left) removes them"
-                )
-            }
+            self.leave(file, logger)
             return try self.beginAnew(configuration, pins: nil, startedAt: startedAt, logger: logger)
         }
         // Nothing is pinned at the first start and after `trafficd unload`, which ends a count.
@@ -39,19 +38,38 @@ struct Restart {
             file.remove()
             return try self.beginAnew(configuration, pins: pins, startedAt: startedAt, logger: logger)
         }
-        let left: Left
+        var left: Left
         do {
-            left = try Left(configuration, file: file)
+            left = try Left(configuration, file: file, mark: mark)
         } catch let error where Self.isLasting(error) {
             logger.warning("begins at 0 and drops what the kernel counted without a daemon: \(error)")
             file.remove()
             return try self.beginAnew(configuration, pins: pins, startedAt: startedAt, logger: logger)
         }
+        // Of a daemon that was killed while it replaced a capture.
+        try pins.removeAll(but: left.position)
+        var capture: BPFCapture?
+        var cause: any Error = AdoptionRefusal.options
         do {
-            return try left.goOn(configuration, pins: pins, logger: logger)
+            capture = try BPFCapture(adopting: pins, from: left.position)
         } catch let error where Self.isLasting(error) {
-            return try left.goOnWithOtherPrograms(configuration, pins: pins, file: file, cause: error, logger: logger)
+            cause = error
         }
+        if let capture, left.position.counts(by: configuration.method, wire: configuration.wire) {
+            return left.goOn(with: capture, logger: logger)
+        }
+        if let last = capture.take() { try left.readToTheEnd(last, file) }
+        return try left.replaceCapture(configuration, pins: pins, file: file, cause: cause, logger: logger)
+    }
+
+    /// This daemon does not go on with what an earlier one left, and no later one will: history has this one's bytes, and
+    /// the counting programs of the earlier one have them, too.
+    private static func leave(_ file: CheckpointFile, _ logger: Logger) {
+        guard let pins = try? file.read()?.pinDirectory, access(pins, F_OK) == 0 else { return }
+        file.remove()
+        logger.warning(
+            "an earlier trafficd has left its counting programs in the kernel, where they still run: sudo trafficd unload --pin-directory \(pins) removes them"
+        )
     }
 
     /// Whether the next start would fail for the same reason. Other errors end the start: what the kernel counted must
@@ -75,7 +93,7 @@ struct Restart {
             selection: try self.capture(configuration, pins: pins, logger: logger),
             ledger: Ledger(retention: configuration.retention, classes: configuration.classes),
             countingSince: startedAt,
-            goesOn: false
+            inHistory: nil
         )
     }
 
@@ -104,16 +122,45 @@ private struct Left {
     let position: CapturePosition
     let countingSince: Timestamp
     var ledger: Ledger
+    /// What history has.
+    private let inHistory: Balance
 
     /// - Throws: Also ``AdoptionRefusal/noPosition`` and ``CheckpointError``.
-    init(_ configuration: Configuration, file: CheckpointFile) throws {
+    init(_ configuration: Configuration, file: CheckpointFile, mark: HistoryMark?) throws {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
-        self.ledger = try Ledger(
-            checkpoint: checkpoint.ledger,
-            retention: configuration.retention,
-            classes: configuration.classes
-        )
+        self.ledger = try Ledger(checkpoint, configuration)
+        self.inHistory =
+            Self.balance(checkpoint, configuration, in: file, upTo: mark)
+            ?? self.ledger.balance(countingSince: self.countingSince)
+    }
+
+    /// - Parameter mark: Up to where history has its last count; `nil` if it has none, or if no history is kept.
+    /// - Returns: What history has of this count. `nil`: all up to the checkpoint, as far as anybody knows.
+    private static func balance(
+        _ last: Checkpoint,
+        _ configuration: Configuration,
+        in file: CheckpointFile,
+        upTo mark: HistoryMark?
+    ) -> Balance? {
+        guard configuration.stateDirectory != nil else { return nil }
+        func balance(_ checkpoint: Checkpoint?) -> Balance? {
+            guard let checkpoint, checkpoint.countingSince == last.countingSince else { return nil }
+            return (try? Ledger(checkpoint, configuration))?.balance(countingSince: last.countingSince)
+        }
+        let ofThisCount = mark?.countingSince == last.countingSince ? mark : nil
+        if let handed = balance(file.readHanded()), HistoryMark(handed) == ofThisCount {
+            file.markWritten()
+            return handed
+        }
+        file.forgetHanded()
+        if let written = balance(file.readWritten()), ofThisCount == nil || HistoryMark(written) == ofThisCount {
+            return written
+        }
+        // This history is new, or minutes had waited because its disk was full, and the daemon was killed while history
+        // wrote them. Then nobody knows what it lacks, and it gets no byte twice.
+        file.markAllWritten()
+        return nil
     }
 
     /// `CLOCK_BOOTTIME`.
@@ -122,14 +169,7 @@ private struct Left {
     }
 
     /// Goes on with the same totals and the same capture: no byte is missing.
-    ///
-    /// - Throws: Also ``AdoptionRefusal``.
-    func goOn(_ configuration: Configuration, pins: PinDirectory, logger: Logger) throws -> Restart {
-        guard self.position.counts(by: configuration.method, wire: configuration.wire) else {
-            throw AdoptionRefusal.options
-        }
-        let capture = try BPFCapture(adopting: pins, from: self.position)
-        try pins.removeAll(but: self.position)
+    func goOn(with capture: BPFCapture, logger: Logger) -> Restart {
         let away = MonotonicClock.boottimeNanoseconds() -| self.countedUntil
         logger.notice("goes on after \(Self.seconds(away)) s in which the kernel counted without a daemon")
         return self.restart(MethodSelection(goingOnWith: capture))
@@ -137,38 +177,43 @@ private struct Left {
 
     /// Goes on with the same totals and a new capture. What moves between the two is missing; so is what the last one
     /// counted without a daemon, if this daemon can't read it.
-    func goOnWithOtherPrograms(
+    ///
+    /// - Throws: Then the last capture stays, with its checkpoint.
+    func replaceCapture(
         _ configuration: Configuration,
         pins: PinDirectory,
         file: CheckpointFile,
         cause: any Error,
         logger: Logger
     ) throws -> Restart {
-        var left = self
-        if case AdoptionRefusal.options = cause { try left.readToTheEnd(pins, file) }
         let selection = try Restart.capture(configuration, pins: pins, logger: logger)
         // Both are pinned until a checkpoint says which one counts.
-        let uncounted = MonotonicClock.boottimeNanoseconds() -| left.countedUntil
+        let uncounted = MonotonicClock.boottimeNanoseconds() -| self.countedUntil
+        var left = self
         left.ledger.changeCapture(uncountedNanoseconds: uncounted)
         if let position = selection.source.position {
-            try file.write(left.ledger, at: position, countingSince: self.countingSince)
+            do {
+                try file.write(left.ledger, at: position, countingSince: self.countingSince)
+            } catch {
+                try? pins.removeAll(but: self.position)
+                throw error
+            }
         } else {
             file.remove()
         }
         try pins.removeAll(but: selection.source.position)
         logger.warning(
-            "goes on with other programs, because \(cause); nothing counted for \(Self.seconds(uncounted)) s"
+            "goes on with the same totals and other counting programs, because \(cause); nothing is counted of \(Self.seconds(uncounted)) s"
         )
         return left.restart(selection)
     }
 
     private func restart(_ selection: MethodSelection) -> Restart {
-        Restart(selection: selection, ledger: self.ledger, countingSince: self.countingSince, goesOn: true)
+        Restart(selection: selection, ledger: self.ledger, countingSince: self.countingSince, inHistory: self.inHistory)
     }
 
     /// Takes over what the last capture has counted, also into the file: this daemon may be killed, too.
-    private mutating func readToTheEnd(_ pins: PinDirectory, _ file: CheckpointFile) throws {
-        let capture = try BPFCapture(adopting: pins, from: self.position)
+    mutating func readToTheEnd(_ capture: BPFCapture, _ file: CheckpointFile) throws {
         let deadline = MonotonicClock.nanoseconds() + Self.patience
         var end: CaptureEvent
         repeat {
@@ -187,6 +232,16 @@ private struct Left {
     private static func seconds(_ nanoseconds: UInt64) -> String {
         let tenths = (nanoseconds +| 99_999_999) / 100_000_000
         return "\(tenths / 10).\(tenths % 10)"
+    }
+}
+
+extension Ledger {
+    fileprivate init(_ checkpoint: Checkpoint, _ configuration: Configuration) throws {
+        try self.init(
+            checkpoint: checkpoint.ledger,
+            retention: configuration.retention,
+            classes: configuration.classes
+        )
     }
 }
 

@@ -11,12 +11,12 @@ import TrafficQuery
 struct UpgradeTests {
     private static var now: Int64 { HistoryStoreTests.now }
 
-    /// Makes a file what version 1 wrote: it had no sums of 5 minutes.
+    /// Makes a file what version 1 wrote: it had no sums of 5 minutes and no mark.
     private static func downgrade(_ folder: Folder) async throws {
         let script = """
             import sqlite3, sys
             file = sqlite3.connect(sys.argv[1])
-            file.executescript("BEGIN; DROP TABLE five_minutes; DELETE FROM counted WHERE level = '5minute';"
+            file.executescript("BEGIN; DROP TABLE five_minutes; DROP TABLE mark; DELETE FROM counted WHERE level = '5minute';"
                 "DELETE FROM removed WHERE level = '5minute'; PRAGMA user_version = 1; COMMIT")
             """
         _ = try await Tool.run("python3", ["-c", script, folder.database])

@@ -42,9 +42,9 @@ public enum AdoptionRefusal: Error, Hashable, Sendable, CustomStringConvertible 
     public var description: String {
         switch self {
         case .noPosition: "there is no checkpoint of it"
-        case .position: "the checkpoint is of other programs"
+        case .position: "the checkpoint is of another capture"
         case .layout: "the last ones are of another version of trafficd"
-        case .options: "the last ones count with another --method or --wire"
+        case .options: "the last ones count by another method, or other packets"
         case .forgotten: "the last daemon could not write its last checkpoints"
         }
     }

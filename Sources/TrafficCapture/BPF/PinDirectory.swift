@@ -28,7 +28,7 @@ extension PinError: CustomStringConvertible {
         case .notSafe(let path):
             "\(path) belongs to another user, or others may enter it: take another --pin-directory, or remove this one as root with trafficd unload --pin-directory \(path)"
         case .foreign(let path):
-            "\(path) was not made by trafficd: take a --pin-directory of trafficd's own, such as /sys/fs/bpf/trafficd"
+            "\(path) was not made by trafficd: remove it, or take another --pin-directory"
         case .absent(let path): "nothing is pinned in \(path)"
         case .system(let call, let path, let errno): "\(call) \(path): \(CaptureError.text(ofErrno: errno))"
         }
@@ -69,6 +69,7 @@ public final class PinDirectory: Sendable {
             if isMade { rmdir(path) }
             throw .notBPF(path: path)
         }
+        try self.checkNames()
         try self.remove(Self.new)
     }
 
@@ -91,15 +92,19 @@ public final class PinDirectory: Sendable {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(call: "stat", path: path, errno: errno) }
         guard Self.isOfHost(status) else { throw .notBPF(path: path) }
-        guard owner == nil || status.st_uid == owner, status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
+        guard owner == nil || status.st_uid == owner && status.st_mode & 0o077 == 0 else { throw .notSafe(path: path) }
         // The kernel drops this lock when its process ends, in whatever way.
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw errno == EWOULDBLOCK ? .inUse(path: path) : .system(call: "flock", path: path, errno: errno)
         }
-        for name in try self.names(in: ".") where name != Self.new && UInt64(name) == nil {
-            throw .foreign(path: "\(path)/\(name)")
-        }
     }
+
+    /// - Throws: ``PinError/foreign(path:)`` for the first thing that no daemon has made.
+    private func checkNames() throws(PinError) {
+        for name in try self.names(in: ".") where !Self.isOurs(name) { throw .foreign(path: "\(self.path)/\(name)") }
+    }
+
+    private static func isOurs(_ name: String) -> Bool { name == self.new || UInt64(name) != nil }
 
     /// Whether the directory is in a BPF file system that process 1 sees: one of the daemon's own mount namespace would
     /// go away with the daemon.
@@ -124,12 +129,15 @@ public final class PinDirectory: Sendable {
     /// - Throws: ``PinError/foreign(path:)`` for something that is no pin.
     public func removeAll(but position: CapturePosition? = nil) throws(PinError) {
         let kept = position.map { String($0.kernel.capture) }
-        for name in try self.names(in: ".") where name != kept { try self.remove(name) }
+        for name in try self.names(in: ".") where name != kept && Self.isOurs(name) { try self.remove(name) }
     }
 
     /// Removes all pins and the directory.
+    ///
+    /// - Throws: ``PinError/foreign(path:)`` if something else is there, which stays.
     public func removeDirectory() throws(PinError) {
         try self.removeAll()
+        try self.checkNames()
         guard rmdir(self.path) == 0 else { throw .system(call: "rmdir", path: self.path, errno: errno) }
     }
 

@@ -33,7 +33,10 @@ extension TopState {
             ("backwards", loss.countersBackwards, "times a counter fell"),
             ("missed", loss.missedRuns, "calls were not seen: a program was preempted"),
             ("failed", loss.readsFailed, "times something could not be read, and was later"),
-            ("uncounted", (loss.uncountedNanoseconds +| 999_999) / 1_000_000, "ms in which the programs were replaced"),
+            (
+                "uncounted", (loss.uncountedNanoseconds +| 999_999) / 1_000_000,
+                "ms until other counting programs took over"
+            ),
         ]
         for (label, count, meaning) in losses {
             let isHarmless = ["ring full", "in rows", "failed"].contains(label)

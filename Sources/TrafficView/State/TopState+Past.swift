@@ -85,7 +85,7 @@ extension TopState {
     var emptyPast: String {
         guard let minute else { return "reading history\(self.typeface.ellipsis)" }
         if minute.first == nil { return "history is empty: a minute is in it when it is over" }
-        if minute.countedSeconds == 0 { return "nothing was counted in this minute" }
+        if minute.countedSeconds == 0 { return "history has nothing of this minute, or not yet" }
         return self.pastFilter.isEmpty
             ? "no process moved a byte in this minute" : "nothing matches the filter; \\ removes it"
     }

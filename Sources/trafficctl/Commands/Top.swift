@@ -111,7 +111,8 @@ struct Top: ParsableCommand {
                 takesMouse: self.mouse
             )
             let end = loop.run()
-            if end.signal == nil { file?.write(end.settings) }
+            // A past minute has fewer columns, and is no reason to forget what the person wants of the present.
+            if end.signal == nil, self.at == nil { file?.write(end.settings) }
             return end.signal
         } catch {
             throw Failure.terminal(error)

@@ -21,7 +21,8 @@ import sys
 import seccomp
 
 PASSED_OVER = {
-    "Description", "Documentation", "Type", "EnvironmentFile", "ExecReload", "ExecStart", "Restart", "WatchdogSec",
+    "Description", "Documentation", "Type", "EnvironmentFile", "ExecReload", "ExecStart", "Restart",
+    "RestartPreventExitStatus", "WatchdogSec",
     "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "LimitMEMLOCK", "WantedBy", "Group",
     "SystemCallErrorNumber",
 }

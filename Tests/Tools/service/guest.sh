@@ -53,8 +53,19 @@ for _ in {1..50}; do [[ $(systemctl is-active trafficd) == active ]] && break; s
 exact "killed, and restarted by systemd"
 systemctl stop trafficd
 move 5555
+journalctl --unit trafficd --output cat | grep -q 'sudo trafficd unload ends that' || fail "nothing says that counting goes on"
 systemctl start trafficd
 exact "stopped for a while"
+# The configuration file: a change, and a mistake.
+echo 'keep_exited: 1h' >/etc/trafficd.yaml
+systemctl reload trafficd || fail "systemctl reload"
+echo 'keep_exitd: 2h' >/etc/trafficd.yaml
+if systemctl reload trafficd 2>/dev/null; then fail "a wrong file is reloaded"; fi
+move 333
+exact "after a reload"
+journalctl --unit trafficd --output cat | grep -q 'keep_exited: 5m → 1h' || fail "the journal lacks the change"
+journalctl --unit trafficd --output cat | grep -q 'did you mean keep_exited' || fail "the journal lacks the mistake"
+rm /etc/trafficd.yaml
 dpkg --install next.deb >&2 || fail "the upgrade"
 move 100001
 exact "after an upgrade to other programs"
