@@ -65,7 +65,9 @@ struct Restart {
     /// This daemon does not go on with what an earlier one left, and no later one will: history has this one's bytes, and
     /// the counting programs of the earlier one have them, too.
     private static func leave(_ file: CheckpointFile, _ logger: Logger) {
-        guard let pins = try? file.read()?.pinDirectory, access(pins, F_OK) == 0 else { return }
+        var status = stat()
+        // Not access(2), which does without the capability by which the service enters /sys/fs/bpf.
+        guard let pins = try? file.read()?.pinDirectory, stat(pins, &status) == 0 else { return }
         file.remove()
         logger.warning(
             "an earlier trafficd has left its counting programs in the kernel, where they still run: sudo trafficd unload --pin-directory \(pins) removes them"

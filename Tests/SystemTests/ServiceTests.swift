@@ -232,8 +232,8 @@ extension SystemTests {
                 try await listener.wait(for: "READY=1", times: 1)
                 var began = timespec()
                 clock_gettime(CLOCK_MONOTONIC, &began)
-                let words = commands[1].replacing("$MAINPID", with: "\(daemon.program.pid)").split(separator: " ")
-                _ = try await Tool.run(String(words[0]), words.dropFirst().map(String.init))
+                let command = commands[1].replacing("$MAINPID", with: "\(daemon.program.pid)")
+                _ = try await Tool.run("sh", ["-c", String(command)])
                 try await listener.wait(for: "READY=1", times: 2)
                 let heard = listener.heard.filter { $0 != "WATCHDOG=1" }
                 try #require(heard.count == 3, "\(heard)")
