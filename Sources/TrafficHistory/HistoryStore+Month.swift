@@ -98,16 +98,18 @@ extension HistoryStore {
         var bytes: [Int64: ByteCounts] = [:]
         for sum in try self.sums(level, question.part, month.lowerBound..<end) { bytes[sum.time] = sum.bytes }
         var rates = IntervalRates()
+        var last = month.lowerBound - length
         try self.file.run(
-            "SELECT time, seconds FROM counted WHERE level = ? AND time >= ? AND time < ?",
+            "SELECT time, seconds FROM counted WHERE level = ? AND time >= ? AND time < ? ORDER BY time",
             [.text(level.rawValue), .number(month.lowerBound / 60), .number(end / 60)]
         ) { row in
             guard let time = row.number(0), let seconds = row.number(1), seconds > 0 else { return }
             rates.add(
                 bytes[time * 60] ?? ByteCounts(),
                 countedSeconds: UInt64(clamping: seconds),
-                most: UInt64(clamping: (time * 60 - month.lowerBound) / length + 1)
+                most: UInt64(clamping: (time * 60 - last) / length)
             )
+            last = time * 60
         }
         let hasWire = report.totals.wireSent != nil
         report.intervals = MonthReport.Intervals(

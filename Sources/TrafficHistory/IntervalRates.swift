@@ -19,7 +19,7 @@ struct IntervalRates {
 
     /// - Parameters:
     ///   - countedSeconds: Of which the bytes are.
-    ///   - most: How many intervals there were since the beginning of the month, with this one.
+    ///   - most: How many intervals there were since the last sum, or since the beginning of the month, with this one.
     mutating func add(_ bytes: ByteCounts, countedSeconds: UInt64, most: UInt64) {
         let length = UInt64(MonthReport.Intervals.length)
         let intervals = max(1, min(most, (countedSeconds +| length / 2) / length))
