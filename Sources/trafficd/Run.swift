@@ -190,16 +190,11 @@ struct Run: AsyncParsableCommand {
         do {
             try await Daemon(loaded.configuration, logger: logger)
                 .run(rereading: source, at: hangups, logLevel: level)
-        } catch let error as CaptureError {
-            if case .permission(let needs) = error { throw StartFailure(code: 77, message: needs) }
-            throw StartFailure(code: 1, message: "\(error)")
-        } catch let error as RuntimeDirectoryError {
-            throw StartFailure(code: 1, message: "\(error)")
-        } catch let error as PinError {
-            throw StartFailure(code: 1, message: "\(error)")
-        } catch let error as HistoryError {
-            throw StartFailure(code: 1, message: "\(error)")
-        } catch let error as ControlServerError {
+        } catch let failure as StartFailure {
+            throw failure
+        } catch CaptureError.permission(let needs) {
+            throw StartFailure(code: 77, message: needs)
+        } catch {
             throw StartFailure(code: 1, message: "\(error)")
         }
     }
