@@ -472,7 +472,8 @@ let package = Package(
             dependencies: [
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficCapture", "TrafficExport",
                 "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
-                "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficReport",
+                "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficQuery",
+                "TrafficReport",
                 "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

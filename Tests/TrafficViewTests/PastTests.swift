@@ -99,7 +99,7 @@ struct PastTests {
     @Test("a time without a count, a minute without bytes, an empty history and a filter each say so")
     func empty() {
         for (answer, filter, said) in [
-            (Self.answer(counted: 0, rows: []), "", "nothing was counted in this minute"),
+            (Self.answer(counted: 0, rows: []), "", "history has nothing of this minute, or not yet"),
             (Self.answer(rows: []), "", "no process moved a byte in this minute"),
             (Self.answer(counted: 0, since: nil, rows: []), "", "history is empty"),
             (Self.answer(), "process:none", "nothing matches the filter"),
