@@ -59,6 +59,8 @@ let package = Package(
         // Questions to a snapshot: which rows (the filter language), and where each byte is (the audit).
         .target(name: "TrafficQuery", dependencies: ["TrafficModel"], swiftSettings: strict),
         .target(name: "TrafficAudit", dependencies: ["TrafficModel"], swiftSettings: strict),
+        // Rules, and which of them something breaks now.
+        .target(name: "TrafficAlerts", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
         // What a cooperating library tells the daemon: values and their bytes, nothing else.
         .target(name: "TrafficReport", swiftSettings: strict),
         .target(
@@ -334,6 +336,11 @@ let package = Package(
         .testTarget(
             name: "TrafficQueryTests",
             dependencies: ["TestSupport", "TrafficModel", "TrafficQuery"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TrafficAlertsTests",
+            dependencies: ["TestSupport", "TrafficAlerts", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// A place in a file, as editors count: from 1, the columns in characters.
 package struct TextPosition: Hashable, Sendable, Comparable {
     package var line: Int
@@ -43,16 +45,5 @@ package struct ConfigurationFault: Error, Hashable, Sendable {
             let suggestion = problem.suggestion.map { " (did you mean \($0)?)" } ?? ""
             return "\(self.path)\(place): error: \(problem.message)\(suggestion)".printable
         }
-    }
-}
-
-extension String {
-    /// Without characters that end a line or change a terminal's state, which a file may have.
-    var printable: String {
-        String(
-            String.UnicodeScalarView(
-                self.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{fffd}" : $0 }
-            )
-        )
     }
 }

@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// A key of a configuration file: what it sets, and how its value is read and shown.
 package struct Setting<Target: Sendable>: Sendable {
     package enum Change: Sendable {

@@ -75,6 +75,13 @@ extension Ledger {
         )
     }
 
+    /// What the endpoints gained, without the work of ``reading(countingSince:host:daemon:capture:)`` for percentiles.
+    ///
+    /// - Parameter counts: Those of the last call, in the ledger's own order; empty for none. Gets those of now.
+    public func endpointGrowth(since counts: inout [EndpointCounts]) -> [EndpointGrowth] {
+        self.reports.endpointGrowth(since: &counts)
+    }
+
     /// - Parameter unlisted: Open sockets that the snapshot does not list.
     private func evidence(unlisted: [UInt64]) -> AuditEvidence {
         var goneSockets = self.goneSockets

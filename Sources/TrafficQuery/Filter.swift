@@ -54,13 +54,14 @@ public struct Filter: Sendable, Hashable {
     /// - Throws: ``FilterError`` with the place of the first error. An empty text makes a filter that everything
     ///   passes.
     public init(_ text: String) throws(FilterError) {
-        try self.init(text, keys: FilterKey.allCases)
+        try self.init(text, for: nil)
     }
 
-    /// - Throws: ``FilterError``, also for a key that is not one of `keys`.
-    init(_ text: String, keys: [FilterKey]) throws(FilterError) {
+    /// - Parameter reader: `nil` for one that knows all keys.
+    /// - Throws: ``FilterError``, also for a key that `reader` does not know.
+    init(_ text: String, for reader: FilterReader?) throws(FilterError) {
         guard text.utf8.count <= Self.longestText else { throw FilterError(reason: .tooLong, offset: 0) }
-        var parser = FilterParser(text, keys: keys)
+        var parser = FilterParser(text, for: reader)
         self.terms = try parser.parse()
     }
 

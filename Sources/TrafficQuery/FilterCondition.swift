@@ -131,9 +131,14 @@ extension Filter {
         }
 
         func matches(_ endpoint: ProcessEndpoint) -> Bool {
+            self.matches(host: endpoint.host, route: endpoint.route)
+        }
+
+        /// Of an endpoint whose name alone is known.
+        func matches(host: String, route: String) -> Bool {
             switch self {
-            case .host(let needle): needle.isPart(of: endpoint.host)
-            case .route(let needle): needle.isPart(of: endpoint.route)
+            case .host(let needle): needle.isPart(of: host)
+            case .route(let needle): needle.isPart(of: route)
             case .method, .status, .outcome: false
             }
         }

@@ -5,8 +5,8 @@ public struct FilterError: Error, Sendable, Hashable {
     public enum Reason: Sendable, Hashable {
         /// - Parameter suggestion: The key that the user probably meant.
         case unknownKey(String, suggestion: FilterKey?)
-        /// A key that a ``HistoryFilter`` does not have.
-        case notInHistory(String)
+        /// A key that this reader does not have.
+        case notKnown(String, to: FilterReader)
         /// A key, `-` or `!` with nothing after it.
         case missingValue(after: String)
         /// - Parameter expected: What the key takes, in words.
@@ -59,9 +59,9 @@ extension FilterError: CustomStringConvertible {
                 suggestion.map { "did you mean '\($0.rawValue)'?" } ?? "quote the word to search for it as it is."
             let keys = Self.knownKeys.map(\.rawValue).joined(separator: ", ")
             return "unknown key '\(key)' \(place); \(hint) Keys: \(keys)"
-        case .notInHistory(let key):
-            let keys = HistoryFilter.keys.map(\.rawValue).joined(separator: ", ")
-            return "history does not know '\(key)' \(place), but these keys: \(keys)"
+        case .notKnown(let key, let reader):
+            let keys = reader.keys.map(\.rawValue).joined(separator: ", ")
+            return "\(reader.name) not know '\(key)' \(place), but these keys: \(keys)"
         case .missingValue(let after):
             return "nothing after '\(after)' \(place)"
         case .invalidValue(let value, let key, let expected):
@@ -82,6 +82,29 @@ extension FilterError: CustomStringConvertible {
             return "a filter has at most \(Filter.longestText) bytes"
         case .tooManyValues:
             return "a filter has at most \(Filter.mostValues) values; the next one is \(place)"
+        }
+    }
+}
+
+/// Who reads filters and knows only some keys.
+public enum FilterReader: Sendable, Hashable {
+    case history
+    /// Alerts about the bytes of processes, and those about the requests of endpoints.
+    case byteAlerts, requestAlerts
+
+    public var keys: [FilterKey] {
+        switch self {
+        case .history: HistoryFilter.keys
+        case .byteAlerts: [.process, .user, .unit, .container]
+        case .requestAlerts: Self.byteAlerts.keys + [.host, .route]
+        }
+    }
+
+    fileprivate var name: String {
+        switch self {
+        case .history: "history does"
+        case .byteAlerts: "alerts about bytes do"
+        case .requestAlerts: "alerts about requests do"
         }
     }
 }

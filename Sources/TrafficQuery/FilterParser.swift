@@ -3,13 +3,13 @@ import TrafficModel
 /// Reads the text of a ``Filter`` from left to right, one character at a time.
 struct FilterParser {
     private let characters: [Character]
-    private let keys: [FilterKey]
+    private let reader: FilterReader?
     private var position = 0
 
-    /// - Parameter keys: All, or those of history.
-    init(_ text: String, keys: [FilterKey]) {
+    /// - Parameter reader: `nil` for one that knows all keys.
+    init(_ text: String, for reader: FilterReader?) {
         self.characters = Array(text)
-        self.keys = keys
+        self.reader = reader
     }
 
     mutating func parse() throws(FilterError) -> [Filter.Term] {
@@ -49,10 +49,10 @@ struct FilterParser {
             try self.refuseJoiningWord()
             return try self.values(after: "", from: start).map { .word(Filter.WordCondition($0.text)) }
         }
-        guard let key = FilterKey(rawValue: name.lowercased()), self.keys.contains(key) else {
+        guard let key = FilterKey(rawValue: name.lowercased()), self.reader?.keys.contains(key) ?? true else {
             throw FilterError(
-                reason: self.keys == HistoryFilter.keys
-                    ? .notInHistory(name) : .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
+                reason: self.reader.map { .notKnown(name, to: $0) }
+                    ?? .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
                 offset: start
             )
         }

@@ -14,7 +14,10 @@ public struct HistoryFilter: Sendable, Hashable {
     public init() { self.terms = [] }
 
     /// - Throws: ``FilterError`` with the place of the first error, also for a key that history does not know.
-    public init(_ text: String) throws(FilterError) { self.terms = try Filter(text, keys: Self.keys).terms }
+    public init(_ text: String) throws(FilterError) { self.terms = try Filter(text, for: .history).terms }
+
+    /// The bytes of the processes that an alert watches.
+    public init(_ filter: AlertFilter) { self.terms = filter.terms }
 
     public var isEmpty: Bool { self.terms.isEmpty }
 

@@ -54,6 +54,24 @@ struct EndpointGroupingTests {
         #expect(types.map(\.outcomes) == [[.ok: 1], [.http4xx: 1]])
     }
 
+    @Test("what endpoints gained since the last call adds up to their rows, and an endpoint at rest gains nothing")
+    func growth() throws {
+        var fixture = LedgerFixture.reporting()
+        var counts: [EndpointCounts] = []
+        #expect(fixture.ledger.endpointGrowth(since: &counts) == [])
+        fixture.report([.request(1, from: 0, to: 100), .request(2, from: 100, to: 180)])
+        let first = try #require(fixture.ledger.endpointGrowth(since: &counts).first)
+        #expect(first.counts == EndpointCounts(requests: 2, bytes: 180))
+        #expect(fixture.ledger.endpointGrowth(since: &counts) == [])
+        fixture.report([.response(1, from: 0, to: 700), .outcome(1, status: 200), .outcome(2, status: 503)])
+        let growth = fixture.ledger.endpointGrowth(since: &counts)
+        #expect(growth.map(\.counts) == [EndpointCounts(ended: 2, failures: 1, bytes: 700)])
+        let row = try #require(self.rows(fixture, by: .route).first)
+        #expect(first.process == row.process && first.role == row.role)
+        #expect(first.host == row.host && first.route == row.route)
+        #expect(row.requests == 2 && row.failures == 1 && row.sent.message + row.received.message == 880)
+    }
+
     @Test("records that follow one another with the same name go to the row of their own role")
     func roles() throws {
         var fixture = LedgerFixture.reporting()

@@ -135,8 +135,10 @@ struct FilterErrorTests {
         ]
     )
     func history(text: String, key: String, place: Int) {
-        #expect(throws: FilterError(reason: .notInHistory(key), offset: place - 1)) { try HistoryFilter(text) }
-        let said = "\(FilterError(reason: .notInHistory(key), offset: place - 1))"
+        #expect(throws: FilterError(reason: .notKnown(key, to: .history), offset: place - 1)) {
+            try HistoryFilter(text)
+        }
+        let said = "\(FilterError(reason: .notKnown(key, to: .history), offset: place - 1))"
         #expect(
             said
                 == "history does not know '\(key)' at character \(place), but these keys: process, user, unit, container, rx, tx, total"

@@ -142,6 +142,22 @@ struct EndpointAccount: Codable {
         self.summary.duration = self.durations.usage
     }
 
+    /// As of now.
+    var counts: EndpointCounts {
+        var (ended, failures): (UInt64, UInt64) = (0, 0)
+        for ending in Report.Ending.allCases {
+            let count = self.outcomes[Int(ending.rawValue)]
+            ended += count
+            if ExchangeOutcome(ending).isFailure { failures += count }
+        }
+        return EndpointCounts(
+            requests: self.requests,
+            ended: ended,
+            failures: failures,
+            bytes: self.sent.message &+ self.received.message
+        )
+    }
+
     /// As of the last ``summarize()``.
     var usage: EndpointUsage {
         EndpointUsage(

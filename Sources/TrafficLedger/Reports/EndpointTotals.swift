@@ -155,6 +155,8 @@ struct EndpointTotals: Codable {
 
     var byRoute: [EndpointUsage] { self.routes.usages }
 
+    func growthByRoute(since counts: inout [EndpointCounts]) -> [EndpointGrowth] { self.routes.growth(since: &counts) }
+
     /// A process that has executed another program was part of two services. Endpoints with the same name are added up.
     func own(of process: ProcessIdentity) -> [ProcessEndpoint] {
         var usages: [EndpointName: ProcessEndpoint] = [:]

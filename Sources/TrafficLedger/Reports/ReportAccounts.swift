@@ -388,6 +388,10 @@ struct ReportAccounts: Codable {
 
     var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
 
+    func endpointGrowth(since counts: inout [EndpointCounts]) -> [EndpointGrowth] {
+        self.endpoints.growthByRoute(since: &counts)
+    }
+
     func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }
 
     var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }

@@ -1,0 +1,75 @@
+public import TrafficModel
+public import TrafficQuery
+
+/// When to raise an alert, and about whom.
+public struct AlertRule: Sendable, Hashable {
+    public enum Kind: Sendable, Hashable {
+        /// A process group moves more payload than this, in both directions, in each fifth of the time.
+        case rate(bytesPerSecond: Double, seconds: Double)
+        /// All processes of the rule together have moved half, four fifths or all of these bytes in a day or month.
+        case bytes(UInt64, per: Period)
+        /// An endpoint has more requests than one for each of these times.
+        case requestsEvery(seconds: Double)
+        /// An endpoint has more requests from minute to minute.
+        case requestsGrowing
+        /// So many of an endpoint's exchanges that ended in this time failed: 0 to 1.
+        case failures(share: Double, seconds: Double)
+    }
+
+    /// One of the host's local time.
+    public enum Period: String, Sendable, Hashable, CaseIterable {
+        case day, month
+    }
+
+    public var name: String
+    public var filter: AlertFilter
+    public var kind: Kind
+
+    public init(name: String, filter: AlertFilter, kind: Kind) {
+        (self.name, self.filter, self.kind) = (name, filter, kind)
+    }
+
+    /// More rules would make each sample long.
+    public static let most = 32
+    /// The times of ``Kind/rate(bytesPerSecond:seconds:)`` and ``Kind/failures(share:seconds:)``.
+    public static let times = 5.0...86_400
+    /// The times of ``Kind/requestsEvery(seconds:)``.
+    public static let periods = 1.0...3_600
+}
+
+extension AlertRule.Kind {
+    public var reported: AlertKind {
+        switch self {
+        case .rate: .rate
+        case .bytes: .bytes
+        case .requestsEvery: .requestsEvery
+        case .requestsGrowing: .requestsGrowing
+        case .failures: .failures
+        }
+    }
+}
+
+extension AlertKind {
+    /// Whose terms a filter may have.
+    public var reader: FilterReader {
+        switch self {
+        case .rate, .bytes: .byteAlerts
+        case .requestsEvery, .requestsGrowing, .failures: .requestAlerts
+        }
+    }
+}
+
+extension AlertRule: CustomStringConvertible {
+    /// Everything in it, in a line.
+    public var description: String {
+        let condition =
+            switch self.kind {
+            case .rate(let rate, let seconds): "rate \(rate) for \(seconds)s"
+            case .bytes(let bytes, let period): "bytes \(bytes) per \(period.rawValue)"
+            case .requestsEvery(let seconds): "requests_every \(seconds)s"
+            case .requestsGrowing: "requests_growing"
+            case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
+            }
+        return "\(self.name): \(condition)" + (self.filter.text.isEmpty ? "" : " of '\(self.filter.text)'")
+    }
+}

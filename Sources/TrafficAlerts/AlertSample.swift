@@ -1,0 +1,71 @@
+public import TrafficModel
+
+/// What moved in a few seconds.
+public struct AlertSample: Sendable, Hashable {
+    /// The end of this time.
+    public var takenAt: Timestamp
+    /// Its length on `CLOCK_BOOTTIME`: the wall clock may be set meanwhile.
+    public var seconds: Double
+    /// Payload of both directions. Only groups that moved some.
+    public var groups: [ProcessGroup: UInt64]
+    /// Only endpoints that gained something.
+    public var endpoints: [EndpointGrowth]
+
+    public init(
+        takenAt: Timestamp,
+        seconds: Double,
+        groups: [ProcessGroup: UInt64] = [:],
+        endpoints: [EndpointGrowth] = []
+    ) {
+        (self.takenAt, self.seconds) = (takenAt, seconds)
+        (self.groups, self.endpoints) = (groups, endpoints)
+    }
+
+    /// Both times as one.
+    public func joined(with later: AlertSample) -> AlertSample {
+        AlertSample(
+            takenAt: later.takenAt,
+            seconds: self.seconds + later.seconds,
+            groups: self.groups.merging(later.groups, uniquingKeysWith: +|),
+            endpoints: Self.joined(self.endpoints + later.endpoints)
+        )
+    }
+
+    /// With each endpoint once, so that samples that are joined again and again stay short.
+    private static func joined(_ growths: [EndpointGrowth]) -> [EndpointGrowth] {
+        var counts: [EndpointGrowth: EndpointCounts] = [:]
+        for growth in growths {
+            var name = growth
+            name.counts = EndpointCounts()
+            counts[name, default: EndpointCounts()] += growth.counts
+        }
+        return counts.map { name, counts in
+            var growth = name
+            growth.counts = counts
+            return growth
+        }
+    }
+}
+
+/// What history has of the bytes of a rule.
+public struct BudgetSum: Sendable, Hashable {
+    /// The beginning of the day or month.
+    public var since: Timestamp
+    /// Payload of both directions.
+    public var bytes: UInt64
+    /// The time in which the daemon counted.
+    public var countedSeconds: UInt64
+    /// Until the day or month ends.
+    public var remainingSeconds: UInt64
+
+    public init(since: Timestamp, bytes: UInt64, countedSeconds: UInt64, remainingSeconds: UInt64) {
+        (self.since, self.bytes) = (since, bytes)
+        (self.countedSeconds, self.remainingSeconds) = (countedSeconds, remainingSeconds)
+    }
+}
+
+public enum AlertChange: Sendable, Hashable {
+    /// It began, or reached its next step.
+    case began(Alert)
+    case ended(Alert)
+}

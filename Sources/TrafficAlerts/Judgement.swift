@@ -1,0 +1,90 @@
+import TrafficModel
+
+/// What was counted in one of the short times into which a rule divides time.
+struct Slot: Sendable, Hashable {
+    var counts: EndpointCounts
+    var seconds: Double
+}
+
+/// How a rule divides time.
+struct SlotShape: Sendable, Hashable {
+    /// Of one slot.
+    var seconds: Double
+    /// How many are judged.
+    var count: Int
+    /// How many of these, the last ones, tell the present rate.
+    var recent: Int
+}
+
+extension AlertRule.Kind {
+    /// Samples are so far apart, so a slot is not shorter.
+    package static let shortestSlot = 5.0
+    /// Of fewer exchanges, a share says little.
+    package static let leastExchanges: UInt64 = 20
+
+    /// `nil` for the kind that history counts.
+    var shape: SlotShape? {
+        switch self {
+        case .rate(_, let seconds), .failures(_, let seconds):
+            let count = Int(min(5, max(1, seconds / Self.shortestSlot)))
+            return SlotShape(seconds: seconds / Double(count), count: count, recent: count)
+        // Three windows of two slots, so that a window of 20 s or two periods begins soon after whatever goes wrong.
+        case .requestsEvery(let seconds): return SlotShape(seconds: max(seconds, 10), count: 6, recent: 2)
+        case .requestsGrowing: return SlotShape(seconds: 60, count: 15, recent: 1)
+        case .bytes: return nil
+        }
+    }
+
+    /// Whether an alert begins.
+    ///
+    /// - Parameter slots: The last ones, the oldest first. At first there are fewer than the shape has.
+    func begins(_ slots: [Slot]) -> Bool {
+        switch self {
+        case .rate(let rate, _):
+            return self.isComplete(slots) && slots.allSatisfy { Double($0.counts.bytes) > rate * $0.seconds }
+        case .requestsEvery(let period):
+            return self.isComplete(slots)
+                && stride(from: 0, to: slots.count, by: 2).allSatisfy { Self.exceeds(slots[$0..<$0 + 2], period) }
+        case .requestsGrowing:
+            return self.isComplete(slots) && Trend(slots.map(\.counts.requests)).isSteadyGrowth
+        case .failures(let share, _):
+            return Self.fail(slots, share)
+        case .bytes:
+            return false
+        }
+    }
+
+    /// Whether an alert that has begun goes on. Some alerts end later than they would begin, so that they do not come
+    /// and go.
+    func goesOn(_ slots: [Slot]) -> Bool {
+        switch self {
+        case .rate(let rate, _):
+            Double(slots.total(\.bytes)) > rate * slots.seconds
+        case .requestsEvery(let period): Self.exceeds(slots.suffix(2), period)
+        case .requestsGrowing: Trend(slots.map(\.counts.requests)).mayGrow
+        case .failures(let share, _): Self.fail(slots, share)
+        case .bytes: false
+        }
+    }
+
+    private func isComplete(_ slots: [Slot]) -> Bool { slots.count == self.shape?.count }
+
+    /// More than one and a half times the expected requests, and at least one more than expected.
+    private static func exceeds(_ window: ArraySlice<Slot>, _ period: Double) -> Bool {
+        let (requests, expected) = (Double(window.total(\.requests)), window.seconds / period)
+        return requests > 1.5 * expected && requests >= expected + 1
+    }
+
+    private static func fail(_ slots: [Slot], _ share: Double) -> Bool {
+        let ended = slots.total(\.ended)
+        return ended >= Self.leastExchanges && Double(slots.total(\.failures)) >= share * Double(ended)
+    }
+}
+
+extension Collection<Slot> {
+    var seconds: Double { self.reduce(0) { $0 + $1.seconds } }
+
+    func total(_ count: KeyPath<EndpointCounts, UInt64>) -> UInt64 {
+        self.reduce(0) { $0 +| $1.counts[keyPath: count] }
+    }
+}

@@ -1,0 +1,165 @@
+import TrafficModel
+import TrafficQuery
+
+/// Whom a rule judges.
+struct AlertSubject: Hashable {
+    var process: ProcessGroup
+    /// `nil` for bytes.
+    var endpoint: Endpoint?
+
+    struct Endpoint: Hashable {
+        var role: EndpointRole
+        var host: String
+        var route: String
+    }
+
+    /// The one in which all of a user add up that are too many.
+    func other(of uid: UInt32?) -> AlertSubject {
+        AlertSubject(
+            process: .other(of: uid),
+            endpoint: self.endpoint.map {
+                Endpoint(role: $0.role, host: EndpointUsage.other, route: EndpointUsage.other)
+            }
+        )
+    }
+}
+
+/// The meters of one rule: one for each group or endpoint that the rule is about and that has moved lately.
+struct RuleMeters {
+    let rule: AlertRule
+    private let shape: SlotShape
+    private var meters: [AlertSubject: Meter] = [:]
+    /// How many of a user.
+    private var ofUser: [UInt32?: Int] = [:]
+    /// Lengths of the slots that are over, the oldest first; the same for all meters.
+    private var lengths: [Double] = []
+    private var openSeconds = 0.0
+
+    private struct Meter {
+        /// Of the slot that is not over.
+        var open = EndpointCounts()
+        /// Of those that are, the oldest first; fewer than the rule's at first.
+        var closed: [EndpointCounts] = []
+        var alert: Alert?
+
+        mutating func add(_ counts: EndpointCounts) {
+            self.open += counts
+            self.alert?.bytes +|= counts.bytes
+        }
+    }
+
+    /// A sample comes at most so much too early for the end of a slot.
+    private static let toleranceSeconds = 0.5
+
+    /// - Returns: `nil` for a rule that history judges.
+    init?(_ rule: AlertRule) {
+        guard let shape = rule.kind.shape else { return nil }
+        (self.rule, self.shape) = (rule, shape)
+    }
+
+    var alerts: [Alert] { self.meters.values.compactMap(\.alert) }
+
+    mutating func add(_ sample: AlertSample, userName: (UInt32) -> String?) -> [AlertChange] {
+        switch self.rule.kind {
+        case .rate, .bytes:
+            for (group, bytes) in sample.groups {
+                self.add(EndpointCounts(bytes: bytes), to: AlertSubject(process: group), userName)
+            }
+        case .requestsEvery, .requestsGrowing, .failures:
+            for growth in sample.endpoints {
+                let endpoint = AlertSubject.Endpoint(role: growth.role, host: growth.host, route: growth.route)
+                self.add(growth.counts, to: AlertSubject(process: growth.process, endpoint: endpoint), userName)
+            }
+        }
+        self.openSeconds += sample.seconds
+        guard self.openSeconds >= self.shape.seconds - Self.toleranceSeconds else { return [] }
+        return self.closeSlot(at: sample.takenAt)
+    }
+
+    private mutating func add(_ counts: EndpointCounts, to subject: AlertSubject, _ userName: (UInt32) -> String?) {
+        if self.meters[subject]?.add(counts) != nil { return }
+        let endpoint = subject.endpoint.map { (host: $0.host, route: $0.route) }
+        guard self.rule.filter.admits(subject.process, endpoint, userName: userName) else { return }
+        let place = self.place(of: subject)
+        if self.meters[place]?.add(counts) != nil { return }
+        self.meters[place] = Meter(open: counts)
+        self.ofUser[place.process.uid, default: 0] += 1
+    }
+
+    /// Where a subject without a meter is counted.
+    private func place(of subject: AlertSubject) -> AlertSubject {
+        let user = subject.process.uid
+        let isFull = self.meters.count >= AlertBook.mostMeters
+        if !isFull, self.ofUser[user, default: 0] < AlertBook.mostMetersOfUser { return subject }
+        let other = subject.other(of: user)
+        // Users beyond all limits share one.
+        return isFull && self.meters[other] == nil ? subject.other(of: nil) : other
+    }
+
+    private mutating func closeSlot(at time: Timestamp) -> [AlertChange] {
+        Self.push(self.openSeconds, to: &self.lengths, most: self.shape.count)
+        self.openSeconds = 0
+        var changes: [AlertChange] = []
+        for (subject, meter) in self.meters {
+            var meter = meter
+            Self.push(meter.open, to: &meter.closed, most: self.shape.count)
+            meter.open = EndpointCounts()
+            if let change = self.judge(subject, &meter, at: time) { changes.append(change) }
+            let isIdle = meter.alert == nil && meter.closed.allSatisfy { $0 == EndpointCounts() }
+            self.meters[subject] = isIdle ? nil : meter
+            if isIdle {
+                self.ofUser[subject.process.uid] = self.ofUser[subject.process.uid].flatMap { $0 > 1 ? $0 - 1 : nil }
+            }
+        }
+        return changes
+    }
+
+    private func judge(_ subject: AlertSubject, _ meter: inout Meter, at time: Timestamp) -> AlertChange? {
+        // Before its first slot, a meter had nothing.
+        let missing = Array(repeating: EndpointCounts(), count: self.lengths.count - meter.closed.count)
+        let slots = zip(missing + meter.closed, self.lengths).map { Slot(counts: $0, seconds: $1) }
+        guard let alert = meter.alert else {
+            guard self.rule.kind.begins(slots) else { return nil }
+            let alert = self.alert(subject, slots, endingAt: time)
+            meter.alert = alert
+            return .began(alert)
+        }
+        guard self.rule.kind.goesOn(slots) else {
+            meter.alert = nil
+            return .ended(alert)
+        }
+        meter.alert?.setRates(slots.suffix(self.shape.recent))
+        return nil
+    }
+
+    private func alert(_ subject: AlertSubject, _ slots: [Slot], endingAt time: Timestamp) -> Alert {
+        var alert = Alert(
+            rule: self.rule.name,
+            kind: self.rule.kind.reported,
+            process: subject.process,
+            role: subject.endpoint?.role,
+            host: subject.endpoint?.host,
+            route: subject.endpoint?.route,
+            since: Timestamp(nanosecondsSinceEpoch: time.nanosecondsSinceEpoch -| Int64(slots.seconds * 1e9)),
+            bytes: slots.total(\.bytes)
+        )
+        alert.setRates(slots.suffix(self.shape.recent))
+        return alert
+    }
+
+    private static func push<Value>(_ value: Value, to values: inout [Value], most: Int) {
+        values.append(value)
+        if values.count > most { values.removeFirst() }
+    }
+}
+
+extension Alert {
+    fileprivate mutating func setRates(_ slots: ArraySlice<Slot>) {
+        let seconds = max(slots.seconds, 1e-3)
+        self.bytesPerSecond = Double(slots.total(\.bytes)) / seconds
+        guard self.route != nil else { return }
+        self.requestsPerSecond = Double(slots.total(\.requests)) / seconds
+        guard self.kind == .failures else { return }
+        self.failedShare = Double(slots.total(\.failures)) / Double(max(1, slots.total(\.ended)))
+    }
+}

@@ -1,0 +1,122 @@
+/// The alerts in force.
+public struct AlertReport: Sendable, Decodable, Hashable {
+    public var schemaVersion = Snapshot.currentSchemaVersion
+    public var host: String
+    public var takenAt: Timestamp
+    /// How many rules there are.
+    public var rules: Int
+    /// The oldest first.
+    public var alerts: [Alert]
+
+    public init(host: String, takenAt: Timestamp, rules: Int = 0, alerts: [Alert] = []) {
+        (self.host, self.takenAt) = (host, takenAt)
+        (self.rules, self.alerts) = (rules, alerts)
+    }
+
+    package enum CodingKeys: String, CodingKey {
+        case schemaVersion = "schema_version"
+        case host
+        case takenAt = "taken_at"
+        case rules = "rule_count"
+        case alerts
+    }
+}
+
+/// What a rule is about.
+public enum AlertKind: String, Sendable, Codable, Hashable, CaseIterable {
+    case rate, bytes
+    case requestsEvery = "requests_every"
+    case requestsGrowing = "requests_growing"
+    case failures
+}
+
+/// A rule that something breaks at this time.
+public struct Alert: Sendable, Decodable, Hashable {
+    public var rule: String
+    public var kind: AlertKind
+    /// Who breaks it. `nil`: all processes of the rule together.
+    public var process: ProcessGroup?
+    /// With which endpoint. `nil` for alerts about bytes.
+    public var role: EndpointRole?
+    public var host: String?
+    public var route: String?
+    /// When it began: the beginning of the time that was judged. Of ``AlertKind/bytes``, that of the day or month.
+    public var since: Timestamp
+    /// Payload since then; of an endpoint, bytes of messages.
+    public var bytes: UInt64
+    /// The numbers of the time that was judged last.
+    public var bytesPerSecond: Double
+    public var requestsPerSecond: Double?
+    /// Failed exchanges in 1 that ended.
+    public var failedShare: Double?
+    /// Of ``AlertKind/bytes``: the allowed bytes, the highest step that was reached, and the bytes at the end of the day
+    /// or month if it goes on as before, once an hour was counted.
+    public var limitBytes: UInt64?
+    public var stepPercent: Int?
+    public var projectedBytes: UInt64?
+
+    public init(
+        rule: String,
+        kind: AlertKind,
+        process: ProcessGroup? = nil,
+        role: EndpointRole? = nil,
+        host: String? = nil,
+        route: String? = nil,
+        since: Timestamp,
+        bytes: UInt64 = 0,
+        bytesPerSecond: Double = 0,
+        requestsPerSecond: Double? = nil,
+        failedShare: Double? = nil,
+        limitBytes: UInt64? = nil,
+        stepPercent: Int? = nil,
+        projectedBytes: UInt64? = nil
+    ) {
+        (self.rule, self.kind, self.since) = (rule, kind, since)
+        (self.process, self.role, self.host, self.route) = (process, role, host, route)
+        (self.bytes, self.bytesPerSecond) = (bytes, bytesPerSecond)
+        (self.requestsPerSecond, self.failedShare) = (requestsPerSecond, failedShare)
+        (self.limitBytes, self.stepPercent, self.projectedBytes) = (limitBytes, stepPercent, projectedBytes)
+    }
+
+    /// What 30 days at this rate would be.
+    public var monthBytes: UInt64 { UInt64(min(max(0, self.bytesPerSecond) * 2_592_000, 0x1p63)) }
+
+    package enum CodingKeys: String, CodingKey {
+        case rule, kind, process, role, host, route, since, bytes
+        case bytesPerSecond = "bytes_per_second"
+        case requestsPerSecond = "requests_per_second"
+        case failedShare = "failed_ratio"
+        case limitBytes = "limit_bytes"
+        case stepPercent = "step_percent"
+        case projectedBytes = "projected_bytes"
+    }
+
+    /// The keys of what is computed from the others.
+    package enum ComputedKeys: String, CodingKey {
+        case monthBytes = "bytes_per_30_days"
+    }
+}
+
+extension Alert {
+    /// One line for the log. What programs named themselves has no control characters in it.
+    public var description: String {
+        var text = self.rule
+        if let process {
+            text += ": \(process.name)" + (process.uid.map { " of user \($0)" } ?? "")
+        }
+        if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
+        text += " since \(self.since): \(self.bytes) bytes so far"
+        if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
+        if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
+        if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(limitBytes) reached" }
+        if let projectedBytes { text += ", \(projectedBytes) at the end if it goes on" }
+        let month = Self.decimal(Double(self.monthBytes) / 1e9)
+        return (text + ", \(Self.decimal(self.bytesPerSecond)) bytes/s, \(month) GB in 30 days at this rate").printable
+    }
+
+    /// One digit after the point.
+    private static func decimal(_ number: Double) -> String {
+        let tenths = UInt64(min(max(0, number * 10).rounded(), 0x1p63))
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+}

@@ -1,0 +1,87 @@
+import Testing
+import TrafficAlerts
+import TrafficModel
+import TrafficQuery
+
+@Suite("The book of alerts")
+struct BookTests {
+    @Test("a rule that stays goes on with what it has seen, and alerts of others end")
+    func configure() throws {
+        let stays = try AlertRule(.rate(bytesPerSecond: 100, seconds: 25), named: "stays")
+        let goes = try AlertRule(.rate(bytesPerSecond: 100, seconds: 5), named: "goes")
+        var simulation = Simulation(stays, goes)
+        simulation.run(for: 20) { _, sample in sample.move(1_000) }
+        #expect(simulation.book.alerts.map(\.rule) == ["goes"])
+        let changed = try AlertRule(.rate(bytesPerSecond: 200, seconds: 25), named: "goes")
+        let ended = simulation.book.configure([changed, stays])
+        #expect(ended.count == 1 && simulation.book.alerts.isEmpty)
+        simulation.run(for: 5) { _, sample in sample.move(10_000) }
+        #expect(simulation.book.alerts.map(\.rule) == ["stays"])
+    }
+
+    @Test("the groups of a user beyond the limit add up in one row, and other users keep theirs")
+    func limits() throws {
+        let most = try #require(AlertBook.limits.first)
+        let (ofUser, all) = (Int(try #require(most.user)), Int(try #require(most.all)))
+        var simulation = Simulation(try AlertRule(.rate(bytesPerSecond: 100, seconds: 5)))
+        func run(_ count: Int, uid: UInt32) -> [Alert] {
+            simulation.run(for: 5) { _, sample in
+                for index in 0..<count { sample.move(501, by: ProcessGroup(name: "\(index)", uid: uid)) }
+                sample.move(501)
+            }
+            return simulation.book.alerts
+        }
+        #expect(run(ofUser, uid: 7).count == ofUser + 1)
+        let alerts = run(ofUser + 3, uid: 7)
+        #expect(alerts.count == ofUser + 2)
+        let other = try #require(alerts.first { $0.process == .other(of: 7) })
+        #expect(other.bytes == 3 * 501)
+        // Strangers use up all of it: what a user has stays, and the rest shares one row.
+        simulation = Simulation(try AlertRule(.rate(bytesPerSecond: 100, seconds: 5)))
+        simulation.run(for: 5) { _, sample in
+            sample.move(501)
+        }
+        simulation.run(for: 5) { _, sample in
+            sample.move(501)
+            for uid in 0..<UInt32(all / ofUser + 2) {
+                for index in 0..<ofUser { sample.move(501, by: ProcessGroup(name: "\(index)", uid: 100_000 + uid)) }
+            }
+        }
+        #expect(simulation.book.alerts.count == all + 1)
+        #expect(simulation.book.alerts.contains { $0.process == Simulation.app })
+        #expect(simulation.book.alerts.contains { $0.process == .other(of: nil) })
+        // Room comes again.
+        simulation.run(for: 10)
+        #expect(simulation.book.alerts.isEmpty && run(ofUser, uid: 7).count == ofUser + 1)
+    }
+
+    @Test("two samples that are joined say what both say, with each endpoint once")
+    func joined() {
+        var first = AlertSample(takenAt: Simulation.time(5), seconds: 5)
+        first.move(1)
+        first.ask(2, failing: 1, route: "/a")
+        var second = AlertSample(takenAt: Simulation.time(11), seconds: 6)
+        second.move(2)
+        second.move(7, by: ProcessGroup(name: "b"))
+        second.ask(3, route: "/a")
+        second.ask(4, route: "/b")
+        let both = first.joined(with: second)
+        #expect(both.takenAt == second.takenAt && both.seconds == 11)
+        #expect(both.groups == [Simulation.app: 3, ProcessGroup(name: "b"): 7])
+        let counts = both.endpoints.reduce(into: [:]) { $0[$1.route] = $1.counts }
+        #expect(both.endpoints.count == 2)
+        #expect(counts["/a"] == EndpointCounts(requests: 5, ended: 5, failures: 1, bytes: 5_000))
+        #expect(counts["/b"] == EndpointCounts(requests: 4, ended: 4, bytes: 4_000))
+    }
+
+    @Test("what a program names itself can't end the line of the log")
+    func printable() {
+        let alert = Alert(
+            rule: "r",
+            kind: .rate,
+            process: ProcessGroup(name: "a\nerror: all is well\u{1b}[2J", uid: 1),
+            since: Simulation.began
+        )
+        #expect(!alert.description.contains { $0.isNewline || $0 == "\u{1b}" })
+    }
+}
