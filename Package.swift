@@ -90,7 +90,8 @@ let package = Package(
             name: "TrafficExport",
             dependencies: ["TrafficAudit", "TrafficModel"],
             resources: [
-                .embedInCode("AuditReport.schema.json"), .embedInCode("DoctorReport.schema.json"),
+                .embedInCode("AlertReport.schema.json"), .embedInCode("AuditReport.schema.json"),
+                .embedInCode("DoctorReport.schema.json"),
                 .embedInCode("ExchangeReport.schema.json"), .embedInCode("HistoryReport.schema.json"),
                 .embedInCode("MonthReport.schema.json"), .embedInCode("Snapshot.schema.json"),
             ],
@@ -171,7 +172,8 @@ let package = Package(
         .target(
             name: "TrafficConfiguration",
             dependencies: [
-                "CYAML", "CommandOptions", "TrafficCapture", "TrafficHistory", "TrafficModel",
+                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficCapture", "TrafficHistory", "TrafficModel",
+                "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -180,8 +182,9 @@ let package = Package(
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "CommandOptions", "CUnixSocket", "TrafficAPI", "TrafficCapture", "TrafficConfiguration", "TrafficFeed",
-                "TrafficHistory", "TrafficInbox", "TrafficLedger", "TrafficModel",
+                "CommandOptions", "CUnixSocket", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
+                "TrafficConfiguration",
+                "TrafficFeed", "TrafficHistory", "TrafficInbox", "TrafficLedger", "TrafficModel", "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -374,8 +377,8 @@ let package = Package(
         .testTarget(
             name: "TrafficConfigurationTests",
             dependencies: [
-                "CommandOptions", "TestSupport", "TrafficCapture", "TrafficConfiguration", "TrafficHistory",
-                "TrafficModel",
+                "CommandOptions", "TestSupport", "TrafficAlerts", "TrafficCapture", "TrafficConfiguration",
+                "TrafficHistory", "TrafficModel", "TrafficQuery",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -477,10 +480,10 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAudit", "TrafficCapture", "TrafficExport",
-                "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient", "TrafficKitNIO",
-                "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel", "TrafficQuery",
-                "TrafficReport",
+                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAudit", "TrafficCapture",
+                "TrafficExport", "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient",
+                "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel",
+                "TrafficQuery", "TrafficReport",
                 "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -39,6 +39,7 @@ package enum ControlAPI {
         source: any ReadingSource,
         cost: any CostSource,
         history: (any HistorySource)? = nil,
+        alerts: any AlertSource,
         access: Access
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
@@ -110,6 +111,11 @@ package enum ControlAPI {
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
             return try await Response.document(as: format) { try await history.answer(question) }
+        }
+        router.get("/v1/alerts") { request, context in
+            let format = try QueryParameters(request, known: ["format"]).word("format", fallback: ExportFormat.json)
+            guard context.viewer == .administrator else { throw Problem.alertsWithheld }
+            return Response.document(alerts.alerts().encoded(as: format), mediaType: format.mediaType)
         }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])

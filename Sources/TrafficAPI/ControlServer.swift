@@ -46,6 +46,7 @@ public struct ControlServer: Service {
     private let source: any ReadingSource
     private let cost: any CostSource
     private let history: (any HistorySource)?
+    private let alerts: any AlertSource
     private let runtimeDirectory: RuntimeDirectory
     private let listen: TrafficModel.SocketAddress?
     private let names: Set<String>
@@ -63,6 +64,7 @@ public struct ControlServer: Service {
         source: any ReadingSource,
         cost: any CostSource,
         history: (any HistorySource)? = nil,
+        alerts: any AlertSource,
         runtimeDirectory: RuntimeDirectory,
         listen: TrafficModel.SocketAddress?,
         names: Set<String> = [],
@@ -73,6 +75,7 @@ public struct ControlServer: Service {
         self.source = source
         self.cost = cost
         self.history = history
+        self.alerts = alerts
         self.runtimeDirectory = runtimeDirectory
         self.listen = listen
         self.names = names
@@ -143,7 +146,13 @@ public struct ControlServer: Service {
     ) -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
         let application = Application(
-            router: ControlAPI.router(source: self.source, cost: self.cost, history: self.history, access: access),
+            router: ControlAPI.router(
+                source: self.source,
+                cost: self.cost,
+                history: self.history,
+                alerts: self.alerts,
+                access: access
+            ),
             server: .http1(
                 configuration: HTTP1Channel.Configuration(
                     additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],

@@ -64,6 +64,11 @@ struct Problem: Error, HTTPResponseError {
             "What counting costs is measured for root and the socket's group, on control.sock alone: it slows the machine a little."
     )
 
+    static let alertsWithheld = Problem(
+        status: .forbidden,
+        detail: "Alerts are about all users: they are shown to root and the socket's group, on control.sock alone."
+    )
+
     static func otherHost(_ authority: String) -> Problem {
         let name = authority.isEmpty ? "no host" : "'\(authority.prefix(100))'"
         return Problem(

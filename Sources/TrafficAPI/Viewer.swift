@@ -25,6 +25,7 @@ extension Reading {
             var result = self
             result.snapshot.sockets = nil
             result.snapshot.socketsUnlisted = nil
+            result.snapshot.alertsActive = nil
             result.exchanges = []
             result.evidence = AuditEvidence()
             result.snapshot.processes = self.snapshot.processes?.map { process in
@@ -60,8 +61,9 @@ extension Reading {
             socket.owners.removeAll { !identities.contains($0.identity) }
             return socket.owners.isEmpty ? nil : socket
         }
-        // This number is of all users.
+        // These numbers are of all users.
         result.snapshot.socketsUnlisted = nil
+        result.snapshot.alertsActive = nil
         result.snapshot.endpoints = self.snapshot.endpoints?.filter { $0.process.uid == uid }
         result.snapshot.totals = Totals(of: processes, result.snapshot.exited ?? [])
         return result

@@ -24,6 +24,7 @@ extension Configuration {
             }
             + [
                 Setting(["classes"], .atReload, \.classes, .classes),
+                Setting(["alerts"], .atReload, \.alerts, .alerts),
                 Setting(["log_level"], .atReload, \.logLevel, .word(Logger.Level.allCases.map { ($0.rawValue, $0) })),
             ]
     )

@@ -1,5 +1,6 @@
 package import CommandOptions
 package import Logging
+package import TrafficAlerts
 package import TrafficCapture
 package import TrafficHistory
 package import TrafficModel
@@ -27,6 +28,7 @@ package struct Configuration: Sendable, Hashable {
     /// The file that gets every event of the capture. `nil`: none.
     package var recordEvents: String?
     package var classes = AddressClasses()
+    package var alerts: [AlertRule] = []
     package var logLevel = Logger.Level.info
 
     package init() {}
@@ -37,6 +39,13 @@ package struct Configuration: Sendable, Hashable {
 
     /// Counts no packets with the method `lifecycle`, whatever this is.
     package var wire: WireCounting { self.wantedWire ?? .exact }
+
+    /// Rules of alerts that are about the bytes of history, by their names, although no history is kept. A file alone does
+    /// not tell, because the state directory is often an option.
+    package var rulesWithoutHistory: [String] {
+        guard self.stateDirectory == nil else { return [] }
+        return self.alerts.filter { $0.kind.reported == .bytes }.map(\.name)
+    }
 
     /// Why these settings do not go together; `nil` if they do.
     ///

@@ -22,12 +22,13 @@ extension Snapshot {
             writer.rows(CodingKeys.endpoints, self.endpoints)
             writer.rows(CodingKeys.interfaces, self.interfaces)
             writer.object(CodingKeys.totals) { self.totals.write(to: &$0) }
+            writer.number(CodingKeys.alertsActive, self.alertsActive)
         }
         return writer.bytes
     }
 
     /// One JSON object per line. The first object has the type `totals`. It has `counting_since`, `capture` (with its
-    /// losses), `sockets_unlisted` and the fields of the totals. Then comes an object for every process, `exited` row, socket, endpoint and
+    /// losses), `sockets_unlisted`, `alerts_active` and the fields of the totals. Then comes an object for every process, `exited` row, socket, endpoint and
     /// interface. Each object begins with `type` (`process`, `exited`, `socket`, `endpoint`, `interface`), `taken_at`
     /// and `host_name`, followed by its fields in ``json()``.
     public func ndjson() -> [UInt8] {
@@ -37,6 +38,7 @@ extension Snapshot {
             writer.time(CodingKeys.countingSince, self.countingSince)
             writer.nested(CodingKeys.capture, self.capture)
             writer.number(CodingKeys.socketsUnlisted, self.socketsUnlisted)
+            writer.number(CodingKeys.alertsActive, self.alertsActive)
             self.totals.write(to: &writer)
         }
         writer.lineFeed()

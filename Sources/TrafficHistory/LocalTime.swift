@@ -28,7 +28,7 @@ extension HistoryLevel {
     /// The end of a minute, 5 minutes, hour, day or month, which is the beginning of the next one.
     ///
     /// - Parameter start: As ``start(of:)`` returned it.
-    func end(of start: Int64) -> Int64 {
+    package func end(of start: Int64) -> Int64 {
         switch self {
         case .minute: start + 60
         case .fiveMinutes: start + 300

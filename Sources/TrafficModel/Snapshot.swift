@@ -28,6 +28,8 @@ public struct Snapshot: Sendable, Decodable, Hashable {
     public var endpoints: [EndpointUsage]?
     public var interfaces: [InterfaceUsage]?
     public var totals: Totals
+    /// How many alerts are in force. `nil` without rules, and for readers who may not see alerts.
+    public var alertsActive: Int?
 
     public init(
         takenAt: Timestamp,
@@ -43,7 +45,8 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         socketsUnlisted: Int? = nil,
         endpoints: [EndpointUsage]? = nil,
         interfaces: [InterfaceUsage]? = nil,
-        totals: Totals = Totals()
+        totals: Totals = Totals(),
+        alertsActive: Int? = nil
     ) {
         self.takenAt = takenAt
         self.takenBoottimeNanoseconds = takenBoottimeNanoseconds
@@ -59,6 +62,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         self.endpoints = endpoints
         self.interfaces = interfaces
         self.totals = totals
+        self.alertsActive = alertsActive
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -70,6 +74,7 @@ public struct Snapshot: Sendable, Decodable, Hashable {
         case socketsOf = "sockets_of"
         case socketsUnlisted = "sockets_unlisted"
         case endpoints, interfaces, totals
+        case alertsActive = "alerts_active"
     }
 }
 

@@ -20,6 +20,7 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl history --since month             who moved how much since the 1st
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10s | jq .totals
+              trafficctl alerts                            which rules something breaks now
               trafficctl audit                             whether any byte is missing
               trafficctl doctor                            what this machine can't see
 
@@ -29,12 +30,12 @@ struct Trafficctl: AsyncParsableCommand {
               64  wrong usage
               69  trafficd is not running
               77  no permission
-              For audit, see its help.
+              For audit and alerts --check, see their help.
             """,
         version: TrafficVersion.current,
         subcommands: [
             Top.self, Processes.self, Sockets.self, Endpoints.self, Exchanges.self, History.self, Export.self,
-            Watch.self, Audit.self, Doctor.self,
+            Watch.self, Alerts.self, Audit.self, Doctor.self,
         ]
     )
 

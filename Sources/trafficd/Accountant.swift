@@ -1,6 +1,7 @@
 import CommandOptions
 import Logging
 import TrafficAPI
+import TrafficAlerts
 import TrafficCapture
 import TrafficConfiguration
 import TrafficFeed
@@ -31,6 +32,9 @@ final class Accountant {
     private var handed: HistoryMark?
     /// No earlier daemon has counted.
     private let beginsCount: Bool
+    private let alerts: AlertWatch
+    /// `nil` if no rule needs samples.
+    private var alertFeed: AlertFeed?
     private var failures = ReadFailureLog()
     /// The number of successive rounds in which nothing could be read.
     private var vainRounds = 0
@@ -49,6 +53,7 @@ final class Accountant {
         daemon: DaemonDescription,
         recorder: consuming EventRecorder?,
         history: History?,
+        alerts: AlertWatch,
         doctor: Doctor,
         box: ReadingBox,
         notification: SystemdNotification,
@@ -61,6 +66,7 @@ final class Accountant {
         self.countingSince = countingSince
         self.checkpoints = checkpoints
         self.logger = logger
+        self.alerts = alerts
         self.doctor = doctor
         self.box = box
         self.notification = notification
@@ -105,6 +111,7 @@ final class Accountant {
         var configuration = configuration
         try self.beginHistory()
         defer { self.end() }
+        self.watch(configuration.alerts)
         var step = CapturePace.Step.sweep
         while true {
             if let new = changes.take() {
@@ -112,6 +119,7 @@ final class Accountant {
                 // History gets what the sums of the old classes have, before a class that is gone takes its sum along.
                 if new.classes != configuration.classes { try self.endMinute() }
                 self.ledger.configure(retention: new.retention, classes: new.classes)
+                if new.alerts != configuration.alerts { self.watch(new.alerts) }
                 configuration = new
             }
             switch step {
@@ -185,17 +193,21 @@ final class Accountant {
         let capture = self.ledger.withLosses(status)
         self.box.publish(checks: self.doctor.checks(loss: capture.loss))
         if self.box.isAwaited {
-            let reading = self.ledger.reading(
+            var reading = self.ledger.reading(
                 countingSince: self.countingSince,
                 host: self.host,
                 daemon: self.daemon,
                 capture: status
             )
+            reading.snapshot.alertsActive = self.alerts.active
             self.box.publish(reading, answering: requests, isTick: isTick)
         } else {
             self.box.publishNothing()
         }
-        if case .tick(let now, _) = end {
+        if case .tick(let now, let boottime) = end {
+            if self.alertFeed?.isDue(at: boottime) == true, let sample = self.alertFeed?.sample(self.ledger) {
+                self.alerts.add(sample)
+            }
             if self.history?.feed.isDue(at: now) == true { try self.endMinute() }
             self.notification.alive()
         }
@@ -219,6 +231,17 @@ final class Accountant {
         self.checkpoints.handOver(isWritten: self.handed != nil && self.handed == keeper.mark)
         self.handed = HistoryMark(balance)
         keeper.add(minute)
+        self.alerts.minuteEnded()
+    }
+
+    private func watch(_ rules: [AlertRule]) {
+        self.alerts.configure(rules)
+        let needsSamples = rules.contains { $0.kind.reported != .bytes }
+        if !needsSamples {
+            self.alertFeed = nil
+        } else if self.alertFeed == nil {
+            self.alertFeed = AlertFeed(self.ledger, countingSince: self.countingSince)
+        }
     }
 
     /// A round of observations, and the reports that came before it.

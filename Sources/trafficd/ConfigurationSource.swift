@@ -39,6 +39,13 @@ struct ConfigurationSource: Sendable {
             let problem = ConfigurationProblem("together with the options: \(conflict)", at: nil)
             throw ConfigurationFault(path: file.path, problems: [problem])
         }
+        if let rule = configuration.rulesWithoutHistory.first {
+            let problem = ConfigurationProblem(
+                "alerts: rule '\(rule)' is about bytes of history, and there is none: set state_directory",
+                at: nil
+            )
+            throw ConfigurationFault(path: file.path, problems: [problem])
+        }
         var notes = Self.overruled(contents, by: configuration)
         if configuration.stateDirectory == nil, contents.given.contains(where: { $0.hasPrefix("keep_history") }) {
             notes.append("there is no state_directory, so keep_history has no effect")

@@ -2,6 +2,7 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 import TrafficAPI
+import TrafficAlerts
 import TrafficCapture
 import TrafficConfiguration
 import TrafficFeed
@@ -71,7 +72,7 @@ struct Daemon {
         let demand = try SweepDemand()
         let limits =
             CaptureLimits.table(status.method) + configuration.retention.table + ReportLimits.table
-            + (history == nil ? [] : History.limits)
+            + (history == nil ? [] : History.limits) + AlertBook.limits
         let box = ReadingBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
@@ -79,6 +80,7 @@ struct Daemon {
         let stopper = try Stopper()
         let changes = NewConfiguration(demand: demand)
         let notification = SystemdNotification()
+        let alerts = AlertWatch(host: HostFacts.description().name, history: history, logger: logger)
         let (start, ready) = AsyncStream.makeStream(of: Never.self)
         let accountant = Accountant(
             source: selection.source,
@@ -91,6 +93,7 @@ struct Daemon {
             daemon: description,
             recorder: recorder,
             history: history,
+            alerts: alerts,
             doctor: Doctor(selection: selection),
             box: box,
             notification: notification,
@@ -102,6 +105,7 @@ struct Daemon {
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
             BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
         ]
+        services.append(BlockingService(name: "alerts", body: alerts.run, stop: alerts.stop))
         // The accountant ends it, whatever ends the accountant: the last minute comes then.
         if let history { services.append(BlockingService(name: "history", body: history.run, stop: {})) }
         services += [
@@ -119,6 +123,7 @@ struct Daemon {
                 source: box,
                 cost: cost,
                 history: history,
+                alerts: alerts,
                 runtimeDirectory: directory,
                 listen: configuration.listen,
                 names: configuration.allowedHosts,

@@ -2,6 +2,7 @@ import Foundation
 import GroundTruth
 import TestSupport
 import Testing
+import TrafficAlerts
 import TrafficAudit
 import TrafficCapture
 import TrafficConfiguration
@@ -91,7 +92,7 @@ struct DocumentTests {
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
         }
-        for limit in Ledger.Retention().table + History.limits {
+        for limit in Ledger.Retention().table + History.limits + AlertBook.limits {
             let row = "| \(limit.of) | \(text(limit.user)) | \(text(limit.all)) | \(limit.beyond) |"
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
@@ -193,7 +194,7 @@ struct DocumentTests {
     func fields() throws {
         let schemas = [
             Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
-            HistoryReport.jsonSchema, MonthReport.jsonSchema,
+            HistoryReport.jsonSchema, MonthReport.jsonSchema, AlertReport.jsonSchema,
         ].map { String(decoding: $0, as: UTF8.self) }.joined()
         let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
             .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }

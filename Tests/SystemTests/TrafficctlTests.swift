@@ -380,8 +380,9 @@ struct TrafficctlTests {
         "help and version",
         arguments: [
             "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
-            "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl watch", "trafficctl audit",
-            "trafficctl doctor", "trafficd", "trafficd run", "trafficd check-config", "trafficd unload",
+            "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl watch", "trafficctl alerts",
+            "trafficctl audit", "trafficctl doctor", "trafficd", "trafficd run", "trafficd check-config",
+            "trafficd unload",
         ]
     )
     func help(command: String) throws {

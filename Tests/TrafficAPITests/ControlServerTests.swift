@@ -176,6 +176,7 @@ struct ControlServerTests {
         let server = ControlServer(
             source: ReadingBox(),
             cost: FakeMeter(),
+            alerts: FakeAlerts(),
             runtimeDirectory: directory,
             listen: nil,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })

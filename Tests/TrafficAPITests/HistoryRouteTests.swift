@@ -54,6 +54,7 @@ struct HistoryRouteTests {
             source: ReadingBox(),
             cost: FakeMeter(),
             history: history,
+            alerts: FakeAlerts(),
             access: .fixed(viewer)
         )
         return try await Application(router: router).test(.router) { client in

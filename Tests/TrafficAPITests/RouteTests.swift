@@ -33,7 +33,9 @@ struct RouteTests {
         access: ControlAPI.Access,
         method: HTTPRequest.Method = .get
     ) async throws -> TestResponse {
-        let application = Application(router: ControlAPI.router(source: self.box, cost: self.meter, access: access))
+        let application = Application(
+            router: ControlAPI.router(source: self.box, cost: self.meter, alerts: FakeAlerts(), access: access)
+        )
         return try await application.test(.router) { client in
             try await client.executeRequest(uri: path, method: method, headers: [:], body: nil)
         }
@@ -55,6 +57,21 @@ struct RouteTests {
         #expect(body?["title"] as? String == status.reasonPhrase)
         #expect((body?["detail"] as? String)?.isEmpty == false)
         #expect(body?["parameter"] as? String == parameter)
+    }
+
+    @Test("Alerts are in each format, and only for administrators")
+    func alerts() async throws {
+        let response = try await self.get("/v1/alerts")
+        let report = try JSONDecoder().decode(AlertReport.self, from: Data(response.body.readableBytesView))
+        #expect(response.status == .ok && report == FakeAlerts.report)
+        let csv = try await self.get("/v1/alerts?format=csv")
+        #expect(
+            String(buffer: csv.body).hasPrefix("rule,kind,") && csv.headers[.contentType]?.hasPrefix("text/csv") == true
+        )
+        for viewer in [Viewer.user(0), .network] {
+            try self.expectProblem(try await self.get("/v1/alerts", as: viewer), .forbidden)
+        }
+        try self.expectProblem(try await self.get("/v1/alerts?filter=a"), .badRequest, parameter: "filter")
     }
 
     @Test("A snapshot has everything, and each other view has its part")
@@ -208,7 +225,7 @@ struct RouteTests {
     @Test(
         "An unknown path is not found",
         arguments: [
-            "/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alerts", "/v1/audits", "/metrics",
+            "/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alarms", "/v1/audits", "/metrics",
             "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",
         ]
     )
@@ -239,7 +256,12 @@ struct RouteTests {
         arguments: ["/healthz", "/v1/snapshot", "/v1/processes", "/v1/sockets", "/v1/doctor", "/v1/stream"]
     )
     func early(path: String) async throws {
-        let router = ControlAPI.router(source: ReadingBox(), cost: self.meter, access: .fixed(.administrator))
+        let router = ControlAPI.router(
+            source: ReadingBox(),
+            cost: self.meter,
+            alerts: FakeAlerts(),
+            access: .fixed(.administrator)
+        )
         let response = try await Application(router: router).test(.router) { client in
             try await client.executeRequest(uri: path, method: .get, headers: [:], body: nil)
         }

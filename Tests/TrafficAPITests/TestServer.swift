@@ -34,6 +34,7 @@ struct TestServer: Sendable {
         let server = ControlServer(
             source: box,
             cost: meter,
+            alerts: FakeAlerts(),
             runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
             listen: listen,
             limits: limits,

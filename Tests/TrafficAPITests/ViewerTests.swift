@@ -75,6 +75,15 @@ struct ViewerTests {
         #expect(seen.sockets == nil)
     }
 
+    @Test("How many alerts are in force, only an administrator sees")
+    func alerts() {
+        var reading = Fixture.reading()
+        reading.snapshot.alertsActive = 2
+        #expect(reading.visible(to: .administrator).snapshot.alertsActive == 2)
+        #expect(reading.visible(to: .user(0)).snapshot.alertsActive == nil)
+        #expect(reading.visible(to: .network).snapshot.alertsActive == nil)
+    }
+
     @Test("An administrator sees everything")
     func administrator() {
         #expect(Fixture.reading().visible(to: .administrator) == Fixture.reading())

@@ -14,7 +14,9 @@ struct ExampleTests {
     /// The lines of settings, `#` with a default and `##` without. A line of prose has one blank or three after its `#`.
     private static func settings(marked mark: String) throws -> [String] {
         try #require(Self.text).split(separator: "\n").compactMap { line in
-            guard let match = line.wholeMatch(of: /(#+)((?:  )?[a-z0-9_]+:.*)/), match.1 == mark else { return nil }
+            guard let match = line.wholeMatch(of: /(#+)((?:  )?(?:- \{)?[a-z0-9_]+:.*)/), match.1 == mark else {
+                return nil
+            }
             return String(match.2)
         }
     }

@@ -88,7 +88,8 @@ struct SettingsTests {
         "listen": "127.0.0.1:1", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
         "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.5minute": "5m",
         "keep_history.hour": "1h", "keep_history.day": "25h",
-        "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}", "log_level": "trace",
+        "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}",
+        "alerts": "[{name: a, rate: 10M, for: 5m}]", "log_level": "trace",
     ]
 
     @Test(

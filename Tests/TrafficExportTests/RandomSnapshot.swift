@@ -298,7 +298,34 @@ struct RandomSnapshot {
                         uniquingKeysWith: { first, _ in first }
                     )
                 }
-            )
+            ),
+            alertsActive: self.maybe { Int(clamping: $0.count()) }
+        )
+    }
+
+    mutating func alerts() -> AlertReport {
+        AlertReport(
+            host: self.text(),
+            takenAt: self.time(),
+            rules: 3,
+            alerts: self.list {
+                Alert(
+                    rule: $0.text(),
+                    kind: $0.pick(AlertKind.allCases),
+                    process: $0.maybe { $0.group() },
+                    role: $0.maybe { $0.pick(EndpointRole.allCases) },
+                    host: $0.maybe { $0.text() },
+                    route: $0.maybe { $0.text() },
+                    since: $0.time(),
+                    bytes: $0.count(),
+                    bytesPerSecond: $0.rate(),
+                    requestsPerSecond: $0.maybe { $0.rate() },
+                    failedShare: $0.maybe { $0.rate() },
+                    limitBytes: $0.maybe { $0.count() },
+                    stepPercent: $0.maybe { $0.pick([50, 80, 100]) },
+                    projectedBytes: $0.maybe { $0.count() }
+                )
+            }
         )
     }
 

@@ -85,6 +85,26 @@ struct SchemaTests {
     }
 
     @Test(
+        "Every report of alerts that the encoder writes is valid, and decodes to itself",
+        .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
+    )
+    func alerts() throws {
+        var documents: [[UInt8]] = []
+        for seed in 0..<100 as Range<UInt64> {
+            var random = RandomSnapshot(seed: seed)
+            let report = random.alerts()
+            let json = report.json()
+            #expect(try JSONDecoder().decode(AlertReport.self, from: Data(json)).json() == json)
+            #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.alerts.count)
+            let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
+            #expect(lines.count == report.alerts.count + 1)
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 18 })
+            documents.append(json)
+        }
+        #expect(try self.faults(documents, schema: AlertReport.jsonSchema) == Python.Result(status: 0, output: ""))
+    }
+
+    @Test(
         "Every report of a month that the encoder writes is valid, and decodes to itself",
         .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
     )

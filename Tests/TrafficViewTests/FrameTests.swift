@@ -40,6 +40,11 @@ struct FrameTests {
             state.receive(snapshot)
             state.press(.down, .enter)
         },
+        Scene(name: "80x24-alerts") { state in
+            var snapshot = try Fixture.snapshot()
+            snapshot.alertsActive = 2
+            state.receive(snapshot)
+        },
         Scene(name: "80x24-sockets-pending") { $0.press(.enter) },
         Scene(name: "80x24-filtered") { try $0.setFilter("nginx") },
         Scene(name: "80x24-filtering") {

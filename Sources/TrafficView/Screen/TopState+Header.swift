@@ -170,6 +170,9 @@ extension TopState {
             notices.append(("no data from trafficd for \(age)", .error))
         }
         if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(("! " + loss.text, loss.role)) }
+        if let count = self.timeline.snapshot?.alertsActive, count > 0 {
+            notices.append((counted(count, "alert", "alerts"), .warning))
+        }
         if let snapshot = self.timeline.snapshot, snapshot.sockets != nil, let unlisted = snapshot.socketsUnlisted {
             notices.append(("too many sockets: \(unlisted) not listed", .pinned))
         }

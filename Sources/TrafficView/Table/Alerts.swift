@@ -1,0 +1,47 @@
+public import TrafficModel
+
+extension Table {
+    /// A row per alert, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - time: Writes a time.
+    ///   - user: The name of a user; `nil` if it has none.
+    public static func alerts(
+        _ report: AlertReport,
+        units: Units,
+        time: (Timestamp) -> String,
+        user: (UInt32) -> String?
+    ) -> Table {
+        Table(
+            columns: [
+                Column("RULE", cutTo: 6), Column("PROCESS", cutTo: 8), Column("USER", cutTo: 4, rank: 2),
+                Column("ENDPOINT", cutTo: 17), Column("SINCE"), Column("RATE/S"), Column("REQ/MIN", rank: 1),
+                Column("SO FAR"), Column("30 DAYS"), Column("", rank: 0),
+            ],
+            rows: report.alerts.map { alert in
+                [
+                    .text(alert.rule), alert.process.map { .text($0.name) } ?? .none,
+                    alert.process?.uid.map { .text(user($0) ?? String($0)) } ?? .none,
+                    alert.endpoint.map(Cell.text) ?? .none, .text(time(alert.since)), .rate(alert.bytesPerSecond),
+                    alert.requestsPerSecond.map { .number(60 * $0, places: 1) } ?? .none, .bytes(alert.bytes),
+                    .bytes(alert.monthBytes), alert.remark(units).map(Cell.text) ?? .none,
+                ]
+            }
+        )
+    }
+}
+
+extension Alert {
+    fileprivate var endpoint: String? {
+        guard let host, let route else { return nil }
+        return host + " " + route
+    }
+
+    /// What only some kinds have.
+    fileprivate func remark(_ units: Units) -> String? {
+        if let share = self.failedShare { return Units.fixed(100 * min(1, max(0, share)), decimals: 0) + " % failed" }
+        guard let step = self.stepPercent, let limit = self.limitBytes else { return nil }
+        let end = self.projectedBytes.map { ", \(units.text($0)) at the end" } ?? ""
+        return "\(step) % of \(units.text(limit))\(end)"
+    }
+}

@@ -1,0 +1,144 @@
+import Dispatch
+import Logging
+import Synchronization
+import TrafficAlerts
+import TrafficCapture
+import TrafficFeed
+import TrafficHistory
+import TrafficModel
+
+/// Judges what moves by the rules, and says in the log what begins and ends. It has a thread of its own, because the name
+/// of a user may have to be asked of a directory service. Whoever counts hands samples over and never waits.
+final class AlertWatch: AlertSource {
+    /// What waits for the thread. However late the thread is, there is little of it.
+    private struct Work {
+        var rules: [AlertRule]?
+        var sample: AlertSample?
+        /// History has got another minute.
+        var hasMinute = false
+        /// What history says of rules.
+        var sums: [(sum: BudgetSum, rule: AlertRule)] = []
+        var isOver = false
+    }
+
+    private struct State {
+        var work = Work()
+        var rules = 0
+        var alerts: [Alert] = []
+        /// Questions to history are under way.
+        var isAsking = false
+    }
+
+    private let state = Mutex(State())
+    private let filled = DispatchSemaphore(value: 0)
+    private let host: String
+    private let history: History?
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - host: The host's name, for reports.
+    ///   - history: Counts the bytes of days and months. `nil`: no history is kept.
+    init(host: String, history: History?, logger: Logger) {
+        (self.host, self.history, self.logger) = (host, history, logger)
+    }
+
+    // MARK: Callers
+
+    func configure(_ rules: [AlertRule]) {
+        self.hand { $0.work.rules = rules }
+        self.state.withLock { $0.rules = rules.count }
+    }
+
+    func add(_ sample: AlertSample) {
+        self.hand { $0.work.sample = $0.work.sample?.joined(with: sample) ?? sample }
+    }
+
+    /// Call this when a minute was handed to history.
+    func minuteEnded() { self.hand { $0.work.hasMinute = true } }
+
+    func stop() { self.hand { $0.work.isOver = true } }
+
+    func alerts() -> AlertReport {
+        let (rules, alerts) = self.state.withLock { ($0.rules, $0.alerts) }
+        return AlertReport(host: self.host, takenAt: .now, rules: rules, alerts: alerts)
+    }
+
+    /// How many alerts are in force. `nil` without rules.
+    var active: Int? { self.state.withLock { $0.rules == 0 ? nil : $0.alerts.count } }
+
+    private func hand(_ add: (inout State) -> Void) {
+        self.state.withLock { add(&$0) }
+        self.filled.signal()
+    }
+
+    // MARK: The thread
+
+    /// Judges until ``stop()``.
+    func run() {
+        var book = AlertBook()
+        var names = UserNames()
+        while true {
+            self.filled.wait()
+            let work = self.state.withLock { state in
+                defer { state.work = Work() }
+                return state.work
+            }
+            guard !work.isOver else { return }
+            var changes = work.rules.map { book.configure($0) } ?? []
+            if let sample = work.sample { changes += book.add(sample) { names[$0] } }
+            for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
+            if work.rules != nil || work.hasMinute { self.ask(book.rules) }
+            let alerts = book.alerts
+            self.state.withLock { $0.alerts = alerts }
+            changes.forEach(self.log)
+        }
+    }
+
+    private func log(_ change: AlertChange) {
+        switch change {
+        case .began(let alert): self.logger.warning("alert \(alert.description)")
+        case .ended(let alert): self.logger.notice("alert is over: \(alert.description)")
+        }
+    }
+
+    /// Asks history for the bytes of the rules about days and months, one after the other: history takes only a few
+    /// questions at once.
+    private func ask(_ rules: [AlertRule]) {
+        let rules = rules.filter { $0.kind.reported == .bytes }
+        guard !rules.isEmpty else { return }
+        guard let history else {
+            // Only after a reload: a start without history refuses such a rule.
+            return self.logger.warning("alerts: rules about bytes of a day or month need a restart, to keep history")
+        }
+        let isFree = self.state.withLock { state in
+            defer { state.isAsking = true }
+            return !state.isAsking
+        }
+        guard isFree else { return }
+        Task {
+            for rule in rules {
+                // Without an answer, the next minute asks again.
+                if let sum = try? await history.sum(of: rule, at: .now) {
+                    self.hand { $0.work.sums.append((sum, rule)) }
+                }
+            }
+            self.state.withLock { $0.isAsking = false }
+        }
+    }
+}
+
+/// The names of users that were asked for. A name is asked for once, until there are too many.
+private struct UserNames {
+    private var known: [UInt32: String?] = [:]
+    private static let most = 4_096
+
+    subscript(uid: UInt32) -> String? {
+        mutating get {
+            if let name = self.known[uid] { return name }
+            if self.known.count >= Self.most { self.known = [:] }
+            let name = HostFacts.userName(uid)
+            self.known[uid] = .some(name)
+            return name
+        }
+    }
+}

@@ -1,0 +1,186 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficKitTestSupport
+import TrafficModel
+
+extension SystemTests {
+    /// A daemon with rules, and traffic that breaks them.
+    @Suite(.needsBPF, .needs("python3", "curl"))
+    struct AlertTests {
+        /// A daemon whose configuration file has these rules.
+        private static func withRules(
+            _ rules: String,
+            arguments: [String] = [],
+            _ body: (Daemon, String) async throws -> Void
+        ) async throws {
+            let file = "/tmp/ta-\(UUID().uuidString.prefix(8)).yaml"
+            defer { unlink(file) }
+            try Self.write(rules, to: file)
+            let daemon = try await Daemon(Machine.programs, configuration: file, arguments: arguments)
+            do {
+                try await body(daemon, file)
+            } catch {
+                try? await finish(daemon)
+                throw error
+            }
+            try await finish(daemon)
+        }
+
+        private static func write(_ rules: String, to file: String) throws {
+            try "interval: 500ms\nalerts:\n\(rules)\n".write(toFile: file, atomically: false, encoding: .utf8)
+            chmod(file, 0o600)
+        }
+
+        private static func alerts(
+            _ daemon: Daemon,
+            _ arguments: String...
+        ) async throws -> (code: Int32, output: String, error: String) {
+            let place = ["--runtime-directory", daemon.directories.runtime.path]
+            let result = try await Program.run(Machine.programs.client, ["alerts"] + arguments + place)
+            return (result.code, String(decoding: result.output, as: UTF8.self), result.error)
+        }
+
+        private static func report(_ daemon: Daemon) async throws -> AlertReport {
+            let answer = try await daemon.get("/v1/alerts")
+            return try JSONDecoder().decode(AlertReport.self, from: answer.output)
+        }
+
+        /// Waits until the alerts are as wanted.
+        private static func wait(
+            _ daemon: Daemon,
+            _ isWanted: (AlertReport) -> Bool,
+            doing body: () async throws -> Void = { try await Task.sleep(for: .milliseconds(200)) }
+        ) async throws -> AlertReport {
+            let deadline = ContinuousClock.now + .seconds(200)
+            while true {
+                let report = try await Self.report(daemon)
+                if isWanted(report) || ContinuousClock.now > deadline { return report }
+                try await body()
+            }
+        }
+
+        @Test("a rate above a rule begins and ends an alert, which the log, trafficctl, the API and top say")
+        func rate() async throws {
+            let mover = try Mover()
+            let name = mover.name
+            func move() async throws {
+                try await mover.tell("churn 1 100000")
+                try await Task.sleep(for: .milliseconds(200))
+            }
+            let rules = """
+                  - {name: \(name), match: "process:\(name)", rate: 10k, for: 5s}
+                  - {name: never, rate: 1T, for: 5s}
+                """
+            try await Self.withRules(rules) { daemon, file in
+                #expect(try await Self.alerts(daemon, "--check").code == 0)
+                let report = try await Self.wait(daemon, { !$0.alerts.isEmpty }, doing: move)
+                let alert = try #require(report.alerts.first, "\(daemon.program.errorText)")
+                #expect(report.rules == 2 && report.alerts.count == 1)
+                #expect(alert.rule == name && alert.process?.name == name && alert.process?.uid == getuid())
+                #expect(alert.bytesPerSecond > 10_000 && alert.bytes > 50_000)
+                #expect(alert.bytes <= mover.moved.total)
+
+                let check = try await Self.alerts(daemon, "--check")
+                #expect(check.code == 1 && check.output.contains(name) && check.error.isEmpty)
+                #expect(try await Self.alerts(daemon).code == 0)
+                let lines = try await Self.alerts(daemon, "--format", "csv").output.split(separator: "\r\n")
+                #expect(lines.count == 2 && lines[0].hasPrefix("rule,kind,process_name,"))
+                #expect(
+                    daemon.program.errorText.contains("warning trafficd: [trafficd] alert \(name): \(name) of user")
+                )
+                #expect(try await daemon.snapshot().alertsActive == 1)
+
+                // A reload that changes the other rule leaves the alert as it is.
+                try Self.write(rules.replacing("never", with: "seldom"), to: file)
+                daemon.program.signal(SIGHUP)
+                while !daemon.program.errorText.contains("read again") { try await Task.sleep(for: .milliseconds(20)) }
+                let later = try await Self.wait(daemon, { $0.alerts.first?.bytes ?? 0 > alert.bytes }, doing: move)
+                #expect(later.alerts.map(\.since) == [alert.since])
+
+                #expect(try await Self.wait(daemon) { $0.alerts.isEmpty }.alerts.isEmpty)
+                #expect(try await Self.alerts(daemon, "--check").code == 0)
+                #expect(daemon.program.errorText.contains("notice trafficd: [trafficd] alert is over: \(name)"))
+                #expect(try await daemon.snapshot().alertsActive == 0)
+            }
+        }
+
+        @Test("requests beyond a declared period and failing requests raise alerts about their endpoint")
+        func requests() async throws {
+            try await Self.withRules(
+                """
+                  - {name: often, match: "route:/length", requests_every: 10s}
+                  - {name: failing, match: "route:/status", failures: 50%, for: 5s}
+                  - {name: elsewhere, match: "host:api.example", requests_every: 10s}
+                """
+            ) { daemon, _ in
+                let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                var requests = 0
+                let report = try await Self.wait(daemon, { $0.alerts.count == 2 }) {
+                    // A hundred times as many as declared.
+                    _ = try await Curl.run([], (0..<10).map { "\(server.url)/length/\($0)" })
+                    _ = try await Curl.run([], (0..<5).map { _ in "\(server.url)/status/503" })
+                    requests += 10
+                    try await Task.sleep(for: .milliseconds(500))
+                }
+                #expect(report.alerts.map(\.rule).sorted() == ["failing", "often"], "\(daemon.program.errorText)")
+                let often = try #require(report.alerts.first { $0.rule == "often" })
+                #expect(often.host == "127.0.0.1" && often.route == "/length/{id}" && often.role == .server)
+                #expect(often.bytes > 0 && often.requestsPerSecond ?? 0 > 0.15 && often.failedShare == nil)
+                let failing = try #require(report.alerts.first { $0.rule == "failing" })
+                #expect(failing.route == "/status/{id}" && failing.failedShare == 1)
+                #expect(requests > 0)
+                try await server.stop()
+            }
+        }
+
+        @Test("bytes of a month are those of history, and survive a restart")
+        func budget() async throws {
+            let directories = try DaemonDirectories()
+            let state = directories.root.appending(path: "state").path
+            let rules = "  - {name: month, match: \"process:curl\", bytes: 1k, per: month}"
+            var earlier: UInt64?
+            for _ in 0..<2 {
+                try await Self.withRules(rules, arguments: ["--state-directory", state]) { daemon, _ in
+                    if earlier == nil {
+                        let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                        _ = try await Curl.run([], ["\(server.url)/length/50000"])
+                        try await server.stop()
+                    }
+                    // A minute is in history when it is over.
+                    let report = try await Self.wait(daemon) { !$0.alerts.isEmpty }
+                    let alert = try #require(report.alerts.first, "\(daemon.program.errorText)")
+                    #expect(alert.kind == .bytes && alert.limitBytes == 1_000 && alert.stepPercent == 100)
+                    #expect(alert.bytes >= earlier ?? 50_000 && alert.process == nil)
+                    earlier = alert.bytes
+                }
+            }
+            // Without history, there is nothing to judge.
+            let file = "/tmp/ta-\(UUID().uuidString.prefix(8)).yaml"
+            defer { unlink(file) }
+            try Self.write(rules, to: file)
+            let run = try await Program.run(Machine.programs.daemon, ["run", "--config", file] + directories.arguments)
+            #expect(run.code == 78 && run.error.contains("rule 'month' is about bytes of history"), "\(run.error)")
+        }
+
+        @Test(
+            "alerts are for root and the group, and --check says by its code why there is no answer",
+            .needs("setpriv")
+        )
+        func refusals() async throws {
+            try await Self.withRules("  - {name: r, rate: 1T, for: 5s}") { daemon, _ in
+                chmod(daemon.directories.controlSocket.path, 0o666)
+                let place = ["--runtime-directory", daemon.directories.runtime.path]
+                let stranger = ["--reuid=65534", "--regid=65534", "--clear-groups", Machine.programs.client.path]
+                let refused = try await tool("setpriv", stranger + ["alerts", "--check"] + place)
+                #expect(refused.code == 77 && refused.error.contains("root") && refused.output.isEmpty)
+                let snapshot = try await tool("setpriv", stranger + ["export"] + place)
+                #expect(snapshot.code == 0 && !snapshot.output.contains("alerts_active"))
+                #expect(try await Self.alerts(daemon, "--format", "tsv").output.split(separator: "\n").count == 1)
+            }
+            let nowhere = ["--runtime-directory", "/nosuchdirectory"]
+            #expect(try await Program.run(Machine.programs.client, ["alerts", "--check"] + nowhere).code == 69)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Testing
+import TrafficModel
+
+@testable import TrafficView
+
+@Suite("The table of alerts")
+struct AlertTableTests {
+    private static let time = Timestamp(nanosecondsSinceEpoch: 0)
+    private static let report = AlertReport(
+        host: "h",
+        takenAt: Self.time,
+        rules: 3,
+        alerts: [
+            Alert(
+                rule: "line",
+                kind: .failures,
+                process: ProcessGroup(name: "app", uid: 1_000),
+                role: .client,
+                host: "api.example",
+                route: "/line",
+                since: Self.time,
+                bytes: 1_000_000,
+                bytesPerSecond: 1_000,
+                requestsPerSecond: 0.5,
+                failedShare: 0.25
+            ),
+            Alert(
+                rule: "month",
+                kind: .bytes,
+                since: Self.time,
+                bytes: 400,
+                limitBytes: 500,
+                stepPercent: 80,
+                projectedBytes: 612_000
+            ),
+        ]
+    )
+
+    private static func lines(width: Int?) -> [String] {
+        Table.alerts(Self.report, units: .bytes, time: { _ in "2026-11-25 14:30" }, user: { _ in "web" })
+            .frame(width: width, typeface: .ascii, units: .bytes).plainText.split(separator: "\n").map(String.init)
+    }
+
+    @Test("a row says who, where, since when, how much, and what it comes to")
+    func rows() {
+        let rows = Self.lines(width: nil).map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(
+            rows == [
+                "RULE PROCESS USER ENDPOINT SINCE RATE/S REQ/MIN SO FAR 30 DAYS",
+                "line app web api.example /line 2026-11-25 14:30 1.00 kB 30.0 1.00 MB 2.59 GB 25 % failed",
+                "month - - - 2026-11-25 14:30 0 B - 400 B 0 B 80 % of 500 B, 612 kB at the end",
+            ]
+        )
+    }
+
+    @Test("80 columns are enough for the endpoint, the rate and the time")
+    func narrow() {
+        let lines = Self.lines(width: 80)
+        #expect(lines.allSatisfy { $0.count <= 80 } && lines[1].contains("/line") && lines[1].contains("2.59 GB"))
+    }
+}
