@@ -68,4 +68,24 @@ public enum AlertChange: Sendable, Hashable {
     /// It began, or reached its next step.
     case began(Alert)
     case ended(Alert)
+
+    public var alert: Alert {
+        switch self {
+        case .began(let alert), .ended(let alert): alert
+        }
+    }
+}
+
+extension [AlertChange] {
+    /// For a log: a user with many endpoints must not fill it.
+    ///
+    /// - Returns: So many changes of each rule, and how many there are beyond.
+    public func limited(ofRule most: Int) -> (said: [AlertChange], unsaid: [String: Int]) {
+        var (said, counts): ([AlertChange], [String: Int]) = ([], [:])
+        for change in self {
+            counts[change.alert.rule, default: 0] += 1
+            if counts[change.alert.rule, default: 0] <= most { said.append(change) }
+        }
+        return (said, counts.compactMapValues { $0 > most ? $0 - most : nil })
+    }
 }

@@ -90,14 +90,23 @@ final class AlertWatch: AlertSource {
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             let alerts = book.alerts
             self.state.withLock { $0.alerts = alerts }
-            changes.forEach(self.log)
+            self.log(changes)
         }
     }
 
-    private func log(_ change: AlertChange) {
-        switch change {
-        case .began(let alert): self.logger.warning("alert \(alert.description)")
-        case .ended(let alert): self.logger.notice("alert is over: \(alert.description)")
+    /// Lines of a rule at a time.
+    private static let mostLines = 10
+
+    private func log(_ changes: [AlertChange]) {
+        let (said, unsaid) = changes.limited(ofRule: Self.mostLines)
+        for change in said {
+            switch change {
+            case .began(let alert): self.logger.warning("alert \(alert.description)")
+            case .ended(let alert): self.logger.notice("alert is over: \(alert.description)")
+            }
+        }
+        for (rule, count) in unsaid.sorted(by: { $0.key < $1.key }) {
+            self.logger.warning("alert \(rule): \(count) more began or are over: see trafficctl alerts")
         }
     }
 

@@ -84,4 +84,14 @@ struct BookTests {
         )
         #expect(!alert.description.contains { $0.isNewline || $0 == "\u{1b}" })
     }
+
+    @Test("the log has some changes of each rule, and the number of the others")
+    func logLimit() {
+        func changes(_ rule: String, _ count: Int) -> [AlertChange] {
+            (0..<count).map { .began(Alert(rule: rule, kind: .rate, since: Simulation.time(Double($0)), bytes: 1)) }
+        }
+        let (many, few) = (changes("many", 11), changes("few", 10))
+        let limited = (many + few).limited(ofRule: 10)
+        #expect(limited.said == many.dropLast() + few && limited.unsaid == ["many": 1])
+    }
 }
