@@ -53,7 +53,7 @@ public struct AlertBook {
                 of: "groups or endpoints that a rule of an alert judges",
                 user: self.mostMetersOfUser,
                 all: self.mostMeters,
-                beyond: "the rest adds up in the user's row `_other`"
+                beyond: "the rest adds up in `_other` of the user, and of users beyond all limits in one `_other`"
             )
         ]
     }

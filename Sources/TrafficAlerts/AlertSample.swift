@@ -77,9 +77,9 @@ public enum AlertChange: Sendable, Hashable {
 }
 
 extension [AlertChange] {
-    /// For a log: a user with many endpoints must not fill it.
+    /// For a log, in which a sample must not have a line for each of many endpoints.
     ///
-    /// - Returns: So many changes of each rule, and how many there are beyond.
+    /// - Returns: At most `most` changes of each rule, and how many changes of each rule there are beyond.
     public func limited(ofRule most: Int) -> (said: [AlertChange], unsaid: [String: Int]) {
         var (said, counts): ([AlertChange], [String: Int]) = ([], [:])
         for change in self {

@@ -32,7 +32,8 @@ public final class History: HistorySource {
             case .setAside(let path, let reason): "began a new history, and kept the old one as \(path): \(reason)"
             case .unwritten(let reason): "can't write history, and keeps it in memory until it can: \(reason)"
             case .writtenAgain: "history is written again"
-            case .lost(let minutes): "history lacks the last \(minutes) minutes or more, which could not be written"
+            case .lost(let minutes):
+                "history lacks the last \(minutes) minutes or more, which could not be written; if the kernel goes on counting, the next trafficd adds them"
             }
         }
     }
@@ -62,7 +63,7 @@ public final class History: HistorySource {
     private let userName: @Sendable (UInt32) -> String?
     private let retention: Mutex<HistoryRetention>
     private let report: @Sendable (News) -> Void
-    private let written = Mutex<HistoryMark?>(nil)
+    private let written = Mutex(HistoryMark.Answer.unknown)
 
     /// Takes the directory. No other daemon can have it at the same time.
     ///
@@ -88,7 +89,7 @@ public final class History: HistorySource {
         do {
             let store = try HistoryStore(path: self.lock.databasePath, retention: retention, machine: Self.machine)
             let mark = try store.mark()
-            self.written.withLock { $0 = mark }
+            self.written.withLock { $0 = mark.map { .at($0) } ?? .none }
         } catch let error as HistoryFileError where !error.isMendable {
             throw .notOurs(path: self.lock.databasePath, reason: "\(error)")
         } catch {
@@ -104,7 +105,7 @@ public final class History: HistorySource {
     public func add(_ minute: HistoryMinute) { self.enqueue(.minute(minute)) }
 
     /// Up to where the file has what was handed over.
-    public var mark: HistoryMark? { self.written.withLock { $0 } }
+    public var mark: HistoryMark.Answer { self.written.withLock { $0 } }
 
     /// In force with the next minute that is written.
     public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
@@ -231,7 +232,7 @@ public final class History: HistorySource {
             // All at once, so that the mark is the one of the last minute that was handed over.
             try store?.add(minutes)
             minutes.removeAll()
-            self.written.withLock { $0 = last.mark }
+            self.written.withLock { $0 = last.mark.map { .at($0) } ?? .none }
             return nil
         } catch let error as SQLiteError where error.isCorruption && mayBeginAnew {
             // Damage that opening the file does not find.

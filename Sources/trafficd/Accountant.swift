@@ -148,7 +148,7 @@ final class Accountant {
             self.logger.notice("the kernel goes on counting without a daemon; sudo trafficd unload ends that")
         }
         do throws(CaptureError) {
-            let isKept = try self.checkpoints.keep(self.ledger, of: self.source, rests: false)
+            let isKept = try self.checkpoints.keep(self.ledger, of: self.source, rests: false, isLast: true)
             guard isKept else { return }
         } catch {
             self.logger.error("the next start begins at 0: \(error)")
@@ -228,7 +228,7 @@ final class Accountant {
         if isLast { self.ledger.groupAll() }
         let balance = self.ledger.balance(countingSince: self.countingSince)
         guard let minute = self.history?.feed.minute(balance, isLast: isLast) else { return }
-        self.checkpoints.handOver(isWritten: self.handed != nil && self.handed == keeper.mark)
+        self.checkpoints.handOver(isWritten: self.handed.map { keeper.mark == .at($0) } ?? false)
         self.handed = HistoryMark(balance)
         keeper.add(minute)
         self.alerts.minuteEnded()

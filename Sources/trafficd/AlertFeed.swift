@@ -23,7 +23,12 @@ struct AlertFeed {
 
     mutating func sample(_ ledger: Ledger) -> AlertSample? {
         let balance = ledger.balance(countingSince: self.countingSince)
-        guard let growth = balance.growth(since: self.last) else { return nil }
+        // Before the first tick the ledger has no time.
+        guard let growth = balance.growth(since: self.last), self.last.takenBoottimeNanoseconds > 0 else {
+            self.last = balance
+            _ = ledger.endpointGrowth(since: &self.endpoints)
+            return nil
+        }
         let nanoseconds = balance.takenBoottimeNanoseconds -| self.last.takenBoottimeNanoseconds
         self.last = balance
         return AlertSample(

@@ -25,6 +25,8 @@ final class AlertWatch: AlertSource {
         var work = Work()
         var rules = 0
         var alerts: [Alert] = []
+        /// The daemon ends, and history answers no more.
+        var isStopped = false
         /// Questions to history are under way.
         var isAsking = false
     }
@@ -56,7 +58,12 @@ final class AlertWatch: AlertSource {
     /// Call this when a minute was handed to history.
     func minuteEnded() { self.hand { $0.work.hasMinute = true } }
 
-    func stop() { self.hand { $0.work.isOver = true } }
+    func stop() {
+        self.hand {
+            $0.work.isOver = true
+            $0.isStopped = true
+        }
+    }
 
     func alerts() -> AlertReport {
         let (rules, alerts) = self.state.withLock { ($0.rules, $0.alerts) }
@@ -85,6 +92,7 @@ final class AlertWatch: AlertSource {
             }
             guard !work.isOver else { return }
             var changes = work.rules.map { book.configure($0) } ?? []
+            names.nextSample()
             if let sample = work.sample { changes += book.add(sample) { names[$0] } }
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
@@ -117,7 +125,9 @@ final class AlertWatch: AlertSource {
         guard !rules.isEmpty else { return }
         guard let history else {
             // Only after a reload: a start without history refuses such a rule.
-            return self.logger.warning("alerts: rules about bytes of a day or month need a restart, to keep history")
+            return self.logger.warning(
+                "alerts: rules about bytes of a day or month need history: set state_directory and restart"
+            )
         }
         let isFree = self.state.withLock { state in
             defer { state.isAsking = true }
@@ -126,9 +136,13 @@ final class AlertWatch: AlertSource {
         guard isFree else { return }
         Task {
             for rule in rules {
-                // Without an answer, the next minute asks again.
-                if let sum = try? await history.sum(of: rule, at: .now) {
+                do {
+                    guard let sum = try await history.sum(of: rule, at: .now) else { continue }
                     self.hand { $0.work.sums.append((sum, rule)) }
+                } catch  where !self.state.withLock(\.isStopped) {
+                    self.logger.warning("alert \(rule.name) is not judged, and will be after the next minute: \(error)")
+                } catch {
+                    return
                 }
             }
             self.state.withLock { $0.isAsking = false }
@@ -136,8 +150,18 @@ final class AlertWatch: AlertSource {
     }
 }
 
-/// The names of users that were asked for. A name is asked for once, until there are too many.
+/// The names of users that were asked for. A name is asked for once, until there are too many. A user without one is asked
+/// for again after some samples: the user may be new, or the directory service may not have answered.
 private struct UserNames {
+    private var samples = 0
+    private static let samplesBetweenQuestions = 12
+
+    mutating func nextSample() {
+        self.samples += 1
+        guard self.samples % Self.samplesBetweenQuestions == 0 else { return }
+        self.known = self.known.filter { $0.value != nil }
+    }
+
     private var known: [UInt32: String?] = [:]
     private static let most = 4_096
 

@@ -40,17 +40,20 @@ struct CheckpointKeeper {
         self.file.markAllWritten()
     }
 
-    /// - Parameter rests: Whether the keeper may still rest after the last checkpoint.
+    /// - Parameters:
+    ///   - rests: Whether the keeper may still rest after the last checkpoint. After a failure it rests in any case.
+    ///   - isLast: The daemon ends, so there is no later attempt.
     /// - Returns: Whether the next daemon knows all this, or knows that it knows nothing.
     @discardableResult
     mutating func keep(
         _ ledger: Ledger,
         of source: any CaptureSource,
-        rests: Bool = true
+        rests: Bool = true,
+        isLast: Bool = false
     ) throws(CaptureError) -> Bool {
         let began = MonotonicClock.nanoseconds()
         guard let position = source.position else { return true }
-        guard !rests || began >= self.restsUntil else { return false }
+        guard began >= self.restsUntil || isLast || !rests && self.failures == 0 else { return false }
         do {
             try self.file.write(ledger, at: position, countingSince: self.countingSince)
             if self.failures >= Self.failureLimit { self.logger.notice("checkpoints are written again") }

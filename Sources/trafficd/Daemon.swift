@@ -58,7 +58,7 @@ struct Daemon {
             configuration,
             pins: pins,
             file: file,
-            mark: history?.mark,
+            mark: history?.mark ?? .none,
             startedAt: description.startedAt,
             logger: logger
         )

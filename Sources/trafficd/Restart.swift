@@ -25,7 +25,7 @@ struct Restart {
         _ configuration: Configuration,
         pins: PinDirectory?,
         file: CheckpointFile,
-        mark: HistoryMark?,
+        mark: HistoryMark.Answer,
         startedAt: Timestamp,
         logger: Logger
     ) throws -> Restart {
@@ -40,7 +40,7 @@ struct Restart {
         }
         var left: Left
         do {
-            left = try Left(configuration, file: file, mark: mark)
+            left = try Left(configuration, file: file, mark: mark, logger: logger)
         } catch let error where Self.isLasting(error) {
             logger.warning("begins at 0 and drops what the kernel counted without a daemon: \(error)")
             file.remove()
@@ -128,39 +128,53 @@ private struct Left {
     private let inHistory: Balance
 
     /// - Throws: Also ``AdoptionRefusal/noPosition`` and ``CheckpointError``.
-    init(_ configuration: Configuration, file: CheckpointFile, mark: HistoryMark?) throws {
+    init(_ configuration: Configuration, file: CheckpointFile, mark: HistoryMark.Answer, logger: Logger) throws {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
         self.ledger = try Ledger(checkpoint, configuration)
         self.inHistory =
-            Self.balance(checkpoint, configuration, in: file, upTo: mark)
+            Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger)
             ?? self.ledger.balance(countingSince: self.countingSince)
     }
 
-    /// - Parameter mark: Up to where history has its last count; `nil` if it has none, or if no history is kept.
-    /// - Returns: What history has of this count. `nil`: all up to the checkpoint, as far as anybody knows.
+    /// Never earlier than what history has: no byte may be in it twice.
+    ///
+    /// - Parameter mark: Up to where history has its last count.
+    /// - Returns: What history has of this count. `nil`: all up to the checkpoint, or no history is kept.
     private static func balance(
         _ last: Checkpoint,
         _ configuration: Configuration,
         in file: CheckpointFile,
-        upTo mark: HistoryMark?
+        upTo mark: HistoryMark.Answer,
+        logger: Logger
     ) -> Balance? {
         guard configuration.stateDirectory != nil else { return nil }
         func balance(_ checkpoint: Checkpoint?) -> Balance? {
             guard let checkpoint, checkpoint.countingSince == last.countingSince else { return nil }
             return (try? Ledger(checkpoint, configuration))?.balance(countingSince: last.countingSince)
         }
-        let ofThisCount = mark?.countingSince == last.countingSince ? mark : nil
-        if let handed = balance(file.readHanded()), HistoryMark(handed) == ofThisCount {
+        let (handed, written) = (balance(file.readHanded()), balance(file.readWritten()))
+        switch mark {
+        case .unknown:
+            guard let handed else { return written }
+            logger.warning("history can't be read at present: it may lack the last minute of the daemon before")
             file.markWritten()
             return handed
+        case .at(let mark) where mark.countingSince == last.countingSince:
+            if let handed, HistoryMark(handed) == mark {
+                file.markWritten()
+                return handed
+            }
+            file.forgetHanded()
+            if let written, HistoryMark(written) == mark { return written }
+            // Minutes had waited because the disk was full or slow, and the daemon was killed while history wrote them.
+            // Nobody knows what it lacks.
+            logger.warning("history may lack some minutes of the daemon before, which was killed while it wrote them")
+        case .none, .at:
+            // It has nothing of this count. If it is another history than before, it begins with the present.
+            file.forgetHanded()
+            if let written { return written }
         }
-        file.forgetHanded()
-        if let written = balance(file.readWritten()), ofThisCount == nil || HistoryMark(written) == ofThisCount {
-            return written
-        }
-        // This history is new, or minutes had waited because its disk was full, and the daemon was killed while history
-        // wrote them. Then nobody knows what it lacks, and it gets no byte twice.
         file.markAllWritten()
         return nil
     }

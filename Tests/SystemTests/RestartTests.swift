@@ -253,15 +253,18 @@ extension SystemTests {
         }
 
         /// Another process has the database, so the daemon can't write history.
-        private static func lock(_ database: String) async throws -> Program {
+        ///
+        /// - Parameter mode: `EXCLUSIVE`: nor can it read.
+        private static func lock(_ database: String, mode: String = "NORMAL") async throws -> Program {
             let program = """
                 import sqlite3, sys
                 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+                connection.execute("PRAGMA locking_mode = " + sys.argv[2])
                 connection.execute("BEGIN EXCLUSIVE")
                 print("locked", flush=True)
                 sys.stdin.read()
                 """
-            let locker = try Program(URL(filePath: "/usr/bin/python3"), ["-c", program, database])
+            let locker = try Program(URL(filePath: "/usr/bin/python3"), ["-c", program, database, mode])
             _ = try #require(try await locker.line())
             return locker
         }
@@ -312,6 +315,41 @@ extension SystemTests {
             let report = try JSONDecoder().decode(HistoryReport.self, from: said.output)
             let rows = report.rows.filter { $0.name.process == mover.name }
             #expect(rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload } == mover.moved)
+            #expect(try await daemon.stop() == 0)
+            let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
+            #expect(try await Program.run(Machine.programs.daemon, unload).code == 0)
+        }
+
+        @Test("history has no byte twice if it can't be read at a start, and the log says what it may lack", .needsBPF)
+        func unreadableHistory() async throws {
+            let files = try BPFFileSystem()
+            let directories = try DaemonDirectories()
+            let state = directories.root.appending(path: "state").path
+            let arguments = ["--pin-directory", "\(files.path)/trafficd", "--state-directory", state]
+            let mover = try Mover()
+            var daemon = try await Self.daemon(directories, arguments)
+            try await mover.tell("churn 5 1001")
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            #expect(try await daemon.stop() == 0)
+            let locker = try await Self.lock(state + "/history.sqlite", mode: "EXCLUSIVE")
+            daemon = try await Self.daemon(directories, arguments)
+            #expect(
+                daemon.program.errorText.contains("history can't be read at present"),
+                "\(daemon.program.errorText)"
+            )
+            locker.signal(SIGKILL)
+            try await locker.exit()
+            try await mover.tell("churn 3 77")
+            #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+            #expect(try await daemon.stop() == 0)
+            daemon = try await Self.daemon(directories, arguments)
+            let said = try await Program.run(
+                Machine.programs.client,
+                ["history", "--since", "1h", "--format", "json"] + directories.arguments
+            )
+            let rows = try JSONDecoder().decode(HistoryReport.self, from: said.output).rows
+            let kept = rows.filter { $0.name.process == mover.name }.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
+            #expect(kept == mover.moved)
             #expect(try await daemon.stop() == 0)
             let unload = ["unload", "--pin-directory", "\(files.path)/trafficd"]
             #expect(try await Program.run(Machine.programs.daemon, unload).code == 0)
