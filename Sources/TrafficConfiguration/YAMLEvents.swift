@@ -16,15 +16,20 @@ final class YAMLEvents {
     private let text: UnsafeMutableBufferPointer<UInt8>
     private let parser: UnsafeMutablePointer<yaml_parser_t>
 
-    /// - Throws: ``ConfigurationProblem`` if the text is not UTF-8.
+    /// - Throws: ``ConfigurationProblem`` if the text is not UTF-8, or if there is no memory: a daemon that counts must not
+    ///   end because of a reload.
     init(_ text: [UInt8]) throws(ConfigurationProblem) {
         if let position = Self.notUTF8(in: text) {
             throw ConfigurationProblem("not UTF-8: save the file in this encoding", at: position)
         }
+        let parser = UnsafeMutablePointer<yaml_parser_t>.allocate(capacity: 1)
+        guard yaml_parser_initialize(parser) == 1 else {
+            parser.deallocate()
+            throw ConfigurationProblem("no memory to read it", at: nil)
+        }
+        self.parser = parser
         self.text = .allocate(capacity: text.count)
         _ = self.text.update(fromContentsOf: text)
-        self.parser = .allocate(capacity: 1)
-        guard yaml_parser_initialize(self.parser) == 1 else { fatalError("no memory") }
         yaml_parser_set_input_string(self.parser, self.text.baseAddress, self.text.count)
         yaml_parser_set_encoding(self.parser, YAML_UTF8_ENCODING)
     }
