@@ -2,10 +2,10 @@ public import TrafficModel
 
 /// All rules, what they have seen lately, and the alerts in force. It has no clock: time comes with the samples.
 public struct AlertBook {
-    /// Groups or endpoints that a rule judges by themselves: of a user, and in all. Beyond, those of a user add up in one,
-    /// `_other`.
-    package static let mostMetersOfUser = 100
-    package static let mostMeters = 1_000
+    /// Groups or endpoints that a rule judges by themselves. Beyond, those of a user add up in one, `_other`.
+    static let limit = GroupPlaces.Limit(ofUser: 100, inAll: 1_000)
+    /// Users who have an `_other`. Those of further users add up in one.
+    static let mostOthers = 1_000
 
     public private(set) var rules: [AlertRule] = []
     private var meters: [RuleMeters] = []
@@ -51,8 +51,8 @@ public struct AlertBook {
         [
             DoctorReport.Limit(
                 of: "groups or endpoints that a rule of an alert judges",
-                user: self.mostMetersOfUser,
-                all: self.mostMeters,
+                user: self.limit.ofUser,
+                all: self.limit.inAll,
                 beyond: "the rest adds up in `_other` of the user, and of users beyond all limits in one `_other`"
             )
         ]

@@ -75,17 +75,3 @@ public enum AlertChange: Sendable, Hashable {
         }
     }
 }
-
-extension [AlertChange] {
-    /// For a log, in which a sample must not have a line for each of many endpoints.
-    ///
-    /// - Returns: At most `most` changes of each rule, and how many changes of each rule there are beyond.
-    public func limited(ofRule most: Int) -> (said: [AlertChange], unsaid: [String: Int]) {
-        var (said, counts): ([AlertChange], [String: Int]) = ([], [:])
-        for change in self {
-            counts[change.alert.rule, default: 0] += 1
-            if counts[change.alert.rule, default: 0] <= most { said.append(change) }
-        }
-        return (said, counts.compactMapValues { $0 > most ? $0 - most : nil })
-    }
-}

@@ -13,6 +13,8 @@ struct AlertSubject: Hashable {
         var route: String
     }
 
+    var isOther: Bool { self.process == .other(of: self.process.uid) }
+
     /// The one in which all of a user add up that are too many.
     func other(of uid: UInt32?) -> AlertSubject {
         AlertSubject(
@@ -29,8 +31,10 @@ struct RuleMeters {
     let rule: AlertRule
     private let shape: SlotShape
     private var meters: [AlertSubject: Meter] = [:]
-    /// How many of a user.
-    private var ofUser: [UInt32?: Int] = [:]
+    /// Of the meters that are no `_other`.
+    private var places = GroupPlaces(AlertBook.limit)
+    /// How many are.
+    private var others = 0
     /// Lengths of the slots that are over, the oldest first; the same for all meters.
     private var lengths: [Double] = []
     private var openSeconds = 0.0
@@ -77,23 +81,22 @@ struct RuleMeters {
     }
 
     private mutating func add(_ counts: EndpointCounts, to subject: AlertSubject, _ userName: (UInt32) -> String?) {
-        if self.meters[subject]?.add(counts) != nil { return }
+        // What the ledger itself adds up in `_other` has to pass the filter each time: the meter of this name has more.
+        if !subject.isOther, self.meters[subject]?.add(counts) != nil { return }
         let endpoint = subject.endpoint.map { (host: $0.host, route: $0.route) }
         guard self.rule.filter.admits(subject.process, endpoint, userName: userName) else { return }
         let place = self.place(of: subject)
         if self.meters[place]?.add(counts) != nil { return }
         self.meters[place] = Meter(open: counts)
-        self.ofUser[place.process.uid, default: 0] += 1
+        if place.isOther { self.others += 1 } else { self.places.take(for: place.process.uid) }
     }
 
     /// Where a subject without a meter is counted.
     private func place(of subject: AlertSubject) -> AlertSubject {
         let user = subject.process.uid
-        let isFull = self.meters.count >= AlertBook.mostMeters
-        if !isFull, self.ofUser[user, default: 0] < AlertBook.mostMetersOfUser { return subject }
+        if !subject.isOther, self.places.hasRoom(for: user) { return subject }
         let other = subject.other(of: user)
-        // Users beyond all limits share one.
-        return isFull && self.meters[other] == nil ? subject.other(of: nil) : other
+        return self.meters[other] == nil && self.others >= AlertBook.mostOthers ? subject.other(of: nil) : other
     }
 
     private mutating func closeSlot(at time: Timestamp) -> [AlertChange] {
@@ -107,9 +110,8 @@ struct RuleMeters {
             if let change = self.judge(subject, &meter, at: time) { changes.append(change) }
             let isIdle = meter.alert == nil && meter.closed.allSatisfy { $0 == EndpointCounts() }
             self.meters[subject] = isIdle ? nil : meter
-            if isIdle {
-                self.ofUser[subject.process.uid] = self.ofUser[subject.process.uid].flatMap { $0 > 1 ? $0 - 1 : nil }
-            }
+            guard isIdle else { continue }
+            if subject.isOther { self.others -= 1 } else { self.places.giveBack(of: subject.process.uid) }
         }
         return changes
     }

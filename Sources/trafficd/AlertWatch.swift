@@ -82,7 +82,7 @@ final class AlertWatch: AlertSource {
 
     /// Judges until ``stop()``.
     func run() {
-        var book = AlertBook()
+        var (book, log) = (AlertBook(), AlertLog())
         var names = UserNames()
         while true {
             self.filled.wait()
@@ -98,23 +98,19 @@ final class AlertWatch: AlertSource {
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             let alerts = book.alerts
             self.state.withLock { $0.alerts = alerts }
-            self.log(changes)
+            self.log(log.lines(changes, seconds: work.sample?.seconds ?? 0))
         }
     }
 
-    /// Lines of a rule at a time.
-    private static let mostLines = 10
-
-    private func log(_ changes: [AlertChange]) {
-        let (said, unsaid) = changes.limited(ofRule: Self.mostLines)
-        for change in said {
-            switch change {
-            case .began(let alert): self.logger.warning("alert \(alert.description)")
-            case .ended(let alert): self.logger.notice("alert is over: \(alert.description)")
+    private func log(_ lines: [AlertLog.Line]) {
+        for line in lines {
+            switch line {
+            case .change(.began(let alert)): self.logger.warning("alert \(alert.description)")
+            case .change(.ended(let alert)): self.logger.notice("alert is over: \(alert.description)")
+            case .silence(let rule, let uid):
+                let user = uid.map { " of user \($0)" } ?? ""
+                self.logger.warning("alert \(rule): no more lines\(user) for up to an hour: see trafficctl alerts")
             }
-        }
-        for (rule, count) in unsaid.sorted(by: { $0.key < $1.key }) {
-            self.logger.warning("alert \(rule): \(count) more began or are over: see trafficctl alerts")
         }
     }
 

@@ -47,9 +47,24 @@ struct BookTests {
                 for index in 0..<ofUser { sample.move(501, by: ProcessGroup(name: "\(index)", uid: 100_000 + uid)) }
             }
         }
-        #expect(simulation.book.alerts.count == all + 1)
+        // A user with few groups still has its own.
+        simulation.run(for: 5) { _, sample in
+            sample.move(501)
+            for uid in 0..<UInt32(all / ofUser + 2) {
+                for index in 0..<ofUser { sample.move(501, by: ProcessGroup(name: "\(index)", uid: 100_000 + uid)) }
+            }
+            sample.move(501, by: ProcessGroup(name: "late", uid: 9))
+        }
         #expect(simulation.book.alerts.contains { $0.process == Simulation.app })
+        #expect(simulation.book.alerts.contains { $0.process == ProcessGroup(name: "late", uid: 9) })
+        #expect(simulation.book.alerts.contains { $0.process == .other(of: 100_000 + UInt32(all / ofUser + 1)) })
+        #expect(simulation.book.alerts.count <= 2 * all)
+        // Very many users: what each of them has beyond all limits adds up in one.
+        simulation.run(for: 5) { _, sample in
+            for uid in 0..<UInt32(3 * all) { sample.move(501, by: ProcessGroup(name: "one", uid: 200_000 + uid)) }
+        }
         #expect(simulation.book.alerts.contains { $0.process == .other(of: nil) })
+        #expect(simulation.book.alerts.count <= 3 * all + 1)
         // Room comes again.
         simulation.run(for: 10)
         #expect(simulation.book.alerts.isEmpty && run(ofUser, uid: 7).count == ofUser + 1)
@@ -85,13 +100,22 @@ struct BookTests {
         #expect(!alert.description.contains { $0.isNewline || $0 == "\u{1b}" })
     }
 
-    @Test("the log has some changes of each rule, and the number of the others")
-    func logLimit() {
-        func changes(_ rule: String, _ count: Int) -> [AlertChange] {
-            (0..<count).map { .began(Alert(rule: rule, kind: .rate, since: Simulation.time(Double($0)), bytes: 1)) }
+    @Test("in an hour the log has so many lines of each rule about each user, and says when there are no more")
+    func logLimit() throws {
+        func changes(_ rule: String, uid: UInt32, _ count: Int) -> [AlertChange] {
+            let process = ProcessGroup(name: "p", uid: uid)
+            return (0..<count).map {
+                .began(Alert(rule: rule, kind: .rate, process: process, since: Simulation.time(Double($0)), bytes: 1))
+            }
         }
-        let (many, few) = (changes("many", 11), changes("few", 10))
-        let limited = (many + few).limited(ofRule: 10)
-        #expect(limited.said == many.dropLast() + few && limited.unsaid == ["many": 1])
+        var log = AlertLog()
+        let (many, few) = (changes("rule", uid: 1, AlertLog.most + 2), changes("rule", uid: 2, AlertLog.most))
+        let said = log.lines(many + few, seconds: 5)
+        #expect(said.count == 2 * AlertLog.most + 1)
+        #expect(said[AlertLog.most] == .silence(rule: "rule", uid: 1))
+        #expect(said.suffix(AlertLog.most) == few.map { .change($0) }[...])
+        #expect(log.lines(changes("rule", uid: 1, 1), seconds: 3_000).isEmpty)
+        #expect(log.lines(changes("other", uid: 1, 1), seconds: 5).count == 1)
+        #expect(log.lines(changes("rule", uid: 1, 1), seconds: 600).count == 1)
     }
 }

@@ -1,0 +1,37 @@
+import TrafficModel
+
+/// Which changes the log has. A user with many endpoints must not fill it, and not push others' alerts out of it: each
+/// rule has so many lines about each user in an hour.
+public struct AlertLog {
+    public enum Line: Sendable, Hashable {
+        case change(AlertChange)
+        /// Further changes of this rule about this user are not in the log before the hour ends.
+        case silence(rule: String, uid: UInt32?)
+    }
+
+    private struct Key: Hashable {
+        var rule: String
+        var uid: UInt32?
+    }
+
+    package static let most = 20
+    private static let hour = 3_600.0
+
+    private var lines: [Key: Int] = [:]
+    private var seconds = 0.0
+
+    public init() {}
+
+    /// - Parameter seconds: The time since the last call.
+    public mutating func lines(_ changes: [AlertChange], seconds: Double) -> [Line] {
+        self.seconds += seconds
+        if self.seconds >= Self.hour { (self.lines, self.seconds) = ([:], 0) }
+        return changes.compactMap { change in
+            let key = Key(rule: change.alert.rule, uid: change.alert.process?.uid)
+            let count = self.lines[key, default: 0] + 1
+            self.lines[key] = count
+            if count <= Self.most { return .change(change) }
+            return count == Self.most + 1 ? .silence(rule: key.rule, uid: key.uid) : nil
+        }
+    }
+}
