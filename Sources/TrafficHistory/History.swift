@@ -71,7 +71,7 @@ public final class History: HistorySource {
     ///   - directory: It is made if it is missing; its parent must exist.
     ///   - host: The host's name, for reports.
     ///   - userName: The name of a user, for filters; `nil` if it has none. Called on the history's own thread, which may
-    ///     wait for it.
+    ///     wait for it, and again and again for the same user.
     ///   - report: Called on the history's own thread.
     /// - Throws: ``HistoryError``.
     public init(

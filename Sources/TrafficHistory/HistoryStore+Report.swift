@@ -79,13 +79,7 @@ extension HistoryStore {
         _ userName: (UInt32) -> String?
     ) throws(SQLiteError) -> String? {
         guard question.filter.hasNames else { return nil }
-        var (ids, names): ([String], [UInt32: String?]) = ([], [:])
-        func name(_ uid: UInt32) -> String? {
-            if let name = names[uid] { return name }
-            let name = userName(uid)
-            names[uid] = .some(name)
-            return name
-        }
+        var ids: [String] = []
         try self.file.run(
             """
             SELECT id, kind, name, executable, uid, unit, container FROM series
@@ -94,7 +88,7 @@ extension HistoryStore {
             [.number(HistorySeries.Kind.group.rawValue)] + (question.uid.map { [.number(Int64($0))] } ?? [])
         ) { row in
             guard let id = row.number(0), case .group(let group) = HistorySeries(row, from: 1) else { return }
-            if question.filter.admits(group, userName: name) { ids.append("\(id)") }
+            if question.filter.admits(group, userName: userName) { ids.append("\(id)") }
         }
         return "[\(ids.joined(separator: ","))]"
     }

@@ -66,7 +66,8 @@ extension Filter {
         func matches(_ group: ProcessGroup, userName: (UInt32) -> String?) -> Bool {
             switch self {
             case .process(let needle): needle.isPart(of: group.name) || needle.isPart(of: group.executable)
-            case .user(let name, let uid): group.uid.map { $0 == uid || userName($0) == name } ?? false
+            // A number is no name: useradd(8) takes no such names, and asking for each user's name may take long.
+            case .user(let name, let uid): group.uid.map { uid == nil ? userName($0) == name : $0 == uid } ?? false
             case .unit(let needle): needle.isPart(of: group.systemdUnit)
             case .container(let needle): needle.isPart(of: group.containerID)
             case .pid, .cgroup: false

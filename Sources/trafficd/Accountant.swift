@@ -117,7 +117,11 @@ final class Accountant {
             if let new = changes.take() {
                 pace.change(interval: new.interval.duration)
                 // History gets what the sums of the old classes have, before a class that is gone takes its sum along.
-                if new.classes != configuration.classes { try self.endMinute() }
+                if new.classes != configuration.classes {
+                    // At a time of its own: the time of the last tick may be the end of another minute.
+                    try self.sweep(at: HostFacts.look, isTick: false)
+                    try self.endMinute()
+                }
                 self.ledger.configure(retention: new.retention, classes: new.classes)
                 if new.alerts != configuration.alerts { self.watch(new.alerts) }
                 configuration = new

@@ -35,13 +35,14 @@ final class AlertWatch: AlertSource {
     private let filled = DispatchSemaphore(value: 0)
     private let host: String
     private let history: History?
+    private let names: UserNames
     private let logger: Logger
 
     /// - Parameters:
     ///   - host: The host's name, for reports.
     ///   - history: Counts the bytes of days and months. `nil`: no history is kept.
-    init(host: String, history: History?, logger: Logger) {
-        (self.host, self.history, self.logger) = (host, history, logger)
+    init(host: String, history: History?, names: UserNames, logger: Logger) {
+        (self.host, self.history, self.names, self.logger) = (host, history, names, logger)
     }
 
     // MARK: Callers
@@ -83,7 +84,6 @@ final class AlertWatch: AlertSource {
     /// Judges until ``stop()``.
     func run() {
         var (book, log) = (AlertBook(), AlertLog())
-        var names = UserNames()
         while true {
             self.filled.wait()
             let work = self.state.withLock { state in
@@ -92,8 +92,7 @@ final class AlertWatch: AlertSource {
             }
             guard !work.isOver else { return }
             var changes = work.rules.map { book.configure($0) } ?? []
-            names.nextSample()
-            if let sample = work.sample { changes += book.add(sample) { names[$0] } }
+            if let sample = work.sample { changes += book.add(sample) { self.names[$0] } }
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             let alerts = book.alerts
@@ -142,32 +141,6 @@ final class AlertWatch: AlertSource {
                 }
             }
             self.state.withLock { $0.isAsking = false }
-        }
-    }
-}
-
-/// The names of users that were asked for. A name is asked for once, until there are too many. A user without one is asked
-/// for again after some samples: the user may be new, or the directory service may not have answered.
-private struct UserNames {
-    private var samples = 0
-    private static let samplesBetweenQuestions = 12
-
-    mutating func nextSample() {
-        self.samples += 1
-        guard self.samples % Self.samplesBetweenQuestions == 0 else { return }
-        self.known = self.known.filter { $0.value != nil }
-    }
-
-    private var known: [UInt32: String?] = [:]
-    private static let most = 4_096
-
-    subscript(uid: UInt32) -> String? {
-        mutating get {
-            if let name = self.known[uid] { return name }
-            if self.known.count >= Self.most { self.known = [:] }
-            let name = HostFacts.userName(uid)
-            self.known[uid] = .some(name)
-            return name
         }
     }
 }

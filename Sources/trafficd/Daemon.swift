@@ -36,12 +36,13 @@ struct Daemon {
                 throw StartFailure(code: 1, message: "can't write \(path): \(error)")
             }
         }
+        let names = UserNames()
         let history = try configuration.stateDirectory.map { path in
             try History(
                 directory: path,
                 host: HostFacts.description().name,
                 retention: configuration.historyRetention,
-                userName: HostFacts.userName,
+                userName: { names[$0] },
                 report: { news in
                     switch news {
                     case .setAside, .unwritten, .lost: logger.warning("\(news)")
@@ -80,7 +81,12 @@ struct Daemon {
         let stopper = try Stopper()
         let changes = NewConfiguration(demand: demand)
         let notification = SystemdNotification()
-        let alerts = AlertWatch(host: HostFacts.description().name, history: history, logger: logger)
+        let alerts = AlertWatch(
+            host: HostFacts.description().name,
+            history: history,
+            names: names,
+            logger: logger
+        )
         let (start, ready) = AsyncStream.makeStream(of: Never.self)
         let accountant = Accountant(
             source: selection.source,

@@ -289,16 +289,22 @@ extension SystemTests {
             for round in 1...14 {
                 let daemon = try await Self.daemon(directories, arguments)
                 try await mover.tell("churn 5 1001")
-                if round > 1 { #expect(try await Self.counted(mover, by: daemon) == mover.moved) }
-                // The first daemon is killed in its first minute. Of the others, some end minutes, and some can't write.
+                #expect(try await Self.counted(mover, by: daemon) == mover.moved)
+                // The first daemon is killed in its first minute. Of the others, some end minutes, and some then can't
+                // write.
                 let isLocked = round > 1 && round % 4 == 0
-                let locker = isLocked ? try await Self.lock(state + "/history.sqlite") : nil
-                for minute in 0..<(round > 1 ? Int.random(in: 0...3, using: &random) : 0) {
+                let minutes = isLocked ? 3 : round > 1 ? Int.random(in: 0...3, using: &random) : 0
+                var locker: Program?
+                for minute in 0..<minutes {
+                    if isLocked, minute > 0, locker == nil { locker = try await Self.lock(state + "/history.sqlite") }
                     try configure(round * 10 + minute)
                     daemon.program.signal(SIGHUP)
                     try await mover.tell("churn 3 77")
-                    try await Task.sleep(for: .milliseconds(Int.random(in: 0...300, using: &random)))
+                    let rest = isLocked ? 700 : Int.random(in: 0...300, using: &random)
+                    try await Task.sleep(for: .milliseconds(rest))
                 }
+                // Until a checkpoint has what was counted.
+                if round == 1 { try await Task.sleep(for: .seconds(1)) }
                 #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
                 locker?.signal(SIGKILL)
                 _ = try await locker?.exit()
