@@ -102,6 +102,18 @@ public struct Ledger: Sendable, Codable {
         self.earlierLoss = self.loss
     }
 
+    /// A ledger with the same balance and without sockets and reports, which are most of a large ledger.
+    public var withoutSockets: Ledger {
+        var sums = self
+        sums.sockets = SocketTable()
+        sums.closedSockets = ClosedSockets(self.configuration)
+        sums.presumedClosed = PresumedClosedSockets()
+        sums.goneSockets = GoneSockets()
+        sums.reports = ReportAccounts()
+        (sums.moving, sums.pending, sums.openSockets) = ([], [], [:])
+        return sums
+    }
+
     public mutating func absorb(_ event: CaptureEvent) {
         switch event {
         case .socket(let observation):

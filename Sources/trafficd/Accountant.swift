@@ -88,7 +88,8 @@ final class Accountant {
         var beginning = self.ledger
         // Of this moment. The ledger itself has its first tick after the first sweep.
         beginning.absorb(HostFacts.tick())
-        if try self.checkpoints.keep(beginning, of: self.source, rests: false) { self.checkpoints.beginHistory() }
+        guard try self.checkpoints.keep(beginning, of: self.source, rests: false) else { return }
+        self.checkpoints.beginHistory(beginning, of: self.source)
     }
 
     /// Counts until `stopper` stops it. Before it returns, it counts a last round.
@@ -231,8 +232,10 @@ final class Accountant {
         guard let keeper = self.history?.keeper else { return }
         if isLast { self.ledger.groupAll() }
         let balance = self.ledger.balance(countingSince: self.countingSince)
-        guard let minute = self.history?.feed.minute(balance, isLast: isLast) else { return }
-        self.checkpoints.handOver(isWritten: self.handed.map { keeper.mark == .at($0) } ?? false)
+        let isWritten = self.handed.map { keeper.mark == .at($0) } ?? false
+        guard self.checkpoints.handOver(self.ledger, of: self.source, isWritten: isWritten),
+            let minute = self.history?.feed.minute(balance, isLast: isLast)
+        else { return }
         self.handed = HistoryMark(balance)
         keeper.add(minute)
         self.alerts.minuteEnded()

@@ -50,7 +50,7 @@ struct Checkpoint {
 /// The file with the last ``Checkpoint``. It is on a file system in memory, like all of the runtime directory: what the
 /// kernel counted ends with the machine, too. So nothing needs to reach a disk.
 ///
-/// Beside it are, by other names, the checkpoints whose counts history has: the next daemon hands over what came later.
+/// Beside it are small ones, without sockets, of the counts that history has: the next daemon hands over what came later.
 struct CheckpointFile {
     let path: String
     /// The checkpoint when the last minute was handed to history, which may not have written it yet.
@@ -99,21 +99,32 @@ struct CheckpointFile {
 
     /// The file has either the last checkpoint or this one, whenever the daemon is killed.
     func write(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
+        try self.write(ledger, at: position, countingSince, to: self.path)
+    }
+
+    private func write(
+        _ ledger: Ledger,
+        at position: CapturePosition,
+        _ countingSince: Timestamp,
+        to path: String
+    ) throws {
         let checkpoint = Checkpoint(
             position: position,
             countingSince: countingSince,
             pinDirectory: self.pinDirectory ?? "",
             ledger: ledger.checkpoint()
         )
-        let new = self.path + ".new"
+        let new = path + ".new"
         unlink(new)
         let file = try OwnedDescriptor(path: new, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         try file.writeAll(checkpoint.bytes(), name: new)
-        try check("rename", new) { rename(new, self.path) }
+        try check("rename", new) { rename(new, path) }
     }
 
-    /// History gets what was counted up to the last checkpoint.
-    func markHanded() { self.name(self.handed) }
+    /// History gets what this ledger has counted, of which there is a checkpoint.
+    func markHanded(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
+        try self.write(ledger.withoutSockets, at: position, countingSince, to: self.handed)
+    }
 
     /// History has what was handed over last.
     func markWritten() { rename(self.handed, self.written) }
@@ -121,17 +132,10 @@ struct CheckpointFile {
     /// What was handed over last never reached history.
     func forgetHanded() { unlink(self.handed) }
 
-    /// History has what was counted up to the last checkpoint, or shall not have it.
-    func markAllWritten() {
-        self.name(self.written)
+    /// History has what this ledger has counted, or shall not have it.
+    func markAllWritten(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
+        try self.write(ledger.withoutSockets, at: position, countingSince, to: self.written)
         self.forgetHanded()
-    }
-
-    /// Gives the last checkpoint a further name.
-    private func name(_ other: String) {
-        let new = other + ".new"
-        unlink(new)
-        if link(self.path, new) == 0 { rename(new, other) }
     }
 
     func remove() {

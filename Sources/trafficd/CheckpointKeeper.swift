@@ -28,16 +28,18 @@ struct CheckpointKeeper {
     /// The minute that ends with the last checkpoint goes to history.
     ///
     /// - Parameter isWritten: Whether history has the minute before.
-    func handOver(isWritten: Bool) {
-        guard self.hasCheckpoint else { return }
+    /// - Returns: Whether the next daemon will know. If not, the minute must go on.
+    func handOver(_ ledger: Ledger, of source: any CaptureSource, isWritten: Bool) -> Bool {
+        guard self.hasCheckpoint, let position = source.position else { return true }
         if isWritten { self.file.markWritten() }
-        self.file.markHanded()
+        return (try? self.file.markHanded(ledger, at: position, countingSince: self.countingSince)) != nil
     }
 
-    /// History begins with what comes after the last checkpoint.
-    func beginHistory() {
-        guard self.hasCheckpoint else { return }
-        self.file.markAllWritten()
+    /// History begins with what comes after the last checkpoint. Without a file that says so, it lacks the first minute if
+    /// the daemon is killed in it.
+    func beginHistory(_ ledger: Ledger, of source: any CaptureSource) {
+        guard self.hasCheckpoint, let position = source.position else { return }
+        try? self.file.markAllWritten(ledger, at: position, countingSince: self.countingSince)
     }
 
     /// - Parameters:

@@ -132,9 +132,13 @@ private struct Left {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
         self.ledger = try Ledger(checkpoint, configuration)
-        self.inHistory =
-            Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger)
-            ?? self.ledger.balance(countingSince: self.countingSince)
+        if let balance = Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger) {
+            self.inHistory = balance
+        } else {
+            self.inHistory = self.ledger.balance(countingSince: self.countingSince)
+            guard configuration.stateDirectory != nil else { return }
+            try file.markAllWritten(self.ledger, at: self.position, countingSince: self.countingSince)
+        }
     }
 
     /// Never earlier than what history has: no byte may be in it twice.
@@ -175,7 +179,6 @@ private struct Left {
             file.forgetHanded()
             if let written { return written }
         }
-        file.markAllWritten()
         return nil
     }
 

@@ -133,6 +133,15 @@ struct CheckpointTests {
         return ["all"] + parts.filter { !$0.value }.keys.sorted()
     }
 
+    @Test("without its sockets, a ledger has the same balance, and is smaller", arguments: 100..<106)
+    func sums(_ seed: UInt64) throws {
+        var ledger = try Self.ledger()
+        for event in RandomEvents.events(seed: seed, rounds: 80) { ledger.absorb(event) }
+        let sums = ledger.withoutSockets
+        #expect(try Everything(Self.restored(sums)).balance == Everything(ledger).balance)
+        #expect(sums.checkpoint().count * 2 < ledger.checkpoint().count)
+    }
+
     @Test("a checkpoint of a restored ledger is the same checkpoint", arguments: 100..<103)
     func again(_ seed: UInt64) throws {
         var ledger = try Self.ledger()
