@@ -1,0 +1,60 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+/// Daemons, one after the other, that pin in one directory.
+struct PinnedDaemons {
+    let directories: DaemonDirectories
+    private let files: BPFFileSystem
+
+    init() throws {
+        (self.files, self.directories) = (try BPFFileSystem(), try DaemonDirectories())
+    }
+
+    /// The pin directory.
+    var path: String { "\(self.files.path)/trafficd" }
+    var arguments: [String] { ["--pin-directory", self.path] }
+    /// A state directory.
+    var state: String { self.directories.root.appending(path: "state").path }
+
+    func start(_ arguments: [String] = []) async throws -> Daemon {
+        try await Daemon(
+            Machine.programs,
+            method: Machine.method,
+            directories: self.directories,
+            arguments: self.arguments + arguments
+        )
+    }
+
+    /// What history has of the program.
+    func inHistory(_ mover: Mover) async throws -> PayloadBytes {
+        let said = try await Program.run(
+            Machine.programs.client,
+            ["history", "--since", "1h", "--format", "json"] + self.directories.arguments
+        )
+        let rows = try JSONDecoder().decode(HistoryReport.self, from: said.output).rows
+        return rows.filter { $0.name.process == mover.name }.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
+    }
+
+    func unload(sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let unloaded = try await Program.run(Machine.programs.daemon, ["unload"] + self.arguments)
+        #expect(unloaded.code == 0 && unloaded.error.isEmpty, "\(unloaded.error)", sourceLocation: sourceLocation)
+    }
+}
+
+extension Daemon {
+    /// The payload that the daemon has for the program, when it is as much as wanted, or after a while.
+    ///
+    /// - Parameter wanted: `nil`: what the program says.
+    func counted(_ mover: Mover, wanted: PayloadBytes? = nil) async throws -> PayloadBytes {
+        let wanted = wanted ?? mover.moved
+        var counted = PayloadBytes()
+        for _ in 0..<300 where counted != wanted {
+            counted = try await self.snapshot().payload(of: mover)
+            if counted != wanted { try await Task.sleep(for: .milliseconds(50)) }
+        }
+        return counted
+    }
+}
