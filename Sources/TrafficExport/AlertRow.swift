@@ -26,12 +26,7 @@ extension AlertReport: ListDocument {
 
     /// RFC 4180 with a header line and stable columns: the fields of an alert of ``json()``. Those of its process have names
     /// such as `process_name`.
-    public func csv() -> [UInt8] { self.delimited(.csv) }
-
-    /// The same columns with tabs between them.
-    public func tsv() -> [UInt8] { self.delimited(.tsv) }
-
-    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+    package func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
         writer.lines(of: self.alerts, header: .blank, context: nil)
         return writer.bytes

@@ -10,8 +10,8 @@ import TrafficModel
 /// TSV, for `cut` and `awk`: each line ends with LF, and nothing is quoted. In a text, a tab is written as `\t`, a line
 /// feed as `\n`, a backslash as `\\` and any other control character as `\x1b`. So a row is always one line, and the
 /// name of a process can't send commands to a terminal.
-struct DelimitedWriter {
-    enum Dialect {
+package struct DelimitedWriter {
+    package enum Dialect {
         case csv, tsv
     }
 

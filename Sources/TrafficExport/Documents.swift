@@ -91,13 +91,8 @@ extension ExchangeReport {
         return writer.bytes
     }
 
-    /// The same form as ``Snapshot/csv(_:)``.
-    public func csv() -> [UInt8] { self.delimited(.csv) }
-
-    /// The same form as ``Snapshot/tsv(_:)``.
-    public func tsv() -> [UInt8] { self.delimited(.tsv) }
-
-    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+    /// The same forms as ``Snapshot/csv(_:)`` and ``Snapshot/tsv(_:)``.
+    package func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
         let context = RowContext(kind: nil, takenAt: self.takenAt, host: self.host)
         writer.lines(of: self.exchanges, header: .blank, context: context)
@@ -137,12 +132,7 @@ extension HistoryReport {
     }
 
     /// RFC 4180 with a header line and stable columns: the fields of a row of ``json()``.
-    public func csv() -> [UInt8] { self.delimited(.csv) }
-
-    /// The same columns with tabs between them.
-    public func tsv() -> [UInt8] { self.delimited(.tsv) }
-
-    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+    package func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
         writer.lines(of: self.rows, header: .blank, context: nil)
         return writer.bytes

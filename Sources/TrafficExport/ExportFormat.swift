@@ -34,16 +34,15 @@ extension Snapshot {
 }
 
 /// A document that has the same rows in each format.
-public protocol ListDocument {
+package protocol ListDocument {
     func json() -> [UInt8]
     func ndjson() -> [UInt8]
-    func csv() -> [UInt8]
-    func tsv() -> [UInt8]
+    func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8]
 }
 
 extension ListDocument {
     /// The complete document in `format`. The last line is ended.
-    public func encoded(as format: ExportFormat) -> [UInt8] {
+    package func encoded(as format: ExportFormat) -> [UInt8] {
         switch format {
         case .json: self.json() + [UInt8(ascii: "\n")]
         case .ndjson: self.ndjson()
@@ -51,6 +50,10 @@ extension ListDocument {
         case .tsv: self.tsv()
         }
     }
+
+    package func csv() -> [UInt8] { self.delimited(.csv) }
+
+    package func tsv() -> [UInt8] { self.delimited(.tsv) }
 }
 
 extension ExchangeReport: ListDocument {}

@@ -21,12 +21,7 @@ extension MonthReport: ListDocument {
 
     /// RFC 4180: a header line with stable columns, and a line. The fields of ``json()``; those of inner objects have names
     /// such as `top_day_time`.
-    public func csv() -> [UInt8] { self.delimited(.csv) }
-
-    /// The same columns with tabs between them.
-    public func tsv() -> [UInt8] { self.delimited(.tsv) }
-
-    private func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
+    package func delimited(_ dialect: DelimitedWriter.Dialect) -> [UInt8] {
         var writer = DelimitedWriter(dialect)
         writer.lines(of: [self], header: self, context: nil)
         return writer.bytes
