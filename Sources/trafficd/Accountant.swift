@@ -126,6 +126,7 @@ final class Accountant {
                 self.ledger.configure(retention: new.retention, classes: new.classes)
                 if new.alerts != configuration.alerts { self.watch(new.alerts) }
                 configuration = new
+                changes.taken()
             }
             switch step {
             case .drain:

@@ -22,8 +22,8 @@ struct Daemon {
     private let configuration: Configuration
     /// Ends when the daemon is ready.
     private let start: AsyncStream<Never>
-    /// Changes while the daemon counts.
-    private let change: @Sendable (Configuration) -> Void
+    /// Changes while the daemon counts. Returns when the change has been made.
+    private let change: @Sendable (Configuration) async -> Void
     private let logger: Logger
 
     /// - Throws: ``StartFailure``, or an error of the part that could not be made.
@@ -118,7 +118,10 @@ struct Daemon {
             BlockingService(
                 name: "accountant",
                 body: {
-                    defer { box.finish() }
+                    defer {
+                        changes.end()
+                        box.finish()
+                    }
                     try handover.withLock { $0.take() }?
                         .run(configuration, changes: changes, stopper: stopper, demand: demand)
                 },
@@ -150,7 +153,7 @@ struct Daemon {
         (self.configuration, self.start) = (configuration, start)
         self.change = { configuration in
             history?.keep(configuration.historyRetention)
-            changes.give(configuration)
+            await changes.give(configuration)
         }
     }
 
@@ -161,18 +164,16 @@ struct Daemon {
     ///   - logLevel: The level of all loggers.
     func run(rereading source: ConfigurationSource, at hangups: UnixSignalsSequence, logLevel: LogLevel) async throws {
         defer { withExtendedLifetime(self.pins) {} }
-        let change = self.change
         let reload = Reload(
             signals: hangups,
             start: self.start,
             source: source,
             configuration: self.configuration,
             notification: self.notification,
-            logger: self.logger
-        ) { configuration in
-            logLevel.current = configuration.logLevel
-            change(configuration)
-        }
+            logger: self.logger,
+            logLevel: logLevel,
+            apply: self.change
+        )
         try await ServiceGroup(
             services: self.services + [reload],
             gracefulShutdownSignals: [.sigterm, .sigint],

@@ -15,19 +15,21 @@ struct Reload: Service {
     let configuration: Configuration
     let notification: SystemdNotification
     let logger: Logger
-    let apply: @Sendable (Configuration) -> Void
+    let logLevel: LogLevel
+    /// Returns when the daemon does what the configuration says.
+    let apply: @Sendable (Configuration) async -> Void
 
     func run() async throws {
         var configuration = self.configuration
         for await _ in self.start.cancelOnGracefulShutdown() {}
         for await _ in self.signals.cancelOnGracefulShutdown() {
             self.notification.reloading()
-            self.reload(&configuration)
+            await self.reload(&configuration)
             self.notification.ready()
         }
     }
 
-    private func reload(_ configuration: inout Configuration) {
+    private func reload(_ configuration: inout Configuration) async {
         guard self.source.hasFile else {
             let name = self.source.file.map { " \($0.path)" } ?? ""
             self.logger.notice("SIGHUP: there is no configuration file\(name), and nothing changes")
@@ -54,25 +56,50 @@ struct Reload: Service {
                 lines.append((.warning, "\(change) needs a restart"))
             }
         }
-        // With the level of before: a higher one would keep the change itself from the log.
         for line in lines { self.logger.log(level: line.level, "\(line.text)") }
+        await self.apply(configuration)
         self.logger.notice("SIGHUP: the configuration was read again")
-        self.apply(configuration)
+        // Last: a higher level would keep the change itself from the log.
+        self.logLevel.current = configuration.logLevel
     }
 }
 
 /// A configuration for the counting thread, which takes it between two rounds.
 final class NewConfiguration: Sendable {
-    private let waiting = Mutex<Configuration?>(nil)
+    private struct State {
+        var waiting: Configuration?
+        /// Of the task that gave the configuration.
+        var giver: CheckedContinuation<Void, Never>?
+        var hasEnded = false
+    }
+
+    private let state = Mutex(State())
     private let demand: SweepDemand
 
     /// - Parameter demand: Wakes the counting thread.
     init(demand: SweepDemand) { self.demand = demand }
 
-    func give(_ configuration: Configuration) {
-        self.waiting.withLock { $0 = configuration }
-        self.demand.ask()
+    /// Returns when the counting thread counts by this configuration, or when it counts no more. One task at a time may
+    /// call this.
+    func give(_ configuration: Configuration) async {
+        await withCheckedContinuation { giver in
+            let hasEnded = self.state.withLock { state in
+                guard !state.hasEnded else { return true }
+                (state.waiting, state.giver) = (configuration, giver)
+                return false
+            }
+            if hasEnded { giver.resume() } else { self.demand.ask() }
+        }
     }
 
-    func take() -> Configuration? { self.waiting.withLock { $0.take() } }
+    /// The counting thread calls ``taken()`` when it counts by this configuration.
+    func take() -> Configuration? { self.state.withLock { $0.waiting.take() } }
+
+    func taken() { self.state.withLock { $0.giver.take() }?.resume() }
+
+    /// The counting thread counts no more.
+    func end() {
+        self.state.withLock { $0.hasEnded = true }
+        self.taken()
+    }
 }
