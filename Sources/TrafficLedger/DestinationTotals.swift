@@ -45,6 +45,16 @@ struct DestinationTotals: Codable {
         self.renewClasses()
     }
 
+    /// Begins with the sums of another ledger. The sum of a class that is gone is forgotten.
+    mutating func goOn(with balance: Balance) {
+        for (name, bytes) in balance.byScope {
+            if let scope = SocketScope(rawValue: name) { self.scopes[scope] = bytes }
+        }
+        for (name, bytes) in balance.byClass where self.named[ClassName(text: name)] != nil {
+            self.named[ClassName(text: name)] = bytes
+        }
+    }
+
     /// Has a sum for each class that there is now, and for no other class.
     mutating func renewClasses() {
         let before = self.named

@@ -60,7 +60,8 @@ struct GroupAccounts: Codable {
     private var shares: [UInt32: Share] = [:]
     /// Groups besides `_other`.
     private var count = 0
-    private var lives: UInt64 = 0
+    /// The highest number of a life so far.
+    private(set) var lives: UInt64 = 0
     private var departures: UInt64 = 0
     /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups.
     private var endedLives: [UInt32?: ByteCounts] = [:]
@@ -208,7 +209,40 @@ struct GroupAccounts: Codable {
         }
     }
 
+    /// Begins with the groups of another ledger. None of their processes is listed: what they moved is in the rows of ended
+    /// processes.
+    ///
+    /// - Parameters:
+    ///   - endedProcesses: How many of each group have ended.
+    ///   - lastLife: The highest number of a life so far.
+    mutating func goOn(with totals: GroupTotals, endedProcesses: [ProcessGroup: Int], lastLife: UInt64) {
+        self.lives = lastLife
+        for life in totals.lives {
+            var account = Account(number: life.number, at: life.beganBoottimeNanoseconds)
+            (account.bytes, account.explained) = (life.bytes, life.explained)
+            account.exited = Exited(
+                processes: endedProcesses[life.group] ?? 0,
+                bytes: life.bytes,
+                explained: life.explained
+            )
+            self.departures += 1
+            account.lastDeparture = self.departures
+            self.accounts[life.group] = account
+            guard let uid = life.group.uid, !life.group.isOther else { continue }
+            self.count += 1
+            self.shares[uid, default: Share()].groups += 1
+            self.queue(life.group, self.departures, of: uid)
+        }
+        self.endedLives = totals.endedLives
+        for (uid, bytes) in totals.endedLives { self.change(self.other(of: uid)) { $0.exited.bytes += bytes } }
+    }
+
     // MARK: Readers
+
+    /// How many processes of each group are no longer listed.
+    var endedProcesses: [ProcessGroup: Int] {
+        self.accounts.mapValues(\.exited.processes).filter { $0.value > 0 }
+    }
 
     /// What processes moved that are no longer listed.
     var exited: [ExitedUsage] {

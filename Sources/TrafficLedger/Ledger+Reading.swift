@@ -5,8 +5,7 @@ extension Ledger {
     /// The status of the capture with what the ledger counted as lost.
     public func withLosses(_ capture: CaptureStatus) -> CaptureStatus {
         var capture = capture
-        capture.loss = self.loss
-        capture.loss.countersBackwards = self.countersBackwards
+        capture.loss = self.wholeLoss
         capture.reports = self.reports.counters
         capture.loss.reportsDropped = capture.reports.dropped
         capture.loss.reportsRejected = capture.reports.rejected

@@ -56,6 +56,29 @@ public struct Ledger: Sendable, Codable {
         self.closedSockets = ClosedSockets(configuration)
     }
 
+    init(_ sums: LedgerSums, _ configuration: LedgerConfiguration) {
+        self.init(retention: configuration.retention, classes: configuration.classes)
+        let balance = sums.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0))
+        self.lastTick = Moment(wall: balance.takenAt, boottime: balance.takenBoottimeNanoseconds)
+        (self.totals, self.unowned) = (balance.bytes, balance.groups.unowned)
+        self.destinations.goOn(with: balance)
+        self.processes = ProcessTable(
+            configuration,
+            goingOnWith: balance.groups,
+            endedProcesses: sums.endedProcesses,
+            lastLife: sums.lastLife
+        )
+        (self.loss, self.earlierLoss) = (sums.loss, sums.loss)
+        self.countersBackwards = sums.loss.countersBackwards
+    }
+
+    /// All that was counted as lost, but for what the reports lost.
+    var wholeLoss: CaptureLoss {
+        var loss = self.loss
+        loss.countersBackwards = self.countersBackwards
+        return loss
+    }
+
     var retention: Retention { self.configuration.retention }
 
     /// Goes on with other settings: the limits are in force at the next tick, and the classes for bytes that are credited

@@ -18,6 +18,17 @@ struct ProcessTable: Sendable, Codable {
         self.configuration = configuration
     }
 
+    /// As ``GroupAccounts/goOn(with:endedProcesses:lastLife:)``.
+    init(
+        _ configuration: LedgerConfiguration,
+        goingOnWith totals: GroupTotals,
+        endedProcesses: [ProcessGroup: Int],
+        lastLife: UInt64
+    ) {
+        self.init(configuration)
+        self.groups.goOn(with: totals, endedProcesses: endedProcesses, lastLife: lastLife)
+    }
+
     mutating func configure(_ configuration: LedgerConfiguration) {
         self.configuration = configuration
         self.groups.configuration = configuration
@@ -183,6 +194,12 @@ struct ProcessTable: Sendable, Codable {
 
     /// What processes moved that are no longer listed.
     var exited: [ExitedUsage] { self.groups.exited }
+
+    /// How many processes of each group are no longer listed.
+    var endedProcesses: [ProcessGroup: Int] { self.groups.endedProcesses }
+
+    /// The highest number of a group's life so far.
+    var lastLife: UInt64 { self.groups.lives }
 
     /// - Parameter unowned: As ``GroupTotals/unowned``.
     func totals(unowned: ByteCounts) -> GroupTotals {

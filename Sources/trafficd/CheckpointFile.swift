@@ -11,39 +11,45 @@ struct Checkpoint {
     var countingSince: Timestamp
     /// Where the capture is pinned.
     var pinDirectory: String
+    /// As ``Ledger/sums()``, for programs of other versions.
+    var sums: [UInt8]
     /// As ``Ledger/checkpoint()``.
     var ledger: [UInt8]
 
-    /// The first line of the file, as JSON.
+    /// The first line of the file, as JSON. The sums come after it, and then the ledger.
     private struct Head: Codable {
         var position: CapturePosition
         var countingSinceNanoseconds: Int64
         var pinDirectory: String
+        var sumsLength: Int
     }
 
-    init(position: CapturePosition, countingSince: Timestamp, pinDirectory: String, ledger: [UInt8]) {
-        (self.position, self.countingSince) = (position, countingSince)
-        (self.pinDirectory, self.ledger) = (pinDirectory, ledger)
+    init(position: CapturePosition, countingSince: Timestamp, pinDirectory: String, ledger: Ledger) {
+        (self.position, self.countingSince, self.pinDirectory) = (position, countingSince, pinDirectory)
+        (self.sums, self.ledger) = (ledger.sums(), ledger.checkpoint())
     }
 
     init(bytes: [UInt8]) throws(CheckpointError) {
         let end = bytes.firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
-        guard let head = try? JSONDecoder().decode(Head.self, from: Data(bytes[..<end])) else { throw .notACheckpoint }
-        self.init(
-            position: head.position,
-            countingSince: Timestamp(nanosecondsSinceEpoch: head.countingSinceNanoseconds),
-            pinDirectory: head.pinDirectory,
-            ledger: Array(bytes[end...].dropFirst())
-        )
+        guard let head = try? JSONDecoder().decode(Head.self, from: Data(bytes[..<end])), head.sumsLength >= 0 else {
+            throw .notACheckpoint
+        }
+        self.position = head.position
+        self.countingSince = Timestamp(nanosecondsSinceEpoch: head.countingSinceNanoseconds)
+        self.pinDirectory = head.pinDirectory
+        let values = bytes[end...].dropFirst()
+        self.sums = Array(values.prefix(head.sumsLength))
+        self.ledger = Array(values.dropFirst(head.sumsLength))
     }
 
     func bytes() throws -> [UInt8] {
         let head = Head(
             position: self.position,
             countingSinceNanoseconds: self.countingSince.nanosecondsSinceEpoch,
-            pinDirectory: self.pinDirectory
+            pinDirectory: self.pinDirectory,
+            sumsLength: self.sums.count
         )
-        return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.ledger
+        return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.sums + self.ledger
     }
 }
 
@@ -66,7 +72,7 @@ struct CheckpointFile {
     }
 
     /// - Returns: `nil` if there is none.
-    /// - Throws: ``CheckpointError`` if the file is damaged or of another version, ``CaptureError`` if it can't be read.
+    /// - Throws: ``CheckpointError`` if the file is no checkpoint, ``CaptureError`` if it can't be read.
     func read() throws -> Checkpoint? { try self.read(self.path) }
 
     /// As of ``markHanded()``; `nil` if there is none, or if it can't be read.
@@ -112,7 +118,7 @@ struct CheckpointFile {
             position: position,
             countingSince: countingSince,
             pinDirectory: self.pinDirectory ?? "",
-            ledger: ledger.checkpoint()
+            ledger: ledger
         )
         let new = path + ".new"
         unlink(new)

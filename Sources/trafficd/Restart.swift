@@ -48,6 +48,10 @@ struct Restart {
         }
         // Of a daemon that was killed while it replaced a capture.
         try pins.removeAll(but: left.position)
+        // Without the ledger's sockets, nobody can say which of the kernel's bytes were counted.
+        if let form = left.unknownForm {
+            return try left.replaceCapture(configuration, pins: pins, file: file, cause: form, logger: logger)
+        }
         var capture: BPFCapture?
         var cause: any Error = AdoptionRefusal.options
         do {
@@ -124,6 +128,8 @@ private struct Left {
     let position: CapturePosition
     let countingSince: Timestamp
     var ledger: Ledger
+    /// Why ``ledger`` has only the sums of the last daemon's ledger; `nil`: it has all.
+    let unknownForm: CheckpointError?
     /// What history has.
     private let inHistory: Balance
 
@@ -131,7 +137,7 @@ private struct Left {
     init(_ configuration: Configuration, file: CheckpointFile, mark: HistoryMark.Answer, logger: Logger) throws {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
-        self.ledger = try Ledger(checkpoint, configuration)
+        (self.ledger, self.unknownForm) = try Ledger.restored(checkpoint, configuration)
         if let balance = Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger) {
             self.inHistory = balance
         } else {
@@ -155,7 +161,7 @@ private struct Left {
         guard configuration.stateDirectory != nil else { return nil }
         func balance(_ checkpoint: Checkpoint?) -> Balance? {
             guard let checkpoint, checkpoint.countingSince == last.countingSince else { return nil }
-            return (try? Ledger(checkpoint, configuration))?.balance(countingSince: last.countingSince)
+            return (try? Ledger.restored(checkpoint, configuration))?.ledger.balance(countingSince: last.countingSince)
         }
         let (handed, written) = (balance(file.readHanded()), balance(file.readWritten()))
         switch mark {
@@ -255,12 +261,18 @@ private struct Left {
 }
 
 extension Ledger {
-    fileprivate init(_ checkpoint: Checkpoint, _ configuration: Configuration) throws {
-        try self.init(
-            checkpoint: checkpoint.ledger,
-            retention: configuration.retention,
-            classes: configuration.classes
-        )
+    /// - Returns: Only the sums of the ledger, and why, if the program that wrote the checkpoint was of another version.
+    fileprivate static func restored(
+        _ checkpoint: Checkpoint,
+        _ configuration: Configuration
+    ) throws(CheckpointError) -> (ledger: Ledger, unknownForm: CheckpointError?) {
+        let (retention, classes) = (configuration.retention, configuration.classes)
+        do throws(CheckpointError) {
+            return (try Ledger(checkpoint: checkpoint.ledger, retention: retention, classes: classes), nil)
+        } catch .otherVersion(let version, let known) {
+            let sums = try Ledger(sums: checkpoint.sums, retention: retention, classes: classes)
+            return (sums, .otherVersion(version, known: known))
+        }
     }
 }
 

@@ -62,16 +62,45 @@ extension SystemTests {
             #expect(left.isEmpty, "left in the kernel: \(left)")
         }
 
+        /// What a daemon of another version would have left.
+        enum OtherVersion: CaseIterable {
+            case programs
+            /// The state of the ledger.
+            case state
+
+            fileprivate func change(_ checkpoint: URL) throws {
+                var bytes = try Data(contentsOf: checkpoint)
+                switch self {
+                case .programs:
+                    let text = String(decoding: bytes, as: UTF8.self)
+                    let layout = try #require(text.firstMatch(of: /"layout":[0-9]+/)?.output)
+                    let range = try #require(bytes.range(of: Data(layout.utf8)))
+                    bytes.replaceSubrange(range, with: Data("\"layout\":17".utf8))
+                case .state:
+                    // After the first line and the sums come 8 letters and the version. The rest would be other bytes, too.
+                    let end = try #require(bytes.firstIndex(of: UInt8(ascii: "\n")))
+                    let line = String(decoding: bytes[..<end], as: UTF8.self)
+                    let length = try #require(line.firstMatch(of: /"sumsLength":([0-9]+)/)?.output.1)
+                    let start = end + 1 + (try #require(Int(length))) + 8
+                    try #require(bytes[(start - 8)..<start] == Data("trafficd".utf8))
+                    bytes.replaceSubrange(start..<start + 4, with: [99, 0, 0, 0])
+                    bytes.replaceSubrange((start + 20)..., with: Data("unknown".utf8))
+                }
+                try bytes.write(to: checkpoint)
+            }
+        }
+
         @Test(
             "a daemon of another version goes on with the totals, and says of which time nothing is counted",
             // Perhaps after a change of the options, too.
-            arguments: [[], ["--wire", "estimated"]]
+            arguments: OtherVersion.allCases,
+            [[], ["--wire", "estimated"]]
         )
-        func otherVersion(options: [String]) async throws {
+        func otherVersion(_ version: OtherVersion, options: [String]) async throws {
             let pinned = try PinnedDaemons()
-            let checkpoint = pinned.directories.runtime.appending(path: "checkpoint")
+            let options = options + ["--state-directory", pinned.state]
             let mover = try Mover()
-            var daemon = try await pinned.start()
+            var daemon = try await pinned.start(["--state-directory", pinned.state])
             let since = try await daemon.snapshot().countingSince
             try await mover.tell("churn 20 1001")
             #expect(try await daemon.counted(mover) == mover.moved)
@@ -79,20 +108,21 @@ extension SystemTests {
             let lastTaken = try await daemon.snapshot().takenBoottimeNanoseconds
             #expect(try await daemon.stop() == 0)
             let stopped = Self.boottime
-            // As the daemon of another version would have written it.
-            let text = try Data(contentsOf: checkpoint)
-            let layout = try #require(String(decoding: text, as: UTF8.self).firstMatch(of: /"layout":[0-9]+/)?.output)
-            let range = try #require(text.range(of: Data(layout.utf8)))
-            try (text[..<range.lowerBound] + Data("\"layout\":17".utf8) + text[range.upperBound...]).write(
-                to: checkpoint
-            )
+            for name in ["checkpoint", "checkpoint.handed", "checkpoint.written"] {
+                let file = pinned.directories.runtime.appending(path: name)
+                if name == "checkpoint" || FileManager.default.fileExists(atPath: file.path) {
+                    try version.change(file)
+                }
+            }
             let before = mover.moved
             try await mover.tell("churn 7 1001")
             let uncounted = mover.moved.growth(since: before)
             let starting = Self.boottime
             daemon = try await pinned.start(options)
             let started = Self.boottime
-            #expect(daemon.program.errorText.contains("another version of trafficd"), "\(daemon.program.errorText)")
+            #expect(daemon.program.errorText.contains("goes on with the same totals and other counting programs"))
+            let cause = version == .state ? "a checkpoint of version 99" : "another version of trafficd"
+            #expect(daemon.program.errorText.contains(cause), "\(daemon.program.errorText)")
             try await mover.tell("churn 5 1001")
             let counted = mover.moved.growth(since: uncounted)
             #expect(try await daemon.counted(mover, wanted: counted) == counted)
@@ -106,6 +136,11 @@ extension SystemTests {
             #expect(words.joined(separator: " ").contains("s in which other counting programs took over"))
             let left = try await held.stillThere()
             #expect(left.isEmpty, "left in the kernel: \(left)")
+            #expect(try await daemon.stop() == 0)
+            // Each byte is in history once.
+            daemon = try await pinned.start(options)
+            #expect(try await pinned.inHistory(mover) == counted)
+            #expect(try await daemon.counted(mover, wanted: counted) == counted)
             #expect(try await daemon.stop() == 0)
             try await pinned.unload()
         }

@@ -25,7 +25,7 @@ struct CheckpointDamageTests {
     /// With a header that fits the bytes.
     private static func sealed(_ bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
-        CheckpointHeader.seal(&bytes)
+        CheckpointHeader.seal(&bytes, as: .ledger)
         return bytes
     }
 

@@ -1,37 +1,47 @@
-/// The bytes of a checkpoint: a header, and then the values of the ledger as ``CheckpointEncoder`` writes them.
+/// The bytes of a checkpoint: a header, and then the values of the ledger, or of its sums, as ``CheckpointEncoder`` writes
+/// them.
 ///
-/// The header has, little-endian: ``magic``, the version (4 bytes), the number of bytes after the header (8 bytes), and
-/// their checksum (8 bytes). It finds files that are cut off or damaged. It does not find forgeries: only the daemon
+/// The header has, little-endian: the magic (8 bytes), the version (4 bytes), the number of bytes after the header
+/// (8 bytes), and their checksum (8 bytes). It finds files that are cut off or damaged. It does not find forgeries: only the daemon
 /// may be able to write the file.
 enum CheckpointHeader {
-    /// The version of the format.
+    /// What the bytes after the header are.
+    struct Form {
+        fileprivate let magic: [UInt8]
+        fileprivate let version: UInt32
+
+        static let ledger = Form(magic: Array("trafficd".utf8), version: CheckpointHeader.version)
+        static let sums = Form(magic: Array("traffsum".utf8), version: LedgerSums.version)
+    }
+
+    /// The version of the ledger's format.
     ///
     /// Raise it whenever bytes of before would be read as something else: a stored property of any type of the ledger
-    /// was added, removed, moved or has another type; a number means something else; the coder writes differently. A
-    /// daemon begins anew with a checkpoint of another version. `CheckpointShapeTests` fails if the version should have
-    /// been raised.
+    /// was added, removed, moved or has another type; a number means something else. A daemon that finds another
+    /// version goes on with ``LedgerSums`` alone. `CheckpointShapeTests` fails if the version should have been raised.
+    ///
+    /// The coder itself must not change: old sums are written with it, too.
     static let version: UInt32 = 2
 
-    private static let magic = Array("trafficd".utf8)
     static let headerLength = 28
 
     /// Fills in the header.
     ///
     /// - Parameter bytes: Begin with ``headerLength`` bytes that have no meaning.
-    static func seal(_ bytes: inout [UInt8]) {
-        var header = self.magic
-        self.append(UInt64(self.version), 4, to: &header)
+    static func seal(_ bytes: inout [UInt8], as form: Form) {
+        var header = form.magic
+        self.append(UInt64(form.version), 4, to: &header)
         self.append(UInt64(bytes.count - self.headerLength), 8, to: &header)
         self.append(self.checksum(of: bytes), 8, to: &header)
         bytes.replaceSubrange(..<self.headerLength, with: header)
     }
 
     /// - Throws: ``CheckpointError``, unless the bytes after the header are as they were written.
-    static func check(_ bytes: [UInt8]) throws(CheckpointError) {
-        guard bytes.starts(with: self.magic) else { throw .notACheckpoint }
+    static func check(_ bytes: [UInt8], as form: Form) throws(CheckpointError) {
+        guard bytes.starts(with: form.magic) else { throw .notACheckpoint }
         guard bytes.count >= self.headerLength else { throw .cutOff(bytes: bytes.count, of: UInt64(self.headerLength)) }
         let version = UInt32(truncatingIfNeeded: self.number(4, at: 8, of: bytes))
-        guard version == self.version else { throw .otherVersion(version, known: self.version) }
+        guard version == form.version else { throw .otherVersion(version, known: form.version) }
         let length = self.number(8, at: 12, of: bytes)
         let (whole, isTooMuch) = length.addingReportingOverflow(UInt64(self.headerLength))
         guard !isTooMuch, whole <= UInt64(bytes.count) else {

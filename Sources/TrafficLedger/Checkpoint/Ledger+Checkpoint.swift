@@ -5,15 +5,28 @@ extension Ledger {
     /// read them.
     ///
     /// The configuration is not in it, and neither is what only saves time.
-    public func checkpoint() -> [UInt8] {
+    public func checkpoint() -> [UInt8] { Self.bytes(self, as: .ledger) }
+
+    /// What every later version of the program can read: see ``LedgerSums``.
+    public func sums() -> [UInt8] {
+        let sums = LedgerSums(
+            self.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0)),
+            endedProcesses: self.processes.endedProcesses,
+            lastLife: self.processes.lastLife,
+            loss: self.wholeLoss
+        )
+        return Self.bytes(sums, as: .sums)
+    }
+
+    private static func bytes(_ value: some Encodable, as form: CheckpointHeader.Form) -> [UInt8] {
         let encoder = CheckpointEncoder(after: CheckpointHeader.headerLength)
         do {
-            try self.encode(to: encoder)
+            try value.encode(to: encoder)
         } catch {
             preconditionFailure("no value of the ledger refuses to be coded: \(error)")
         }
         var bytes = encoder.takeBytes()
-        CheckpointHeader.seal(&bytes)
+        CheckpointHeader.seal(&bytes, as: form)
         return bytes
     }
 
@@ -32,18 +45,35 @@ extension Ledger {
         retention: Retention = Retention(),
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
-        try CheckpointHeader.check(checkpoint)
-        let decoder = CheckpointDecoder(
-            checkpoint,
-            from: CheckpointHeader.headerLength,
-            LedgerConfiguration(retention: retention, classes: classes)
-        )
-        do {
-            try self.init(from: decoder)
-        } catch {
-            throw .damaged
-        }
-        guard decoder.isAtEnd else { throw .damaged }
+        self = try Self.value(of: checkpoint, as: .ledger, LedgerConfiguration(retention: retention, classes: classes))
         self.resume()
+    }
+
+    /// Goes on with the sums of a ledger whose other state this program can't read: with its totals and groups, and
+    /// without its sockets, processes and reports. What the processes moved is in the rows of ended processes.
+    ///
+    /// - Parameters:
+    ///   - sums: As ``sums()`` returned it.
+    ///   - retention: From now on.
+    ///   - classes: From now on, as for a checkpoint.
+    /// - Throws: ``CheckpointError``.
+    public init(
+        sums: [UInt8],
+        retention: Retention = Retention(),
+        classes: AddressClasses = AddressClasses()
+    ) throws(CheckpointError) {
+        let configuration = LedgerConfiguration(retention: retention, classes: classes)
+        self.init(try Self.value(of: sums, as: .sums, configuration) as LedgerSums, configuration)
+    }
+
+    private static func value<Value: Decodable>(
+        of bytes: [UInt8],
+        as form: CheckpointHeader.Form,
+        _ configuration: LedgerConfiguration
+    ) throws(CheckpointError) -> Value {
+        try CheckpointHeader.check(bytes, as: form)
+        let decoder = CheckpointDecoder(bytes, from: CheckpointHeader.headerLength, configuration)
+        guard let value = try? Value(from: decoder), decoder.isAtEnd else { throw .damaged }
+        return value
     }
 }

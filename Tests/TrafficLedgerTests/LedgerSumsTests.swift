@@ -1,0 +1,147 @@
+import Foundation
+import TestSupport
+import Testing
+import TrafficModel
+
+@testable import TrafficLedger
+
+/// A daemon of another version goes on with the sums of a ledger.
+@Suite("Sums of the ledger for other versions")
+struct LedgerSumsTests {
+    private static func restored(_ ledger: Ledger) throws -> Ledger {
+        try Ledger(
+            sums: ledger.sums(),
+            retention: CheckpointTests.retention,
+            classes: try AddressClasses(CheckpointTests.classes)
+        )
+    }
+
+    private static func balance(_ ledger: Ledger) -> Balance { CheckpointTests.Everything(ledger).balance }
+
+    /// The number of listed processes is no sum. What no group has is in one sum.
+    private static func comparable(_ balance: Balance) -> Balance {
+        var balance = balance
+        for index in balance.groups.lives.indices { balance.groups.lives[index].processes = 0 }
+        balance.groups.unowned += balance.groups.unknown
+        balance.groups.unowned = balance.groups.unowned.settled
+        balance.groups.unknown = ByteCounts()
+        for index in balance.groups.lives.indices { balance.groups.lives[index].bytes.pendingSent = 0 }
+        return balance
+    }
+
+    @Test("the sums are those of the ledger, and go on from there", arguments: 0..<12)
+    func goOn(_ seed: UInt64) throws {
+        let events = RandomEvents.events(seed: seed, rounds: 120)
+        let quarter = events.count / 4
+        var ledger = try CheckpointTests.ledger()
+        for event in events[..<quarter] { ledger.absorb(event) }
+        let earlier = (Self.balance(ledger), Self.balance(try Self.restored(ledger)))
+        for event in events[quarter..<2 * quarter] { ledger.absorb(event) }
+        var restored = try Self.restored(ledger)
+        let balance = Self.balance(ledger)
+        #expect(Self.balance(restored) == Self.comparable(balance))
+        #expect(restored.loss == ledger.wholeLoss && restored.wholeLoss == ledger.wholeLoss)
+        // A life that begins later has a number that none had.
+        #expect(restored.processes.lastLife == ledger.processes.lastLife)
+        // What history has of the time until then, it does not get again.
+        #expect(Self.balance(restored).growth(since: earlier.1) == balance.growth(since: earlier.0))
+
+        // With another capture, which begins at 0, as in a ledger of its own.
+        restored.changeCapture(uncountedNanoseconds: 5)
+        var alone = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: seed + 100, rounds: 60) {
+            restored.absorb(event)
+            alone.absorb(event)
+        }
+        let (sum, own) = (Self.balance(restored), Self.balance(alone))
+        #expect(sum.bytes.settled == (balance.bytes + own.bytes).settled)
+        for (scope, bytes) in own.byScope {
+            #expect(sum.byScope[scope]?.payload == ((balance.byScope[scope] ?? ByteCounts()) + bytes).payload)
+        }
+        for (name, bytes) in own.byClass {
+            #expect(sum.byClass[name]?.payload == ((balance.byClass[name] ?? ByteCounts()) + bytes).payload)
+        }
+        #expect(restored.wholeLoss.uncountedNanoseconds == ledger.wholeLoss.uncountedNanoseconds + 5)
+    }
+
+    @Test("rows of ended processes have what the processes moved", arguments: 20..<26)
+    func rows(_ seed: UInt64) throws {
+        var ledger = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: seed, rounds: 120) { ledger.absorb(event) }
+        let restored = try Self.restored(ledger)
+        let snapshot = CheckpointTests.Everything(restored).reading.snapshot
+        #expect(snapshot.processes?.isEmpty == true && snapshot.sockets?.isEmpty == true)
+        let groups = Self.balance(restored).groups
+        let ended = (snapshot.exited ?? []).reduce(ByteCounts()) { $0 + $1.bytes }
+        let moved = groups.lives.reduce(ByteCounts()) { $0 + $1.bytes }
+        #expect(ended == groups.endedLives.values.reduce(moved, +))
+        let before = CheckpointTests.Everything(ledger).reading.snapshot.exited ?? []
+        #expect(snapshot.exited?.reduce(0) { $0 + $1.processes } == before.reduce(0) { $0 + $1.processes })
+    }
+
+    @Test("a user beyond the limit gives up groups of before the restore", arguments: 60..<64)
+    func limits(_ seed: UInt64) throws {
+        var ledger = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: seed, rounds: 80) { ledger.absorb(event) }
+        var restored = try Self.restored(ledger)
+        for event in RandomEvents.events(seed: seed + 1, rounds: 80) { restored.absorb(event) }
+        let groups = Self.balance(restored).groups.lives.map(\.group).filter { $0 != .other(of: $0.uid) }
+        #expect(groups.count <= CheckpointTests.retention.groupLimit.inAll)
+        for user in Dictionary(grouping: groups, by: \.uid).values {
+            #expect(user.count <= CheckpointTests.retention.groupLimit.ofUser)
+        }
+    }
+
+    /// Written by the first version: never change it. A user with one place, who ran curl and then wget; 40 bytes of a
+    /// process that was not known yet; a change of the capture that took 5 s.
+    private static let ofFirst = """
+        dHJhZmZzdW0BAAAAuQAAAAAAAACKlDzfdFFrroC4+9n3+c6XL4Dc1buYHQsAAAAAAAAAAAAAAAAAgOSX0BLgFw4AAAEAAQAAAAhs\
+        b29wYmFja+AXDgAAAQABAAAABHBhaWTgFw4AAAEAAgAAAAZfb3RoZXIAAAAB6AcCgLT/gZEdAgAAAAAAAAR3Z2V0AQ0vdXNyL2Jp\
+        bi93Z2V0ARF1c2VyQDEwMDAuc2VydmljZQAB6AcDgLT/gZEdAgDQDwcAAAADAQAAAAHoB+gHBwAAACgAAAAA
+        """
+
+    @Test("sums that the first version wrote are read for ever, and this version writes them the same way")
+    func first() throws {
+        let bytes = [UInt8](try #require(Data(base64Encoded: Self.ofFirst)))
+        let ledger = try Ledger(sums: bytes, classes: try AddressClasses(["paid=0.0.0.0/0"]))
+        let balance = Self.balance(ledger)
+        let all = ByteCounts(payload: PayloadBytes(sent: 3_040, received: 14), retransmitted: 0)
+        #expect(balance.takenBoottimeNanoseconds == 1_003_000_000_000)
+        #expect(balance.bytes == all && balance.byScope == ["loopback": all] && balance.byClass == ["paid": all])
+        #expect(balance.uncountedNanoseconds == 5_000_000_000)
+        let wget = ProcessGroup(
+            name: "wget",
+            executable: "/usr/bin/wget",
+            systemdUnit: "user@1000.service",
+            uid: 1000
+        )
+        #expect(balance.groups.lives.map(\.group) == [.other(of: 1000), wget])
+        #expect(balance.groups.lives.map(\.number) == [2, 3])
+        #expect(balance.groups.lives.map(\.beganBoottimeNanoseconds) == [1_001_000_000_000, 1_001_000_000_000])
+        #expect(balance.groups.lives.map(\.bytes.payload.sent) == [0, 2_000])
+        #expect(balance.groups.endedLives == [1000: ByteCounts(payload: PayloadBytes(sent: 1_000, received: 7))])
+        #expect(balance.groups.unowned.payload == PayloadBytes(sent: 40))
+        let exited = CheckpointTests.Everything(ledger).reading.snapshot.exited ?? []
+        #expect(exited.map(\.processes) == [1, 1] && exited.map(\.bytes.payload.sent) == [1_000, 2_000])
+        #expect(ledger.sums() == bytes)
+    }
+
+    @Test("any change of a byte, and any end, is found")
+    func damage() throws {
+        var ledger = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: 7, rounds: 30) { ledger.absorb(event) }
+        let bytes = ledger.sums()
+        _ = try Ledger(sums: bytes)
+        for length in 0..<bytes.count {
+            #expect(throws: CheckpointError.self) { try Ledger(sums: Array(bytes[..<length])) }
+        }
+        for index in bytes.indices {
+            var bytes = bytes
+            bytes[index] ^= 1 << UInt8(index % 8)
+            #expect(throws: CheckpointError.self) { try Ledger(sums: bytes) }
+        }
+        // Neither is taken for the other.
+        #expect(throws: CheckpointError.notACheckpoint) { try Ledger(checkpoint: bytes) }
+        #expect(throws: CheckpointError.notACheckpoint) { try Ledger(sums: ledger.checkpoint()) }
+    }
+}
