@@ -9,13 +9,13 @@ public struct AlertSample: Sendable, Hashable {
     /// Payload of both directions. Only groups that moved some.
     public var groups: [ProcessGroup: UInt64]
     /// Only endpoints that gained something.
-    public var endpoints: [EndpointGrowth]
+    public var endpoints: [ServiceEndpoint: EndpointCounts]
 
     public init(
         takenAt: Timestamp,
         seconds: Double,
         groups: [ProcessGroup: UInt64] = [:],
-        endpoints: [EndpointGrowth] = []
+        endpoints: [ServiceEndpoint: EndpointCounts] = [:]
     ) {
         (self.takenAt, self.seconds) = (takenAt, seconds)
         (self.groups, self.endpoints) = (groups, endpoints)
@@ -27,23 +27,12 @@ public struct AlertSample: Sendable, Hashable {
             takenAt: later.takenAt,
             seconds: self.seconds + later.seconds,
             groups: self.groups.merging(later.groups, uniquingKeysWith: +|),
-            endpoints: Self.joined(self.endpoints + later.endpoints)
+            endpoints: self.endpoints.merging(later.endpoints) { first, second in
+                var sum = first
+                sum += second
+                return sum
+            }
         )
-    }
-
-    /// With each endpoint once, so that samples that are joined again and again stay short.
-    private static func joined(_ growths: [EndpointGrowth]) -> [EndpointGrowth] {
-        var counts: [EndpointGrowth: EndpointCounts] = [:]
-        for growth in growths {
-            var name = growth
-            name.counts = EndpointCounts()
-            counts[name, default: EndpointCounts()] += growth.counts
-        }
-        return counts.map { name, counts in
-            var growth = name
-            growth.counts = counts
-            return growth
-        }
     }
 }
 

@@ -2,8 +2,31 @@ import TrafficModel
 
 /// What was counted in one of the short times into which a rule divides time.
 struct Slot: Sendable, Hashable {
-    var counts: EndpointCounts
+    var counts: SlotCounts
     var seconds: Double
+}
+
+/// The numbers of a group or endpoint that rules judge.
+struct SlotCounts: Sendable, Hashable {
+    var requests: UInt64 = 0
+    var ended: UInt64 = 0
+    var failures: UInt64 = 0
+    /// Payload of a group, or messages of an endpoint, both ways.
+    var bytes: UInt64 = 0
+
+    init(bytes: UInt64 = 0) { self.bytes = bytes }
+
+    init(_ counts: EndpointCounts) {
+        (self.requests, self.ended, self.failures) = (counts.requests, counts.ended, counts.failures)
+        self.bytes = counts.messageBytes
+    }
+
+    static func += (left: inout Self, right: Self) {
+        left.requests +|= right.requests
+        left.ended +|= right.ended
+        left.failures +|= right.failures
+        left.bytes +|= right.bytes
+    }
 }
 
 /// How a rule divides time.
@@ -84,7 +107,7 @@ extension AlertRule.Kind {
 extension Collection<Slot> {
     var seconds: Double { self.reduce(0) { $0 + $1.seconds } }
 
-    func total(_ count: KeyPath<EndpointCounts, UInt64>) -> UInt64 {
+    func total(_ count: KeyPath<SlotCounts, UInt64>) -> UInt64 {
         self.reduce(0) { $0 +| $1.counts[keyPath: count] }
     }
 }

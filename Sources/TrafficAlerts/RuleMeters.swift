@@ -41,12 +41,12 @@ struct RuleMeters {
 
     private struct Meter {
         /// Of the slot that is not over.
-        var open = EndpointCounts()
+        var open = SlotCounts()
         /// Of those that are, the oldest first; fewer than the rule's at first.
-        var closed: [EndpointCounts] = []
+        var closed: [SlotCounts] = []
         var alert: Alert?
 
-        mutating func add(_ counts: EndpointCounts) {
+        mutating func add(_ counts: SlotCounts) {
             self.open += counts
             self.alert?.bytes +|= counts.bytes
         }
@@ -67,12 +67,12 @@ struct RuleMeters {
         switch self.rule.kind {
         case .rate, .bytes:
             for (group, bytes) in sample.groups {
-                self.add(EndpointCounts(bytes: bytes), to: AlertSubject(process: group), userName)
+                self.add(SlotCounts(bytes: bytes), to: AlertSubject(process: group), userName)
             }
         case .requestsEvery, .requestsGrowing, .failures:
-            for growth in sample.endpoints {
-                let endpoint = AlertSubject.Endpoint(role: growth.role, host: growth.host, route: growth.route)
-                self.add(growth.counts, to: AlertSubject(process: growth.process, endpoint: endpoint), userName)
+            for (name, counts) in sample.endpoints {
+                let endpoint = AlertSubject.Endpoint(role: name.role, host: name.host, route: name.route)
+                self.add(SlotCounts(counts), to: AlertSubject(process: name.process, endpoint: endpoint), userName)
             }
         }
         self.openSeconds += sample.seconds
@@ -80,7 +80,7 @@ struct RuleMeters {
         return self.closeSlot(at: sample.takenAt)
     }
 
-    private mutating func add(_ counts: EndpointCounts, to subject: AlertSubject, _ userName: (UInt32) -> String?) {
+    private mutating func add(_ counts: SlotCounts, to subject: AlertSubject, _ userName: (UInt32) -> String?) {
         // What the ledger itself adds up in `_other` has to pass the filter each time: the meter of this name has more.
         if !subject.isOther, self.meters[subject]?.add(counts) != nil { return }
         let endpoint = subject.endpoint.map { (host: $0.host, route: $0.route) }
@@ -106,9 +106,9 @@ struct RuleMeters {
         for (subject, meter) in self.meters {
             var meter = meter
             Self.push(meter.open, to: &meter.closed, most: self.shape.count)
-            meter.open = EndpointCounts()
+            meter.open = SlotCounts()
             if let change = self.judge(subject, &meter, at: time) { changes.append(change) }
-            let isIdle = meter.alert == nil && meter.closed.allSatisfy { $0 == EndpointCounts() }
+            let isIdle = meter.alert == nil && meter.closed.allSatisfy { $0 == SlotCounts() }
             self.meters[subject] = isIdle ? nil : meter
             guard isIdle else { continue }
             if subject.isOther { self.others -= 1 } else { self.places.giveBack(of: subject.process.uid) }
@@ -118,7 +118,7 @@ struct RuleMeters {
 
     private func judge(_ subject: AlertSubject, _ meter: inout Meter, at time: Timestamp) -> AlertChange? {
         // Before its first slot, a meter had nothing.
-        let missing = Array(repeating: EndpointCounts(), count: self.lengths.count - meter.closed.count)
+        let missing = Array(repeating: SlotCounts(), count: self.lengths.count - meter.closed.count)
         let slots = zip(missing + meter.closed, self.lengths).map { Slot(counts: $0, seconds: $1) }
         guard let alert = meter.alert else {
             guard self.rule.kind.begins(slots) else { return nil }

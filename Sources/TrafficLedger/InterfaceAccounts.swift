@@ -12,6 +12,7 @@ struct InterfaceAccounts: Codable {
     private var atLastTick: [InterfaceUsage] = []
     private var packets: [Key: PacketAccount] = [:]
     private var audits: [Key: InterfaceAudit] = [:]
+    private var sums = InterfaceSums()
     /// Whether the capture sees packets. An empty list of packets says so, too.
     private var seesPackets = false
     private var isFirstRound = true
@@ -39,6 +40,7 @@ struct InterfaceAccounts: Codable {
     }
 
     mutating func absorb(_ usages: [InterfaceUsage]) {
+        self.sums.absorb(usages)
         let before = Dictionary(self.current.map { ($0.usage.name, $0.usage) }) { first, _ in first }
         self.current = usages.map { Interface(usage: $0) }
         let present = Set(usages.compactMap(Key.init))
@@ -63,6 +65,9 @@ struct InterfaceAccounts: Codable {
         }
         if self.seesPackets { self.isFirstRound = false }
     }
+
+    /// What the interfaces have counted themselves since the count began.
+    var totals: InterfaceTotals { self.sums.totals }
 
     /// Every interface that packets passed, in every network namespace.
     var seen: [InterfacePackets] { self.packets.values.compactMap(\.packets) }

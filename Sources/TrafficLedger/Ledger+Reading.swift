@@ -59,7 +59,8 @@ extension Ledger {
         )
     }
 
-    /// The sums as of the last tick or look. Takes time for each process and group, and none for sockets.
+    /// The sums as of the last tick or look. Takes time for each process, group and endpoint, and none for sockets and
+    /// percentiles.
     public func balance(countingSince: Timestamp) -> Balance {
         let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         return Balance(
@@ -70,15 +71,10 @@ extension Ledger {
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
-            groups: self.processes.totals(unowned: self.unowned)
+            groups: self.processes.totals(unowned: self.unowned),
+            endpoints: self.reports.endpointSums,
+            interfaces: self.interfaces.totals
         )
-    }
-
-    /// What the endpoints gained, without the work of ``reading(countingSince:host:daemon:capture:)`` for percentiles.
-    ///
-    /// - Parameter counts: Those of the last call, in the ledger's own order; empty for none. Gets those of now.
-    public func endpointGrowth(since counts: inout [EndpointCounts]) -> [EndpointGrowth] {
-        self.reports.endpointGrowth(since: &counts)
     }
 
     /// - Parameter unlisted: Open sockets that the snapshot does not list.

@@ -125,14 +125,15 @@ public struct Ledger: Sendable, Codable {
         self.earlierLoss = self.loss
     }
 
-    /// A ledger with the same balance and without sockets and reports, which are most of a large ledger.
+    /// A ledger with the same balance and without sockets, and of reports with the sums alone: the others are most of a
+    /// large ledger.
     public var withoutSockets: Ledger {
         var sums = self
         sums.sockets = SocketTable()
         sums.closedSockets = ClosedSockets(self.configuration)
         sums.presumedClosed = PresumedClosedSockets()
         sums.goneSockets = GoneSockets()
-        sums.reports = ReportAccounts()
+        sums.reports = self.reports.sumsAlone
         (sums.moving, sums.pending, sums.openSockets) = ([], [], [:])
         return sums
     }

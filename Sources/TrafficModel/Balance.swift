@@ -15,6 +15,9 @@ public struct Balance: Sendable, Hashable {
     /// By the name of the class of the remote address.
     public var byClass: [String: ByteCounts]
     public var groups: GroupTotals
+    /// By route. An endpoint keeps its place for good, and new ones come last.
+    public var endpoints: [EndpointSum]
+    public var interfaces: InterfaceTotals
 
     public init(
         takenAt: Timestamp,
@@ -24,7 +27,9 @@ public struct Balance: Sendable, Hashable {
         bytes: ByteCounts = ByteCounts(),
         byScope: [String: ByteCounts] = [:],
         byClass: [String: ByteCounts] = [:],
-        groups: GroupTotals = GroupTotals()
+        groups: GroupTotals = GroupTotals(),
+        endpoints: [EndpointSum] = [],
+        interfaces: InterfaceTotals = InterfaceTotals()
     ) {
         self.takenAt = takenAt
         self.takenBoottimeNanoseconds = takenBoottimeNanoseconds
@@ -34,6 +39,8 @@ public struct Balance: Sendable, Hashable {
         self.byScope = byScope
         self.byClass = byClass
         self.groups = groups
+        self.endpoints = endpoints
+        self.interfaces = interfaces
     }
 
     /// What was moved between two balances. Pending bytes are in no growth.
@@ -47,6 +54,10 @@ public struct Balance: Sendable, Hashable {
         /// Only groups that gained something. What a group gained whose life ended meanwhile is in the row `_other` of its
         /// user: nearly always 0, because a life ends some time after its last process.
         public var byGroup: [ProcessGroup: ByteCounts] = [:]
+        /// Only endpoints that gained something.
+        public var byEndpoint: [ServiceEndpoint: EndpointCounts] = [:]
+        /// By name. Only interfaces that gained something.
+        public var byInterface: [String: InterfaceCounts] = [:]
 
         public init() {}
     }
@@ -63,6 +74,13 @@ public struct Balance: Sendable, Hashable {
         growth.bytes = self.bytes.growth(since: earlier.bytes)
         growth.byScope = Self.growth(self.byScope, since: earlier.byScope)
         growth.byClass = Self.growth(self.byClass, since: earlier.byClass)
+        growth.byInterface = self.interfaces.growth(since: earlier.interfaces)
+        for (index, sum) in self.endpoints.enumerated() {
+            let before = index < earlier.endpoints.count ? earlier.endpoints[index].counts : EndpointCounts()
+            guard sum.counts != before else { continue }
+            let counts = sum.counts.growth(since: before)
+            if counts != EndpointCounts() { growth.byEndpoint[sum.endpoint] = counts }
+        }
         var before = Dictionary(uniqueKeysWithValues: earlier.groups.lives.map { ($0.number, $0.bytes) })
         for life in self.groups.lives {
             let bytes = life.bytes.growth(since: before.removeValue(forKey: life.number) ?? ByteCounts())

@@ -5,7 +5,6 @@ import TrafficModel
 /// Makes samples for rules: what moved since the last one.
 struct AlertFeed {
     private var last: Balance
-    private var endpoints: [EndpointCounts] = []
     private let countingSince: Timestamp
 
     /// A sample is made every 5 seconds. A tick may come a little early.
@@ -15,7 +14,6 @@ struct AlertFeed {
     init(_ ledger: Ledger, countingSince: Timestamp) {
         self.last = ledger.balance(countingSince: countingSince)
         self.countingSince = countingSince
-        _ = ledger.endpointGrowth(since: &self.endpoints)
     }
 
     /// - Parameter boottime: `CLOCK_BOOTTIME` of a tick.
@@ -26,7 +24,6 @@ struct AlertFeed {
         // Before the first tick the ledger has no time.
         guard let growth = balance.growth(since: self.last), self.last.takenBoottimeNanoseconds > 0 else {
             self.last = balance
-            _ = ledger.endpointGrowth(since: &self.endpoints)
             return nil
         }
         let nanoseconds = balance.takenBoottimeNanoseconds -| self.last.takenBoottimeNanoseconds
@@ -35,7 +32,7 @@ struct AlertFeed {
             takenAt: balance.takenAt,
             seconds: Double(nanoseconds) / 1e9,
             groups: growth.byGroup.mapValues(\.payload.total).filter { $0.value > 0 },
-            endpoints: ledger.endpointGrowth(since: &self.endpoints)
+            endpoints: growth.byEndpoint
         )
     }
 }

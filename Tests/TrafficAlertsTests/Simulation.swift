@@ -56,9 +56,13 @@ extension AlertSample {
         by group: ProcessGroup = Simulation.app
     ) {
         guard requests > 0 else { return }
-        let counts = EndpointCounts(requests: requests, ended: requests, failures: failing, bytes: requests * bytes)
-        self.endpoints.append(
-            EndpointGrowth(process: group, role: .client, host: "api.example", route: route, counts: counts)
+        let name = ServiceEndpoint(process: group, role: .client, host: "api.example", route: route)
+        self.endpoints[name] = EndpointCounts(
+            requests: requests,
+            ended: requests,
+            failures: failing,
+            sent: MessageParts(rest: requests * (bytes - bytes / 2)),
+            received: MessageParts(body: requests * (bytes / 2))
         )
     }
 }

@@ -54,22 +54,34 @@ struct EndpointGroupingTests {
         #expect(types.map(\.outcomes) == [[.ok: 1], [.http4xx: 1]])
     }
 
-    @Test("what endpoints gained since the last call adds up to their rows, and an endpoint at rest gains nothing")
+    @Test("what endpoints gained between two balances adds up to their rows, and an endpoint at rest gains nothing")
     func growth() throws {
         var fixture = LedgerFixture.reporting()
-        var counts: [EndpointCounts] = []
-        #expect(fixture.ledger.endpointGrowth(since: &counts) == [])
+        var last: Balance?
+        func growth() throws -> [ServiceEndpoint: EndpointCounts] {
+            let balance = fixture.ledger.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0))
+            defer { last = balance }
+            return try #require(balance.growth(since: last)).byEndpoint
+        }
+        #expect(try growth() == [:])
         fixture.report([.request(1, from: 0, to: 100), .request(2, from: 100, to: 180)])
-        let first = try #require(fixture.ledger.endpointGrowth(since: &counts).first)
-        #expect(first.counts == EndpointCounts(requests: 2, bytes: 180))
-        #expect(fixture.ledger.endpointGrowth(since: &counts) == [])
+        let first = try #require(try growth().first)
+        #expect(first.value.requests == 2 && first.value.ended == 0 && first.value.messageBytes == 180)
+        #expect(try growth() == [:])
         fixture.report([.response(1, from: 0, to: 700), .outcome(1, status: 200), .outcome(2, status: 503)])
-        let growth = fixture.ledger.endpointGrowth(since: &counts)
-        #expect(growth.map(\.counts) == [EndpointCounts(ended: 2, failures: 1, bytes: 700)])
+        let second = try #require(try growth().first)
+        #expect(second.value.requests == 0 && second.value.ended == 2 && second.value.failures == 1)
+        #expect(second.value.messageBytes == 700)
         let row = try #require(self.rows(fixture, by: .route).first)
-        #expect(first.process == row.process && first.role == row.role)
-        #expect(first.host == row.host && first.route == row.route)
+        #expect(first.key.process == row.process && first.key.role == row.role && first.key == second.key)
+        #expect(first.key.host == row.host && first.key.route == row.route)
         #expect(row.requests == 2 && row.failures == 1 && row.sent.message + row.received.message == 880)
+        var sum = first.value
+        sum += second.value
+        for (parts, bytes) in [(sum.sent, row.sent), (sum.received, row.received)] {
+            #expect(parts.header == bytes.header && parts.body == bytes.body)
+            #expect(parts.rest == bytes.line + bytes.framing && parts.message == bytes.message)
+        }
     }
 
     @Test("records that follow one another with the same name go to the row of their own role")

@@ -76,4 +76,78 @@ struct BalanceTests {
         )
         #expect(now.settled.pendingSent == 0 && now.settled.payload == now.payload)
     }
+
+    private static func endpoint(_ route: String, _ counts: EndpointCounts) -> EndpointSum {
+        let name = ServiceEndpoint(process: ProcessGroup(name: "a", uid: 7), role: .client, host: "h", route: route)
+        return EndpointSum(endpoint: name, counts: counts)
+    }
+
+    @Test("each endpoint grows by itself, a new one by all it has, and one at rest is left out")
+    func endpoints() throws {
+        var (earlier, now) = (Self.balance(at: 1, sent: 1), Self.balance(at: 2, sent: 1))
+        let before = EndpointCounts(requests: 5, ended: 4, failures: 1, sent: MessageParts(header: 9))
+        earlier.endpoints = [Self.endpoint("/a", before), Self.endpoint("/b", before)]
+        let later = EndpointCounts(
+            requests: 8,
+            ended: 8,
+            failures: 1,
+            sent: MessageParts(header: 11, body: 3),
+            received: MessageParts(rest: 2)
+        )
+        now.endpoints = [Self.endpoint("/a", before), Self.endpoint("/b", later), Self.endpoint("/c", before)]
+        let growth = try #require(now.growth(since: earlier)).byEndpoint
+        #expect(growth.count == 2)
+        #expect(growth[now.endpoints[2].endpoint] == before)
+        #expect(
+            growth[now.endpoints[1].endpoint]
+                == EndpointCounts(
+                    requests: 3,
+                    ended: 4,
+                    sent: MessageParts(header: 2, body: 3),
+                    received: MessageParts(rest: 2)
+                )
+        )
+        #expect(try #require(now.growth(since: nil)).byEndpoint.count == 3)
+    }
+
+    @Test(
+        "a sum of bytes that wraps grows by its difference, and one that falls grows by nothing",
+        arguments: [
+            (UInt64.max - 4, 5, 10), (UInt64.max, UInt64.max, 0), (0, UInt64(Int64.max), UInt64(Int64.max)),
+            (0, UInt64(Int64.max) + 1, 0), (100, 99, 0), (0, UInt64.max, 0),
+        ] as [(UInt64, UInt64, UInt64)]
+    )
+    func wrapped(_ before: UInt64, _ after: UInt64, _ grown: UInt64) throws {
+        var (earlier, now) = (Self.balance(at: 1, sent: 1), Self.balance(at: 2, sent: 1))
+        func counts(_ requests: UInt64, _ bytes: UInt64) -> EndpointCounts {
+            let parts = MessageParts(header: bytes, body: bytes, rest: bytes)
+            return EndpointCounts(requests: requests, sent: parts, received: parts)
+        }
+        earlier.endpoints = [Self.endpoint("/a", counts(3, before))]
+        now.endpoints = [Self.endpoint("/a", counts(4, after))]
+        #expect(try #require(now.growth(since: earlier)).byEndpoint.values.first == counts(1, grown))
+        // Numbers that fall, fall to nothing.
+        now.endpoints = [Self.endpoint("/a", counts(2, before))]
+        #expect(try #require(now.growth(since: earlier)).byEndpoint == [:])
+    }
+
+    @Test("an interface that left the list has its last bytes in the row of all others, and each name has all its lives")
+    func interfaces() throws {
+        func counts(_ number: UInt64) -> InterfaceCounts {
+            InterfaceCounts(sentBytes: number, receivedBytes: 2 * number, sentPackets: 1, receivedPackets: number)
+        }
+        var (earlier, now) = (Self.balance(at: 1, sent: 1), Self.balance(at: 2, sent: 1))
+        earlier.interfaces = InterfaceTotals(
+            lives: [.init(name: "eth0", number: 1, counts: counts(10)), .init(name: "veth1", number: 2, counts: counts(5))],
+            endedLives: counts(100)
+        )
+        now.interfaces = InterfaceTotals(
+            lives: [.init(name: "wan", number: 1, counts: counts(14)), .init(name: "wan", number: 3, counts: counts(3))],
+            endedLives: counts(100 + 5 + 2)
+        )
+        let growth = try #require(now.growth(since: earlier)).byInterface
+        #expect(growth.mapValues(\.sentBytes) == ["wan": 4 + 3, "_other": 2])
+        #expect(growth.mapValues(\.receivedPackets) == ["wan": 4 + 3, "_other": 2])
+        #expect(try #require(now.growth(since: now)).byInterface == [:])
+    }
 }

@@ -2,8 +2,8 @@
 /// them.
 ///
 /// The header has, little-endian: the magic (8 bytes), the version (4 bytes), the number of bytes after the header
-/// (8 bytes), and their checksum (8 bytes). It finds files that are cut off or damaged. It does not find forgeries: only the daemon
-/// may be able to write the file.
+/// (8 bytes), and their checksum (8 bytes). It finds files that are cut off or damaged. It does not find forgeries: only
+/// the daemon may be able to write the file.
 enum CheckpointHeader {
     /// What the bytes after the header are.
     struct Form {
@@ -21,7 +21,7 @@ enum CheckpointHeader {
     /// version goes on with ``LedgerSums`` alone. `CheckpointShapeTests` fails if the version should have been raised.
     ///
     /// The coder itself must not change: old sums are written with it, too.
-    static let version: UInt32 = 2
+    static let version: UInt32 = 3
 
     static let headerLength = 28
 

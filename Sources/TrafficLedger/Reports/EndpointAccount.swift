@@ -142,20 +142,33 @@ struct EndpointAccount: Codable {
         self.summary.duration = self.durations.usage
     }
 
-    /// As of now.
-    var counts: EndpointCounts {
+    /// As of now; `nil` for an endpoint that is no route.
+    var sum: EndpointSum? {
+        guard case .route(let host, let route) = self.name.subject else { return nil }
         var (ended, failures): (UInt64, UInt64) = (0, 0)
         for ending in Report.Ending.allCases {
             let count = self.outcomes[Int(ending.rawValue)]
             ended += count
             if ExchangeOutcome(ending).isFailure { failures += count }
         }
-        return EndpointCounts(
-            requests: self.requests,
-            ended: ended,
-            failures: failures,
-            bytes: self.sent.message &+ self.received.message
+        return EndpointSum(
+            endpoint: ServiceEndpoint(process: self.group, role: self.name.role, host: host, route: route),
+            counts: EndpointCounts(
+                requests: self.requests,
+                ended: ended,
+                failures: failures,
+                sent: self.sent,
+                received: self.received
+            )
         )
+    }
+
+    /// One with the same ``sum``, and with nothing that takes more room.
+    var sumAlone: EndpointAccount {
+        var account = EndpointAccount(self.group, self.name)
+        (account.requests, account.outcomes) = (self.requests, self.outcomes)
+        (account.sent, account.received) = (self.sent, self.received)
+        return account
     }
 
     /// As of the last ``summarize()``.

@@ -119,27 +119,14 @@ struct EndpointAccounts: Codable {
         for index in self.accounts.indices { self.accounts[index].summarize() }
     }
 
-    /// What the rows gained. Takes little time for each row, and more for one that gained something.
-    ///
-    /// - Parameter counts: Those of the last call, by row. Gets those of now.
-    func growth(since counts: inout [EndpointCounts]) -> [EndpointGrowth] {
-        var growths: [EndpointGrowth] = []
-        for (index, account) in self.accounts.enumerated() {
-            let now = account.counts
-            let earlier = index < counts.count ? counts[index] : EndpointCounts()
-            if index < counts.count { counts[index] = now } else { counts.append(now) }
-            guard now != earlier, case .route(let host, let route) = account.name.subject else { continue }
-            growths.append(
-                EndpointGrowth(
-                    process: account.group,
-                    role: account.name.role,
-                    host: host,
-                    route: route,
-                    counts: now.growth(since: earlier)
-                )
-            )
-        }
-        return growths
+    /// In the order in which the rows were made. Takes little time for each row.
+    var sums: [EndpointSum] { self.accounts.compactMap(\.sum) }
+
+    /// Accounts with the same ``sums``, and with nothing that takes more room.
+    var sumsAlone: EndpointAccounts {
+        var accounts = EndpointAccounts(limits: self.limits)
+        accounts.accounts = self.accounts.map(\.sumAlone)
+        return accounts
     }
 
     var usages: [EndpointUsage] {

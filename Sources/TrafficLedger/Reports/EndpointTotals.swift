@@ -155,7 +155,15 @@ struct EndpointTotals: Codable {
 
     var byRoute: [EndpointUsage] { self.routes.usages }
 
-    func growthByRoute(since counts: inout [EndpointCounts]) -> [EndpointGrowth] { self.routes.growth(since: &counts) }
+    /// See ``EndpointAccounts/sums``.
+    var sumsByRoute: [EndpointSum] { self.routes.sums }
+
+    /// Totals with the same ``sumsByRoute``, and with nothing that takes more room.
+    var sumsAlone: EndpointTotals {
+        var totals = EndpointTotals()
+        totals.routes = self.routes.sumsAlone
+        return totals
+    }
 
     /// A process that has executed another program was part of two services. Endpoints with the same name are added up.
     func own(of process: ProcessIdentity) -> [ProcessEndpoint] {

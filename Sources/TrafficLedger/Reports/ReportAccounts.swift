@@ -388,8 +388,13 @@ struct ReportAccounts: Codable {
 
     var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
 
-    func endpointGrowth(since counts: inout [EndpointCounts]) -> [EndpointGrowth] {
-        self.endpoints.growthByRoute(since: &counts)
+    var endpointSums: [EndpointSum] { self.endpoints.sumsByRoute }
+
+    /// Accounts with the same ``endpointSums``, and with nothing that takes more room.
+    var sumsAlone: ReportAccounts {
+        var accounts = ReportAccounts()
+        accounts.endpoints = self.endpoints.sumsAlone
+        return accounts
     }
 
     func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }

@@ -1,0 +1,79 @@
+import TrafficModel
+
+/// What the interfaces have counted themselves since the ledger's first look at them. Sums never fall.
+///
+/// An interface that was there at the first look has counted before, and that is in no sum. A later interface is as old as
+/// its counters, so all that they have is in its sum. Counters that fall, because the driver set them back, add nothing,
+/// and count from there on.
+struct InterfaceSums: Codable {
+    private struct Account: Codable {
+        let number: UInt64
+        var name: String
+        /// What the interface said last.
+        var last: InterfaceCounts
+        var sum = InterfaceCounts()
+        /// The last look that found it.
+        var look: UInt64
+    }
+
+    /// So many interfaces that are gone keep their sums, because the last minute of an interface belongs to history, too,
+    /// and an interface may come back from a container. Of more, those that were gone first add up in ``ended``.
+    static let mostGone = 256
+
+    /// By index, of the present network namespace.
+    private var accounts: [UInt32: Account] = [:]
+    private var networkNamespace: UInt32?
+    private var lives: UInt64 = 0
+    private var looks: UInt64 = 0
+    private var ended = InterfaceCounts()
+
+    /// - Parameter usages: All interfaces. One without an index is in no sum.
+    mutating func absorb(_ usages: [InterfaceUsage]) {
+        if let namespace = usages.first?.networkNamespace, namespace != self.networkNamespace {
+            // The daemon moved to other interfaces.
+            self.end(Array(self.accounts.keys))
+            (self.networkNamespace, self.looks) = (namespace, 0)
+        }
+        self.looks += 1
+        for usage in usages {
+            guard let index = usage.index else { continue }
+            let now = InterfaceCounts(usage)
+            if self.accounts[index] == nil {
+                self.lives += 1
+                let start = self.looks == 1 ? now : InterfaceCounts()
+                self.accounts[index] = Account(number: self.lives, name: usage.name, last: start, look: self.looks)
+            }
+            let look = self.looks
+            self.accounts.changeInPlace(index) { account in
+                // All four are of one reading, so they fall together.
+                if !now.isBehind(account.last) { account.sum += now.growth(since: account.last) }
+                (account.last, account.name, account.look) = (now, usage.name, look)
+            }
+        }
+        guard self.accounts.count > usages.count + Self.mostGone else { return }
+        let gone = self.accounts.filter { $0.value.look < self.looks }
+        let order = gone.sorted { ($0.value.look, $0.value.number) < ($1.value.look, $1.value.number) }
+        self.end(order.dropLast(Self.mostGone).map(\.key))
+    }
+
+    private mutating func end(_ indexes: [UInt32]) {
+        for index in indexes {
+            if let account = self.accounts.removeValue(forKey: index) { self.ended += account.sum }
+        }
+    }
+
+    var totals: InterfaceTotals {
+        InterfaceTotals(
+            lives: self.accounts.values.map { InterfaceLife(name: $0.name, number: $0.number, counts: $0.sum) }
+                .sorted { $0.number < $1.number },
+            endedLives: self.ended
+        )
+    }
+}
+
+extension InterfaceCounts {
+    fileprivate func isBehind(_ earlier: InterfaceCounts) -> Bool {
+        self.sentBytes < earlier.sentBytes || self.receivedBytes < earlier.receivedBytes
+            || self.sentPackets < earlier.sentPackets || self.receivedPackets < earlier.receivedPackets
+    }
+}
