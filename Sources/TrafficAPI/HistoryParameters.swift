@@ -35,8 +35,10 @@ extension QueryParameters {
             question.top = top
         }
         if case .user(let uid) = viewer {
-            // The sums by scope and class, and those of 5 minutes, are of all users.
-            if question.by.contains(.scope) || question.by.contains(.class) || question.bucket == .fiveMinutes {
+            // The sums by scope, class and interface, and those of 5 minutes, are of all users.
+            if question.by.contains(where: { [.scope, .class, .interface].contains($0) })
+                || question.bucket == .fiveMinutes
+            {
                 throw .sumsWithheld
             }
             // Of a user's own bytes, the total is the user's row.
@@ -109,6 +111,6 @@ extension Problem {
 
     static let sumsWithheld = Problem(
         status: .forbidden,
-        detail: "Sums by scope and class, and of 5 minutes, are of all users: root and the socket's group see them."
+        detail: "Sums by scope, class, interface and 5 minutes are of all users: root and the socket's group see them."
     )
 }

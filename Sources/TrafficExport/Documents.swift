@@ -126,7 +126,7 @@ extension HistoryReport {
             writer.rows(CodingKeys.rows, self.rows)
             writer.number(CodingKeys.othersCount, self.othersCount)
             if let others = self.others { writer.nested(CodingKeys.others, others) }
-            writer.nested(CodingKeys.totals, self.totals)
+            writer.nested(CodingKeys.sums, self.sums)
         }
         return writer.bytes
     }

@@ -234,12 +234,58 @@ extension HistoryName: Row {
         sink.text(CodingKeys.scope, self.scope)
         sink.text(CodingKeys.addressClass, self.addressClass)
     }
+
+    /// What the row stands for that is no process, scope or class.
+    fileprivate func writeSubject(to sink: inout some FieldSink) {
+        sink.text(CodingKeys.role, self.role)
+        sink.text(CodingKeys.host, self.host)
+        sink.text(CodingKeys.route, self.route)
+        sink.text(CodingKeys.interface, self.interface)
+    }
 }
 
 extension HistoryRow: Row {
     func write(to sink: inout some FieldSink) {
         sink.time(CodingKeys.time, self.time)
         self.name.write(to: &sink)
-        self.bytes.write(to: &sink)
+        self.amounts.writeBytes(to: &sink)
+        // Later than the rest, so that columns stay where they were.
+        self.name.writeSubject(to: &sink)
+        self.amounts.writeOthers(to: &sink)
+    }
+}
+
+extension HistoryAmounts: Row {
+    func write(to sink: inout some FieldSink) {
+        self.writeBytes(to: &sink)
+        self.writeOthers(to: &sink)
+    }
+
+    fileprivate func writeBytes(to sink: inout some FieldSink) {
+        let bytes: ByteCounts? = if case .bytes(let bytes) = self { bytes } else { nil }
+        sink.number(PayloadBytes.CodingKeys.sent, bytes?.payload.sent)
+        sink.number(PayloadBytes.CodingKeys.received, bytes?.payload.received)
+        sink.number(ByteCounts.CodingKeys.pendingSent, bytes?.pendingSent)
+        sink.number(ByteCounts.CodingKeys.wireSent, bytes?.wireSent)
+        sink.number(ByteCounts.CodingKeys.wireReceived, bytes?.wireReceived)
+        sink.number(ByteCounts.CodingKeys.retransmitted, bytes?.retransmitted)
+    }
+
+    fileprivate func writeOthers(to sink: inout some FieldSink) {
+        let counts: EndpointCounts? = if case .messages(let counts) = self { counts } else { nil }
+        sink.number(EndpointCounts.CodingKeys.requests, counts?.requests)
+        sink.number(EndpointCounts.CodingKeys.ended, counts?.ended)
+        sink.number(EndpointCounts.CodingKeys.failures, counts?.failures)
+        sink.number(EndpointCounts.CodingKeys.sentMessage, counts?.sent.message)
+        sink.number(EndpointCounts.CodingKeys.receivedMessage, counts?.received.message)
+        sink.number(EndpointCounts.CodingKeys.sentHeader, counts?.sent.header)
+        sink.number(EndpointCounts.CodingKeys.receivedHeader, counts?.received.header)
+        sink.number(EndpointCounts.CodingKeys.sentBody, counts?.sent.body)
+        sink.number(EndpointCounts.CodingKeys.receivedBody, counts?.received.body)
+        let packets: InterfaceCounts? = if case .packets(let counts) = self { counts } else { nil }
+        sink.number(InterfaceCounts.CodingKeys.sentBytes, packets?.sentBytes)
+        sink.number(InterfaceCounts.CodingKeys.receivedBytes, packets?.receivedBytes)
+        sink.number(InterfaceCounts.CodingKeys.sentPackets, packets?.sentPackets)
+        sink.number(InterfaceCounts.CodingKeys.receivedPackets, packets?.receivedPackets)
     }
 }

@@ -11,13 +11,30 @@ extension History {
                 beyond: "\(excess) add up in the user's row `_other`"
             )
         }
-        return [
-            limit(
-                "groups of processes in a minute of history",
-                HistoryMinute.groupLimit,
-                "those with the least payload"
-            ),
-            limit("groups of processes in a month of history", HistoryStore.groupLimit, "those that come later"),
-        ]
+        let kinds: [(HistorySeries.Kind, String)] = [(.group, "groups of processes"), (.endpoint, "endpoints")]
+        var limits: [DoctorReport.Limit] = []
+        for (kind, name) in kinds {
+            guard let most = kind.limits else { continue }
+            let what = kind == .group ? "payload" : "bytes of messages"
+            limits += [
+                limit("\(name) in a minute of history", most.minute, "those with the least \(what)"),
+                limit("\(name) in a month of history", most.month, "those that come later"),
+            ]
+        }
+        // Whoever may make interfaces is no stranger.
+        if let most = HistorySeries.Kind.interface.limits {
+            for (time, most, excess) in [
+                ("minute", most.minute, "those with the least bytes"), ("month", most.month, "those that come later"),
+            ] {
+                limits.append(
+                    DoctorReport.Limit(
+                        of: "interfaces in a \(time) of history",
+                        all: most.inAll,
+                        beyond: "\(excess) add up in the row `_other`"
+                    )
+                )
+            }
+        }
+        return limits
     }
 }

@@ -16,8 +16,9 @@ extension HistoryStore {
         let asked = question.since.seconds
         let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.divisions)
         let until = question.until.map { $0.seconds } ?? now + 1
+        let kind = question.kind
         // What is older was removed, and would look like a time without traffic.
-        let since = max(level.start(of: asked), try self.removedBefore(level))
+        let since = max(level.start(of: asked), try self.removedBefore(level), try self.begin(of: kind, level))
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
@@ -33,20 +34,35 @@ extension HistoryStore {
                 [.text(level.rawValue)] + range
             )
         )
-        report.keptSince = try self.first(level).map { Timestamp(seconds: $0) }
+        report.keptSince = try self.first(level).map { Timestamp(seconds: max($0, try self.begin(of: kind, level))) }
         var rows = try self.file.limited(seconds: Self.patience) {
             try self.rows(question, level, range, passing: try self.passing(question, userName))
         }
-        rows.removeAll { !question.filter.admits($0.bytes) }
+        rows.removeAll { !question.filter.admits($0.amounts.sum) }
         // Of a filter, the sums are those of what passes, as for the other lists.
-        if question.uid != nil || question.by == [.total] || !question.filter.isEmpty {
-            report.totals = rows.reduce(ByteCounts()) { $0 + $1.bytes }
-        } else {
+        let isWhole = question.uid == nil && question.by != [.total] && question.filter.isEmpty
+        if isWhole, kind != .endpoint, kind != .interface {
             let totals = HistoryQuestion(since: question.since, by: [.total])
-            report.totals = try self.rows(totals, level, range, passing: nil).reduce(ByteCounts()) { $0 + $1.bytes }
+            report.sums = Self.sum(of: try self.rows(totals, level, range, passing: nil), .total)
+        } else {
+            report.sums = Self.sum(of: rows, kind)
         }
         report.keepTop(question.top, of: &rows)
         return report
+    }
+
+    private static func sum(of rows: [HistoryRow], _ kind: HistorySeries.Kind) -> HistoryAmounts {
+        rows.reduce(into: kind.zero) { $0 += $1.amounts }
+    }
+
+    /// When sums of a kind began: seconds since 1970. An earlier trafficd had no sums of endpoints and interfaces.
+    private func begin(of kind: HistorySeries.Kind, _ level: HistoryLevel) throws(SQLiteError) -> Int64 {
+        guard kind == .endpoint || kind == .interface else { return .min }
+        let before = try self.file.number(
+            "SELECT before FROM removed WHERE level = ?",
+            [.text(Self.endpointsAndInterfaces)]
+        )
+        return before == 0 ? .min : level.start(of: before * 60)
     }
 
     /// The shortest sums of which none were removed since then; the longest if some of each were.
@@ -71,7 +87,7 @@ extension HistoryStore {
         try self.file.number("SELECT before FROM removed WHERE level = ?", [.text(level.rawValue)]) * 60
     }
 
-    /// The groups that pass the filter, judged by one language for all lists, which SQL does not know.
+    /// The groups or endpoints that pass the filter, judged by one language for all lists, which SQL does not know.
     ///
     /// - Returns: Their ids as a list in JSON; `nil` if no term is about processes.
     private func passing(
@@ -82,13 +98,20 @@ extension HistoryStore {
         var ids: [String] = []
         try self.file.run(
             """
-            SELECT id, kind, name, executable, uid, unit, container FROM series
+            SELECT id, \(HistorySeries.columns) FROM series
             WHERE kind = ? \(question.uid == nil ? "" : "AND uid = ?")
             """,
-            [.number(HistorySeries.Kind.group.rawValue)] + (question.uid.map { [.number(Int64($0))] } ?? [])
+            [.number(question.kind.rawValue)] + (question.uid.map { [.number(Int64($0))] } ?? [])
         ) { row in
-            guard let id = row.number(0), case .group(let group) = HistorySeries(row, from: 1) else { return }
-            if question.filter.admits(group, userName: userName) { ids.append("\(id)") }
+            guard let id = row.number(0), let series = HistorySeries(row, from: 1) else { return }
+            let passes =
+                switch series {
+                case .group(let group): question.filter.admits(group, userName: userName)
+                case .endpoint(let endpoint):
+                    question.filter.admits(endpoint.process, (endpoint.host, endpoint.route), userName: userName)
+                case .total, .scope, .class, .interface: false
+                }
+            if passes { ids.append("\(id)") }
         }
         return "[\(ids.joined(separator: ","))]"
     }
@@ -102,30 +125,34 @@ extension HistoryStore {
         _ range: [SQLiteFile.Value],
         passing: String?
     ) throws -> [HistoryRow] {
+        let kind = question.kind
+        guard let table = kind.table(level) else { return [] }
         var columns = question.by.map(\.column)
+        // A message that a client and a server of this machine both report is in two sums.
+        if kind == .endpoint { columns.append("role") }
         let hasTime = question.bucket != nil
         if hasTime { columns.append("time") }
         let groups = columns.filter { $0 != "''" }.joined(separator: ", ")
-        let kind = question.divisions[0].kind.rawValue
+        let totals = kind.columns.map(\.total).joined(separator: ", ")
         let sql = """
-            SELECT \(columns.joined(separator: ", ")), sum(sent), sum(received), sum(wire_sent), sum(wire_received),
-            sum(retransmitted) FROM \(level.table) JOIN series ON series = id WHERE kind = ? AND time >= ? AND time < ?
+            SELECT \(columns.joined(separator: ", ")), \(totals)
+            FROM \(table) JOIN series ON series = id WHERE kind = ? AND time >= ? AND time < ?
             \(question.uid == nil ? "" : "AND uid = ?")
             \(passing == nil ? "" : "AND id IN (SELECT value FROM json_each(?))") \(groups.isEmpty ? "" : "GROUP BY \(groups)")
-            ORDER BY \(hasTime ? "time, " : "") sum(sent) + sum(received) DESC, \(columns.joined(separator: ", "))
+            ORDER BY \(hasTime ? "time, " : "") \(kind.order) DESC, \(columns.joined(separator: ", "))
             LIMIT \(Self.mostRows + 1)
             """
         var rows: [HistoryRow] = []
         let uid = question.uid.map { [SQLiteFile.Value.number(Int64($0))] } ?? []
         let series = passing.map { [SQLiteFile.Value.text($0)] } ?? []
-        try self.file.run(sql, [.number(kind)] + range + uid + series) { row in
+        try self.file.run(sql, [.number(kind.rawValue)] + range + uid + series) { row in
             var name = HistoryName()
             for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
-            let first = Int32(question.by.count + (hasTime ? 1 : 0))
+            if kind == .endpoint { name.role = row.text(Int32(question.by.count)) }
             // A sum over nothing is one row without numbers.
-            guard let bytes = row.bytes(from: first) else { return }
-            let time = hasTime ? row.number(first - 1).map { Timestamp(seconds: $0 * 60) } : nil
-            rows.append(HistoryRow(time: time, name: name, bytes: bytes))
+            guard let amounts = kind.amounts(row, from: Int32(columns.count)) else { return }
+            let time = hasTime ? row.number(Int32(columns.count) - 1).map { Timestamp(seconds: $0 * 60) } : nil
+            rows.append(HistoryRow(time: time, name: name, amounts: amounts))
         }
         guard rows.count <= Self.mostRows else {
             throw HistoryRefusal.tooLong(
@@ -142,7 +169,7 @@ extension HistoryStore {
 
     /// For the benchmark.
     package func rowCount(_ level: HistoryLevel) throws -> Int64 {
-        try self.file.number("SELECT count(*) FROM \(level.table)")
+        try level.tables.reduce(0) { $0 + (try self.file.number("SELECT count(*) FROM \($1)")) }
     }
 
     /// Of one answer. About 200 bytes each.
@@ -171,7 +198,7 @@ extension HistoryReport {
     /// Leaves the names with the most payload over the whole time.
     fileprivate mutating func keepTop(_ top: Int, of rows: inout [HistoryRow]) {
         var payload: [HistoryName: UInt64] = [:]
-        for row in rows { payload[row.name, default: 0] +|= row.bytes.payload.total }
+        for row in rows { payload[row.name, default: 0] +|= row.amounts.sum.total }
         guard payload.count > top else {
             self.rows = rows
             return
@@ -181,8 +208,8 @@ extension HistoryReport {
         }
         let kept = Set(order.prefix(top).map(\.key))
         self.rows = rows.filter { kept.contains($0.name) }
-        let others = rows.lazy.filter { !kept.contains($0.name) }.reduce(ByteCounts()) { $0 + $1.bytes }
-        self.others = HistoryRow(name: HistoryName(), bytes: others)
+        let others = rows.lazy.filter { !kept.contains($0.name) }.reduce(into: self.sums.zero) { $0 += $1.amounts }
+        self.others = HistoryRow(name: HistoryName(), amounts: others)
         self.othersCount = payload.count - kept.count
     }
 }
@@ -190,8 +217,9 @@ extension HistoryReport {
 extension HistoryName {
     /// Decides between names with as many bytes.
     fileprivate var text: String {
-        [self.process, self.uid.map { String($0) }, self.systemdUnit, self.containerID, self.scope, self.addressClass]
-            .map { $0 ?? "" }.joined(separator: "\0")
+        let ofProcess = [self.process, self.uid.map { String($0) }, self.systemdUnit, self.containerID]
+        let others = [self.scope, self.addressClass, self.role, self.host, self.route, self.interface]
+        return (ofProcess + others).map { $0 ?? "" }.joined(separator: "\0")
     }
 
     fileprivate mutating func set(_ dimension: HistoryDimension, _ row: SQLiteFile.Row, _ column: Int32) {
@@ -202,6 +230,9 @@ extension HistoryName {
         case .container: self.containerID = row.text(column)
         case .scope: self.scope = row.text(column)
         case .class: self.addressClass = row.text(column)
+        case .host: self.host = row.text(column)
+        case .route: self.route = row.text(column)
+        case .interface: self.interface = row.text(column)
         case .total: break
         }
     }
@@ -210,7 +241,9 @@ extension HistoryName {
 extension HistoryDimension {
     fileprivate var column: String {
         switch self {
-        case .process, .scope, .class: "name"
+        case .process, .scope, .class, .interface: "name"
+        case .host: "host"
+        case .route: "route"
         case .user: "uid"
         case .unit: "unit"
         case .container: "container"
@@ -221,9 +254,25 @@ extension HistoryDimension {
     fileprivate var kind: HistorySeries.Kind {
         switch self {
         case .process, .user, .unit, .container: .group
+        case .host, .route: .endpoint
         case .scope: .scope
         case .class: .class
+        case .interface: .interface
         case .total: .total
         }
+    }
+}
+
+extension HistoryQuestion {
+    fileprivate var kind: HistorySeries.Kind { self.isOfEndpoints ? .endpoint : self.divisions[0].kind }
+}
+
+extension HistorySeries.Kind {
+    /// By what rows are sorted: the bytes of both directions.
+    fileprivate var order: String {
+        self == .endpoint
+            ? self.columns.filter { !["requests", "ended", "failures"].contains($0.name) }.map { "total(\($0.name))" }
+                .joined(separator: " + ")
+            : "sum(sent) + sum(received)"
     }
 }

@@ -2,17 +2,14 @@ import TrafficModel
 
 /// The database of history. One thread uses it.
 ///
-/// Each level has a table with a row for each time and series. For each series, a minute adds to one row of each level
+/// Each level has tables with a row for each time and series: one for sums of bytes, one for endpoints, one for interfaces. For each series, a minute adds to one row of each level
 /// that has this series, so there is no later work that could be forgotten or done twice. Times are minutes since 1970.
 package final class HistoryStore {
-    /// How many groups may have sums in one month. Further groups add up in `_other`.
-    static let groupLimit = GroupPlaces.Limit(ofUser: 2_000, inAll: 20_000)
-
     let file: SQLiteFile
     var retention: HistoryRetention
     private var identifiers: [HistorySeries: Int64] = [:]
-    /// Groups with sums in the month that began at `month`.
-    private var places = GroupPlaces(HistoryStore.groupLimit)
+    /// Of series with sums in the month that began at `month`.
+    private var places: [HistorySeries.Kind: GroupPlaces] = [:]
     private var month: Int64 = .min
     private var tidied: Int64 = .min
     /// What is old is removed at most so many times as fast as time passes: a clock that is wrong for an hour must not
@@ -35,9 +32,11 @@ package final class HistoryStore {
         var owner: String?
         try self.file.run("SELECT id FROM machine", []) { row in owner = row.text(0) }
         if let owner, let machine, owner != machine { throw HistoryFileError.ofOtherMachine }
-        if !isNew, version < Self.version { try self.upgrade() }
+        if !isNew, version < Self.version { try self.upgrade(from: version) }
         // So that damage shows now, when it can be set aside.
-        for level in HistoryLevel.allCases { _ = try self.file.number("SELECT max(time) FROM \(level.table)") }
+        for level in HistoryLevel.allCases {
+            for table in level.tables { _ = try self.file.number("SELECT max(time) FROM \(table)") }
+        }
     }
 
     // MARK: Writing
@@ -85,11 +84,13 @@ package final class HistoryStore {
 
     private func addInTransaction(_ minute: HistoryMinute) throws(SQLiteError) {
         try self.begin(month: HistoryLevel.month.start(of: minute.time))
-        var bytes: [HistorySeries.Key: ByteCounts] = [:]
-        for (series, growth) in minute.bytes {
+        var sums: [HistorySeries.Key: HistoryAmounts] = [:]
+        for (series, amounts) in minute.sums {
             let key = HistorySeries.Key(id: try self.admitted(series), kind: series.kind)
-            bytes[key, default: ByteCounts()] += growth
+            sums[key, default: amounts.zero] += amounts
         }
+        // In the order of the table: SQLite fills its pages then.
+        let ordered = sums.sorted { $0.key.id < $1.key.id }
         for level in HistoryLevel.allCases {
             let time = level.start(of: minute.time) / 60
             try self.file.run(
@@ -98,43 +99,25 @@ package final class HistoryStore {
                 """,
                 [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
             )
-            for (series, growth) in bytes where level.has(series.kind) {
-                try self.add(growth, to: series.id, level, time)
+            for (series, amounts) in ordered {
+                if let table = series.kind.table(level) { try self.add(amounts, to: series.id, table, time) }
             }
         }
         try self.forget(after: minute)
     }
 
-    private func add(_ bytes: ByteCounts, to series: Int64, _ level: HistoryLevel, _ time: Int64) throws(SQLiteError) {
-        func sum(_ column: String) -> String {
-            "\(column) = CASE WHEN excluded.\(column) IS NULL THEN \(column) ELSE ifnull(\(column), 0) + excluded.\(column) END"
-        }
-        func number(_ bytes: UInt64?) -> SQLiteFile.Value { .number(bytes.map { Int64(clamping: $0) }) }
-        try self.file.run(
-            """
-            INSERT INTO \(level.table) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET sent = sent + excluded.sent,
-            received = received + excluded.received, \(sum("wire_sent")), \(sum("wire_received")), \(sum("retransmitted"))
-            """,
-            [
-                .number(time), .number(series), number(bytes.payload.sent), number(bytes.payload.received),
-                number(bytes.wireSent), number(bytes.wireReceived), number(bytes.retransmitted),
-            ]
-        )
-    }
-
-    /// Counts the groups that have sums in this month already.
+    /// Counts the series that have sums in this month already.
     private func begin(month: Int64) throws(SQLiteError) {
         guard month != self.month else { return }
-        (self.identifiers, self.places) = ([:], GroupPlaces(Self.groupLimit))
+        (self.identifiers, self.places) = ([:], [:])
         var known: [(HistorySeries, Int64)] = []
-        try self.file.run(
-            """
-            SELECT id, kind, name, executable, uid, unit, container FROM series
-            WHERE id IN (SELECT series FROM months WHERE time = ?)
-            """,
-            [.number(month / 60)]
-        ) { row in
-            if let series = HistorySeries(row, from: 1), let id = row.number(0) { known.append((series, id)) }
+        for table in HistoryLevel.month.tables {
+            try self.file.run(
+                "SELECT id, \(HistorySeries.columns) FROM series WHERE id IN (SELECT series FROM \(table) WHERE time = ?)",
+                [.number(month / 60)]
+            ) { row in
+                if let series = HistorySeries(row, from: 1), let id = row.number(0) { known.append((series, id)) }
+            }
         }
         for (series, id) in known { self.admit(series, id) }
         self.month = month
@@ -142,29 +125,27 @@ package final class HistoryStore {
 
     private func admit(_ series: HistorySeries, _ id: Int64) {
         self.identifiers[series] = id
-        guard case .group(let group) = series, group != .other(of: group.uid) else { return }
-        self.places.take(for: group.uid)
+        guard let limit = series.kind.limits?.month, series.other != series else { return }
+        self.places[series.kind, default: GroupPlaces(limit)].take(for: series.uid)
     }
 
-    /// - Returns: The id of the series, or of `_other` where the user has too many groups in this month.
+    /// - Returns: The id of the series, or of `_other` where the user has too many in this month.
     private func admitted(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
         if let id = self.identifiers[series] { return id }
-        if case .group(let group) = series, group != .other(of: group.uid),
-            !self.places.hasRoom(for: group.uid)
-        {
-            return try self.admitted(.group(.other(of: group.uid)))
+        if let other = series.other, other != series, self.places[series.kind]?.hasRoom(for: series.uid) == false {
+            return try self.admitted(other)
         }
         let values = series.values
         var id = try self.file.number(
             """
             SELECT id FROM series WHERE kind = ? AND name = ? AND executable IS ? AND uid IS ? AND unit IS ?
-            AND container IS ?
+            AND container IS ? AND role IS ? AND host IS ? AND route IS ?
             """,
             values
         )
         if id == 0 {
             try self.file.run(
-                "INSERT INTO series (kind, name, executable, uid, unit, container) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO series (\(HistorySeries.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values
             )
             id = self.file.lastRowID
@@ -181,7 +162,7 @@ package final class HistoryStore {
         for level in HistoryLevel.allCases {
             guard let limit = self.retention.limit(of: level, at: time) else { continue }
             let before = level.start(of: limit) / 60
-            try self.file.run("DELETE FROM \(level.table) WHERE time < ?", [.number(before)])
+            for table in level.tables { try self.file.run("DELETE FROM \(table) WHERE time < ?", [.number(before)]) }
             try self.file.run(
                 "DELETE FROM counted WHERE level = ? AND time < ?",
                 [.text(level.rawValue), .number(before)]
@@ -194,7 +175,8 @@ package final class HistoryStore {
         let day = HistoryLevel.day.start(of: time)
         guard day != self.tidied else { return }
         self.tidied = day
-        let used = HistoryLevel.allCases.map { "SELECT series FROM \($0.table)" }.joined(separator: " UNION ")
+        let used = HistoryLevel.allCases.flatMap(\.tables).map { "SELECT series FROM \($0)" }
+            .joined(separator: " UNION ")
         try self.file.run("DELETE FROM series WHERE id NOT IN (\(used))")
         (self.identifiers, self.month) = ([:], .min)
         try self.begin(month: HistoryLevel.month.start(of: time))
@@ -226,52 +208,10 @@ enum HistoryFileError: Error, CustomStringConvertible {
 }
 
 extension HistorySeries {
-    /// In the database. The total has an empty one.
-    var name: String {
-        switch self {
-        case .total: ""
-        case .scope(let name), .class(let name): name
-        case .group(let group): group.name
-        }
-    }
-
     /// A row of the table `series`.
     fileprivate struct Key: Hashable {
         var id: Int64
         var kind: Kind
-    }
-
-    /// As columns of the table `series`.
-    fileprivate var values: [SQLiteFile.Value] {
-        let kind = SQLiteFile.Value.number(self.kind.rawValue)
-        switch self {
-        case .total, .scope, .class:
-            return [kind, .text(self.name), .text(nil), .number(nil), .text(nil), .text(nil)]
-        case .group(let group):
-            return [
-                kind, .text(self.name), .text(group.executable), .number(group.uid.map { Int64($0) }),
-                .text(group.systemdUnit), .text(group.containerID),
-            ]
-        }
-    }
-
-    init?(_ row: SQLiteFile.Row, from column: Int32) {
-        guard let kind = row.number(column).flatMap(Kind.init), let name = row.text(column + 1) else { return nil }
-        switch kind {
-        case .total: self = .total
-        case .scope: self = .scope(name)
-        case .class: self = .class(name)
-        case .group:
-            self = .group(
-                ProcessGroup(
-                    name: name,
-                    executable: row.text(column + 2),
-                    systemdUnit: row.text(column + 4),
-                    containerID: row.text(column + 5),
-                    uid: row.number(column + 3).flatMap { UInt32(exactly: $0) }
-                )
-            )
-        }
     }
 }
 

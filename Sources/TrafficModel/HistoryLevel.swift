@@ -15,15 +15,24 @@ public enum HistoryLevel: String, Sendable, Codable, Hashable, CaseIterable {
 /// By what history divides the bytes.
 public enum HistoryDimension: String, Sendable, Codable, Hashable, CaseIterable {
     case process, user, unit, container
+    /// Of HTTP messages. Each row is of one role, because a client and a server of this machine may both report the same
+    /// message.
+    case host, route
     case scope, `class`
+    /// The interfaces' own counters.
+    case interface
     /// Not divided.
     case total
 
-    /// Whether this is a property of a process. The others divide all bytes anew, and can't be combined.
+    /// Whether this is a property of a process, or of what a process asks or serves. The others divide all bytes anew, and
+    /// can't be combined.
     public var isOfProcess: Bool {
         switch self {
-        case .process, .user, .unit, .container: true
-        case .scope, .class, .total: false
+        case .process, .user, .unit, .container, .host, .route: true
+        case .scope, .class, .interface, .total: false
         }
     }
+
+    /// Whether sums divided by this are of HTTP messages.
+    public var isOfEndpoint: Bool { self == .host || self == .route }
 }

@@ -12,6 +12,8 @@ extension [HistoryDimension] {
             self.append(dimension)
         }
         if Set(self).count < self.count { throw HistoryWordError(description: "a word comes twice") }
+        // Two hosts may have the same route.
+        if let route = self.firstIndex(of: .route), !self.contains(.host) { self.insert(.host, at: route) }
         if self.count > 1, let other = self.first(where: { !$0.isOfProcess }) {
             throw HistoryWordError(description: "\(other.rawValue) can't be combined with others")
         }
@@ -45,8 +47,9 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
     /// The names without rows, and what they moved. `nil` if each has its row.
     public var others: HistoryRow?
     public var othersCount: Int?
-    /// All bytes of that time; for a user who may see only own processes, those of the rows.
-    public var totals: ByteCounts
+    /// All bytes of that time; for a user who may see only own processes, those of the rows. Of messages and interfaces
+    /// always those of the rows.
+    public var sums: HistoryAmounts
 
     public init(
         host: String,
@@ -71,7 +74,13 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
         self.rows = rows
         self.others = others
         self.othersCount = othersCount
-        self.totals = totals
+        self.sums = .bytes(totals)
+    }
+
+    /// ``sums`` of bytes; nothing for other amounts.
+    public var totals: ByteCounts {
+        get { self.sums.ofSockets ?? ByteCounts() }
+        set { self.sums = .bytes(newValue) }
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -81,7 +90,7 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
         case keptSince = "kept_since"
         case rows, others
         case othersCount = "others_count"
-        case totals
+        case sums = "totals"
     }
 }
 
@@ -90,13 +99,20 @@ public struct HistoryRow: Sendable, Decodable, Hashable {
     /// Its beginning. `nil` for the whole time.
     public var time: Timestamp?
     public var name: HistoryName
-    public var bytes: ByteCounts
+    public var amounts: HistoryAmounts
 
-    public init(time: Timestamp? = nil, name: HistoryName, bytes: ByteCounts) {
+    public init(time: Timestamp? = nil, name: HistoryName, amounts: HistoryAmounts) {
         self.time = time
         self.name = name
-        self.bytes = bytes
+        self.amounts = amounts
     }
+
+    public init(time: Timestamp? = nil, name: HistoryName, bytes: ByteCounts) {
+        self.init(time: time, name: name, amounts: .bytes(bytes))
+    }
+
+    /// Of sockets; nothing for other amounts.
+    public var bytes: ByteCounts { self.amounts.ofSockets ?? ByteCounts() }
 
     package enum CodingKeys: String, CodingKey {
         case time
@@ -107,7 +123,7 @@ public struct HistoryRow: Sendable, Decodable, Hashable {
         self.init(
             time: try container.decodeIfPresent(Timestamp.self, forKey: .time),
             name: try HistoryName(from: decoder),
-            bytes: try ByteCounts(from: decoder)
+            amounts: try HistoryAmounts(from: decoder)
         )
     }
 }
@@ -121,6 +137,12 @@ public struct HistoryName: Sendable, Codable, Hashable {
     public var containerID: String?
     public var scope: String?
     public var addressClass: String?
+    /// Of HTTP messages: `client` or `server`.
+    public var role: String?
+    /// `_other` for those beyond the limits of a user. The same holds for the next two.
+    public var host: String?
+    public var route: String?
+    public var interface: String?
 
     public init(
         process: String? = nil,
@@ -128,7 +150,11 @@ public struct HistoryName: Sendable, Codable, Hashable {
         systemdUnit: String? = nil,
         containerID: String? = nil,
         scope: String? = nil,
-        addressClass: String? = nil
+        addressClass: String? = nil,
+        role: String? = nil,
+        host: String? = nil,
+        route: String? = nil,
+        interface: String? = nil
     ) {
         self.process = process
         self.uid = uid
@@ -136,6 +162,10 @@ public struct HistoryName: Sendable, Codable, Hashable {
         self.containerID = containerID
         self.scope = scope
         self.addressClass = addressClass
+        self.role = role
+        self.host = host
+        self.route = route
+        self.interface = interface
     }
 
     package enum CodingKeys: String, CodingKey {
@@ -145,5 +175,6 @@ public struct HistoryName: Sendable, Codable, Hashable {
         case containerID = "container_id"
         case scope
         case addressClass = "class"
+        case role, host, route, interface
     }
 }

@@ -71,6 +71,13 @@ public struct InterfaceCounts: Sendable, Codable, Hashable {
         )
     }
 
+    package enum CodingKeys: String, CodingKey {
+        case sentBytes = "sent_bytes"
+        case receivedBytes = "received_bytes"
+        case sentPackets = "sent_packets"
+        case receivedPackets = "received_packets"
+    }
+
     package static func += (left: inout Self, right: Self) { left = left.combined(with: right, +|) }
 
     /// What was added since `earlier`; a counter that is behind has added nothing.

@@ -89,12 +89,15 @@ extension FilterError: CustomStringConvertible {
 /// Who reads filters and knows only some keys.
 public enum FilterReader: Sendable, Hashable {
     case history
+    /// The list of a past minute in `top`, which has processes alone.
+    case pastMinute
     /// Alerts about the bytes of processes, and those about the requests of endpoints.
     case byteAlerts, requestAlerts
 
     public var keys: [FilterKey] {
         switch self {
         case .history: HistoryFilter.keys
+        case .pastMinute: HistoryFilter.keys.filter { $0 != .host && $0 != .route }
         case .byteAlerts: [.process, .user, .unit, .container]
         case .requestAlerts: Self.byteAlerts.keys + [.host, .route]
         }
@@ -103,6 +106,7 @@ public enum FilterReader: Sendable, Hashable {
     fileprivate var name: String {
         switch self {
         case .history: "history does"
+        case .pastMinute: "a past minute does"
         case .byteAlerts: "alerts about bytes do"
         case .requestAlerts: "alerts about requests do"
         }

@@ -39,6 +39,9 @@ public struct HistoryQuestion: Sendable, Hashable {
     /// By what the sums must be divided. With a filter on processes, also those that the answer does not divide.
     package var divisions: [HistoryDimension] { self.by == [.total] && self.filter.hasNames ? [.process] : self.by }
 
+    /// Whether the sums are of HTTP messages.
+    public var isOfEndpoints: Bool { self.by.contains(where: \.isOfEndpoint) || self.filter.hasEndpoints }
+
     /// - Throws: ``HistoryWordError`` if there are no sums that are divided in this way.
     public func check() throws(HistoryWordError) {
         if self.filter.hasNames, let word = self.divisions.first(where: { !$0.isOfProcess }) {

@@ -89,6 +89,11 @@ struct HistoryRouteTests {
         let filter = try await self.question("?filter=process%3Anginx+rx%3E1M").filter
         #expect(filter == (try HistoryFilter("process:nginx rx>1M")) && filter.hasNames)
         #expect(try await self.question("?by=scope&filter=rx%3E1M").filter.hasNames == false)
+        #expect(try await self.question("?by=route").by == [.host, .route])
+        #expect(try await self.question("?by=unit,route,host").by == [.unit, .route, .host])
+        #expect(try await self.question("?by=interface&bucket=5minute").by == [.interface])
+        let endpoints = try await self.question("?by=total&filter=host%3Aapi+route%3A/x")
+        #expect(endpoints.isOfEndpoints && endpoints.filter.hasEndpoints && endpoints.filter.hasNames)
         #expect(all.bucket == .day && all.by == [.user, .process] && all.top == 3 && all.uid == nil)
     }
 
@@ -96,8 +101,9 @@ struct HistoryRouteTests {
     func viewers() async throws {
         #expect(try await self.question("?by=unit&filter=user:8", as: .user(7)).uid == 7)
         #expect(try await self.question("?by=total", as: .user(7)).by == [.user])
+        #expect(try await self.question("?by=route&filter=host:a", as: .user(7)).uid == 7)
         #expect(try await self.get("", from: FakeHistory(), as: .network).status == 403)
-        for query in ["by=scope", "by=class", "by=total&bucket=5minute"] {
+        for query in ["by=scope", "by=class", "by=interface", "by=total&bucket=5minute"] {
             let history = FakeHistory()
             #expect(try await self.get("?\(query)", from: history, as: .user(7)).status == 403)
             #expect(history.questions.withLock { $0.isEmpty })
@@ -110,7 +116,9 @@ struct HistoryRouteTests {
             "since=yesterday", "until=1", "since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "bucket=week", "by=",
             "bucket=5minute", "bucket=5minute&by=unit",
             "filter=pid:1", "filter=-", "by=scope&filter=nginx", "bucket=5minute&by=total&filter=nginx",
-            "by=pid", "by=process,process", "by=process,scope", "limit=0", "limit=10001", "limit=x", "days=3",
+            "by=host&bucket=5minute", "by=total&bucket=5minute&filter=host:a", "by=host,interface", "by=scope,route",
+            "by=interface&filter=host:a", "by=pid", "by=process,process", "by=process,scope", "limit=0", "limit=10001",
+            "limit=x", "days=3",
             "format=xml",
         ]
     )

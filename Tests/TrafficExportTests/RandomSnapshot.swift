@@ -330,7 +330,7 @@ struct RandomSnapshot {
     }
 
     mutating func history() -> HistoryReport {
-        HistoryReport(
+        var report = HistoryReport(
             host: self.text(),
             since: self.time(),
             until: self.time(),
@@ -340,9 +340,35 @@ struct RandomSnapshot {
             keptSince: self.maybe { $0.time() },
             rows: self.list { $0.historyRow() },
             others: self.maybe { $0.historyRow() },
-            othersCount: self.maybe { Int(clamping: $0.count()) },
-            totals: self.bytes()
+            othersCount: self.maybe { Int(clamping: $0.count()) }
         )
+        report.sums = self.amounts()
+        return report
+    }
+
+    private mutating func amounts() -> HistoryAmounts {
+        switch self.pick([0, 1, 2]) {
+        case 0: return .bytes(self.bytes())
+        case 1:
+            return .messages(
+                EndpointCounts(
+                    requests: self.count(),
+                    ended: self.count(),
+                    failures: self.count(),
+                    sent: MessageParts(header: self.count(), body: self.count(), rest: self.count()),
+                    received: MessageParts(header: self.count(), body: self.count(), rest: self.count())
+                )
+            )
+        default:
+            return .packets(
+                InterfaceCounts(
+                    sentBytes: self.count(),
+                    receivedBytes: self.count(),
+                    sentPackets: self.count(),
+                    receivedPackets: self.count()
+                )
+            )
+        }
     }
 
     mutating func month() -> MonthReport {
@@ -389,9 +415,13 @@ struct RandomSnapshot {
                 systemdUnit: self.maybe { $0.text() },
                 containerID: self.maybe { $0.text() },
                 scope: self.maybe { $0.pick(SocketScope.allCases).rawValue },
-                addressClass: self.maybe { $0.className() }
+                addressClass: self.maybe { $0.className() },
+                role: self.maybe { $0.pick(EndpointRole.allCases).rawValue },
+                host: self.maybe { $0.text() },
+                route: self.maybe { $0.text() },
+                interface: self.maybe { $0.text() }
             ),
-            bytes: self.bytes()
+            amounts: self.amounts()
         )
     }
 

@@ -78,7 +78,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.rows.count)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == report.rows.count + 1)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 12 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 29 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: HistoryReport.jsonSchema) == Python.Result(status: 0, output: ""))

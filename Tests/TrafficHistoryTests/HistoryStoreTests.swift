@@ -25,6 +25,13 @@ final class Folder {
 }
 
 extension HistoryMinute {
+    static let groupLimit = HistorySeries.Kind.group.limits!.minute
+
+    /// Of sockets.
+    var bytes: [HistorySeries: ByteCounts] {
+        self.sums.compactMapValues { if case .bytes(let bytes) = $0 { bytes } else { nil } }
+    }
+
     /// A minute in which groups moved bytes, and the total and the scope `lan` with them.
     static func made(
         at time: Int64,
@@ -37,6 +44,10 @@ extension HistoryMinute {
         growth.byScope = ["lan": growth.bytes]
         return HistoryMinute(growth, at: Timestamp(seconds: time), countedSeconds: seconds)
     }
+}
+
+extension HistoryStore {
+    static let groupLimit = HistorySeries.Kind.group.limits!.month
 }
 
 extension ByteCounts {

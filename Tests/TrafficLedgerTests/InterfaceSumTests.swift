@@ -33,7 +33,10 @@ struct InterfaceSumTests {
         #expect(Self.sent(sums) == ["eth0": 0])
         sums.absorb([Self.usage("eth0", 2, 1_000_070), Self.usage("wg0", 3, 500), Self.usage("old", nil, 9)])
         #expect(Self.sent(sums) == ["eth0": 70, "wg0": 500])
-        #expect(sums.totals.lives.first?.counts == InterfaceCounts(sentBytes: 70, receivedBytes: 140, sentPackets: 7, receivedPackets: 14))
+        #expect(
+            sums.totals.lives.first?.counts
+                == InterfaceCounts(sentBytes: 70, receivedBytes: 140, sentPackets: 7, receivedPackets: 14)
+        )
     }
 
     @Test("counters that fall add nothing, and count from there on; another index is another interface")

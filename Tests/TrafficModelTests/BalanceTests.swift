@@ -131,18 +131,24 @@ struct BalanceTests {
         #expect(try #require(now.growth(since: earlier)).byEndpoint == [:])
     }
 
-    @Test("an interface that left the list has its last bytes in the row of all others, and each name has all its lives")
+    @Test(
+        "an interface that left the list has its last bytes in the row of all others, and each name has all its lives"
+    )
     func interfaces() throws {
         func counts(_ number: UInt64) -> InterfaceCounts {
             InterfaceCounts(sentBytes: number, receivedBytes: 2 * number, sentPackets: 1, receivedPackets: number)
         }
         var (earlier, now) = (Self.balance(at: 1, sent: 1), Self.balance(at: 2, sent: 1))
         earlier.interfaces = InterfaceTotals(
-            lives: [.init(name: "eth0", number: 1, counts: counts(10)), .init(name: "veth1", number: 2, counts: counts(5))],
+            lives: [
+                .init(name: "eth0", number: 1, counts: counts(10)), .init(name: "veth1", number: 2, counts: counts(5)),
+            ],
             endedLives: counts(100)
         )
         now.interfaces = InterfaceTotals(
-            lives: [.init(name: "wan", number: 1, counts: counts(14)), .init(name: "wan", number: 3, counts: counts(3))],
+            lives: [
+                .init(name: "wan", number: 1, counts: counts(14)), .init(name: "wan", number: 3, counts: counts(3)),
+            ],
             endedLives: counts(100 + 5 + 2)
         )
         let growth = try #require(now.growth(since: earlier)).byInterface

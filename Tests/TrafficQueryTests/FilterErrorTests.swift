@@ -141,9 +141,15 @@ struct FilterErrorTests {
         let said = "\(FilterError(reason: .notKnown(key, to: .history), offset: place - 1))"
         #expect(
             said
-                == "history does not know '\(key)' at character \(place), but these keys: process, user, unit, container, rx, tx, total"
+                == "history does not know '\(key)' at character \(place), but these keys: process, user, unit, container, host, route, rx, tx, total"
         )
-        #expect(throws: Never.self) { try HistoryFilter("process:a user:b unit:c container:d rx>1 tx>1 total>1 word") }
+        let known = "process:a user:b unit:c container:d rx>1 tx>1 total>1 word"
+        #expect(throws: Never.self) { try HistoryFilter(known + " host:e route:f") }
+        // A past minute in `top` is divided by process alone.
+        #expect(throws: Never.self) { try HistoryFilter(ofPastMinute: known) }
+        #expect(throws: FilterError(reason: .notKnown("host", to: .pastMinute), offset: 2)) {
+            try HistoryFilter(ofPastMinute: "a host:e")
+        }
     }
 
     @Test(

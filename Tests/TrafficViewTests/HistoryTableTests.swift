@@ -60,4 +60,45 @@ struct HistoryTableTests {
         #expect(lines[0].split(separator: " ") == ["TIME", "SENT", "RECV", "TOTAL"])
         #expect(lines[1].hasPrefix("today") && !lines[1].contains("#"))
     }
+
+    @Test("rows of messages have requests and their role, and rows of interfaces packets")
+    func otherAmounts() throws {
+        let counts = EndpointCounts(
+            requests: 12,
+            ended: 11,
+            failures: 3,
+            sent: MessageParts(header: 100, body: 0, rest: 20),
+            received: MessageParts(header: 300, body: 4_000, rest: 80)
+        )
+        let name = HistoryName(role: "client", host: "api.example", route: "/users/{id}\u{7}")
+        var report = Self.report([.host, .route], [HistoryRow(name: name, amounts: .messages(counts))])
+        report.sums = .messages(counts)
+        report.others = HistoryRow(name: HistoryName(), amounts: .messages(EndpointCounts(requests: 7)))
+        report.othersCount = 2
+        let lines = Self.lines(report)
+        #expect(
+            lines[0].split(separator: " ")
+                == ["HOST", "ROUTE", "ROLE", "REQ", "FAIL", "HEADERS", "BODIES", "SENT", "RECV", "TOTAL"]
+        )
+        #expect(
+            lines[1].split(separator: " ").dropLast()
+                == [
+                    "api.example", "/users/{id}\\x07", "client", "12", "3", "400", "B", "4.00", "kB", "120", "B",
+                    "4.38", "kB", "4.50", "kB",
+                ]
+        )
+        #expect(lines[2].hasPrefix("2 more ") && lines[2].contains(" 7 "))
+        let packets = InterfaceCounts(sentBytes: 1_500, receivedBytes: 500, sentPackets: 3, receivedPackets: 4)
+        report = Self.report(
+            [.interface],
+            [HistoryRow(name: HistoryName(interface: "eth0"), amounts: .packets(packets))]
+        )
+        report.sums = .packets(packets)
+        let interfaces = Self.lines(report)
+        #expect(interfaces[0].split(separator: " ") == ["INTERFACE", "SENT", "RECV", "TOTAL", "PACKETS"])
+        #expect(
+            interfaces[1].split(separator: " ").dropLast()
+                == ["eth0", "1.50", "kB", "500", "B", "2.00", "kB", "7"]
+        )
+    }
 }

@@ -186,7 +186,7 @@ struct PastTests {
         #expect(state.rows.count == 1 && Self.text(state).contains { $0.contains("php") })
         state.press(.escape, "/")
         state.type("pid:1")
-        #expect(state.filterError?.contains("history does not know 'pid'") == true)
+        #expect(state.filterError?.contains("a past minute does not know 'pid'") == true)
         // The filter before is in force again.
         state.press(.escape)
         #expect(state.filterError == nil && state.rows.count == 4)

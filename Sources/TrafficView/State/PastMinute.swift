@@ -62,7 +62,7 @@ extension ListBuilder {
         var rows: [UsageRow] = []
         var indexes: [String: Int] = [:]
         for (group, bytes) in minute.groups
-        where filter.admits(group, userName: minute.userName) && filter.admits(bytes) {
+        where filter.admits(group, userName: minute.userName) && filter.admits(bytes.payload) {
             let user = group.uid.map { minute.userName($0) ?? String($0) }
             let (key, name) = self.name(of: group, user: user)
             let index = indexes[key] ?? rows.count

@@ -188,7 +188,7 @@ public struct TopState: Sendable {
     ///
     /// - Throws: `FilterError` where `text` is not a filter. The filter before then stays in force.
     public mutating func setFilter(_ text: String) throws(FilterError) {
-        if self.pastMinute != nil { self.pastFilter = try HistoryFilter(text) }
+        if self.pastMinute != nil { self.pastFilter = try HistoryFilter(ofPastMinute: text) }
         self.filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
         self.filterText = self.filter == nil ? "" : text
         self.filterError = nil

@@ -13,27 +13,67 @@ extension Table {
     ) -> Table {
         let hasTime = report.rows.contains { $0.time != nil }
         let hasWire = report.rows.contains { $0.bytes.wireSent != nil }
-        let most = report.rows.map(\.bytes.payload.total).max() ?? 0
+        let most = report.rows.map(\.amounts.sum.total).max() ?? 0
         func row(_ name: [Cell], _ row: HistoryRow, hasBar: Bool = true) -> [Cell] {
-            let total = row.bytes.payload.total
-            let wire = [row.bytes.wireSent, row.bytes.wireReceived].compactMap { $0 }
+            let total = row.amounts.sum.total
             return (hasTime ? [row.time.map { .text(time($0)) } ?? .none] : []) + name
-                + [.bytes(row.bytes.payload.sent), .bytes(row.bytes.payload.received), .bytes(total)]
-                + (hasWire ? [wire.isEmpty ? .none : .bytes(wire.reduce(0, +|))] : [])
+                + row.amounts.cells(hasWire: hasWire)
                 + [hasBar && most > 0 ? .share(Double(total) / Double(most)) : .none]
         }
         let names = report.by.filter { $0 != .total }
-        var rows = report.rows.map { item in row(names.map { $0.cell(of: item.name, user) }, item) }
+        var rows = report.rows.map { item in row(names.map { $0.cell(of: item.name, user) } + item.roleCell, item) }
         if let others = report.others, let count = report.othersCount, !names.isEmpty {
             let label = Cell.text("\(count) more")
-            rows.append(row([label] + names.dropFirst().map { _ in .none }, others, hasBar: false))
+            let rest = names.dropFirst().map { _ in Cell.none } + others.roleCell
+            rows.append(row([label] + rest, others, hasBar: false))
         }
         return Table(
             columns: (hasTime ? [Column("TIME")] : []) + names.map(\.tableColumn)
-                + [Column("SENT"), Column("RECV"), Column("TOTAL")] + (hasWire ? [Column("WIRE", rank: 1)] : [])
-                + [Column("", rank: 0)],
+                + report.sums.columns(hasWire: hasWire) + [Column("", rank: 0)],
             rows: rows
         )
+    }
+}
+
+extension HistoryRow {
+    /// None for bytes of sockets and interfaces.
+    fileprivate var roleCell: [Table.Cell] {
+        guard case .messages = self.amounts else { return [] }
+        return [self.name.role.map(Table.Cell.text) ?? .none]
+    }
+}
+
+extension HistoryAmounts {
+    /// With the column of the role.
+    fileprivate func columns(hasWire: Bool) -> [Table.Column] {
+        let bytes = [Table.Column("SENT"), Table.Column("RECV"), Table.Column("TOTAL", rank: 4)]
+        return switch self {
+        case .bytes:
+            [Table.Column("SENT"), Table.Column("RECV"), Table.Column("TOTAL")]
+                + (hasWire ? [Table.Column("WIRE", rank: 1)] : [])
+        case .messages:
+            [
+                Table.Column("ROLE", rank: 3), Table.Column("REQ"), Table.Column("FAIL", rank: 5),
+                Table.Column("HEADERS", rank: 1), Table.Column("BODIES", rank: 2),
+            ] + bytes
+        case .packets: bytes + [Table.Column("PACKETS", rank: 1)]
+        }
+    }
+
+    /// Without the role.
+    fileprivate func cells(hasWire: Bool) -> [Table.Cell] {
+        let bytes = [self.sum.sent, self.sum.received, self.sum.total].map { Table.Cell.bytes($0) }
+        switch self {
+        case .bytes(let counts):
+            let wire = [counts.wireSent, counts.wireReceived].compactMap { $0 }
+            return bytes + (hasWire ? [wire.isEmpty ? .none : .bytes(wire.reduce(0, +|))] : [])
+        case .messages(let counts):
+            let numbers = [counts.requests, counts.failures].map { Table.Cell.count(Int(clamping: $0)) }
+            let headers = counts.sent.header +| counts.received.header
+            return numbers + [.bytes(headers), .bytes(counts.sent.body +| counts.received.body)] + bytes
+        case .packets(let counts):
+            return bytes + [.count(Int(clamping: counts.sentPackets +| counts.receivedPackets))]
+        }
     }
 }
 
@@ -44,7 +84,10 @@ extension HistoryDimension {
         case .user: Table.Column("USER", cutTo: 6)
         case .unit: Table.Column("UNIT", cutTo: 8)
         case .container: Table.Column("CONTAINER", cutTo: 12)
+        case .host: Table.Column("HOST", cutTo: 10)
+        case .route: Table.Column("ROUTE", cutTo: 12)
         case .scope: Table.Column("SCOPE")
+        case .interface: Table.Column("INTERFACE", cutTo: 8)
         case .class: Table.Column("CLASS", cutTo: 8)
         case .total: Table.Column("")
         }
@@ -57,7 +100,10 @@ extension HistoryDimension {
             case .user: name.uid.map { user($0) ?? String($0) }
             case .unit: name.systemdUnit
             case .container: name.containerID
+            case .host: name.host
+            case .route: name.route
             case .scope: name.scope
+            case .interface: name.interface
             case .class: name.addressClass
             case .total: nil
             }

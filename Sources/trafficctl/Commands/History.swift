@@ -18,12 +18,20 @@ struct History: AsyncParsableCommand {
 
             A minute is kept when it is over: the bytes of the present minute are in trafficctl top.
 
+            By host or route, or with a filter on them, a row has the requests and HTTP messages that cooperating programs \
+            report, and not the bytes of sockets: such rows never add up to the total. Each is of one role, because a \
+            client and a server of this machine may both report a request. An interface counts link headers, and \
+            whatever passes it.
+
             EXAMPLES
               trafficctl history                                  the last day, by process
               trafficctl history --since month --by unit --limit 10
               trafficctl history --since 7d --bucket day --by total
               trafficctl history --since 2026-11-01 --until 2026-11-08 --by user,process
               trafficctl history --since 30d --by scope           how far the bytes went
+              trafficctl history --since 7d --by route            the requests of programs that report
+              trafficctl history --since 7d --by unit --filter host:api.example.com
+              trafficctl history --since month --by interface     as the interfaces count
               trafficctl history --since 30d --bucket day --format csv >history.csv
               trafficctl history --since 7d --bucket day --by total --filter unit:nginx
               trafficctl history --month                          with the 95th percentile
@@ -48,13 +56,13 @@ struct History: AsyncParsableCommand {
 
     @Option(
         help:
-            "A row for each of these times; 5minute with --by total, scope or class alone. (default: one row for the whole time)"
+            "A row for each of these times; 5minute with --by total, scope, class or interface alone. (default: one row for the whole time)"
     )
     var bucket: HistoryLevel?
 
     @Option(
         help: ArgumentHelp(
-            "How to divide the bytes: process, user, unit, container, or several of these with commas between; or scope, class or total. (default: process)",
+            "How to divide the bytes: process, user, unit, container, host, route (with its host), or several of these with commas between; or scope, class, interface or total. (default: process)",
             valueName: "words"
         )
     )
@@ -65,7 +73,7 @@ struct History: AsyncParsableCommand {
         // A filter may begin with the minus that negates a term.
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Only bytes of processes that match all terms, such as 'user:www-data process:nginx', and rows such as 'rx>1G'; -term excludes.",
+            "Only bytes of processes that match all terms, such as 'user:www-data process:nginx', of requests also 'host:api route:/users', and rows such as 'rx>1G'; -term excludes.",
             valueName: "terms"
         )
     )
@@ -162,9 +170,14 @@ struct History: AsyncParsableCommand {
             .write(
                 units: self.unit.units,
                 color: self.color,
-                ifEmpty: self.filter == nil
-                    ? "No bytes yet: a minute is in history when it is over." : "Nothing passes the filter."
+                ifEmpty: self.emptyText(report)
             )
+    }
+
+    private func emptyText(_ report: HistoryReport) -> String {
+        if self.filter != nil { return "Nothing passes the filter." }
+        guard case .messages = report.sums else { return "No bytes yet: a minute is in history when it is over." }
+        return "No requests: programs have to report them, and a minute is in history when it is over."
     }
 
     private static func text(_ time: PointInTime, _ now: Int64) -> String {
@@ -178,8 +191,11 @@ struct History: AsyncParsableCommand {
         let missing = nanoseconds / 1_000_000_000 - Int64(clamping: report.countedSeconds)
         let gap = missing < 120 ? "" : ", \(Self.rounded(seconds: missing)) of it not counted"
         let amount = { (bytes: UInt64) in self.unit.units.text(bytes) }
-        let (sent, received) = (amount(report.totals.payload.sent), amount(report.totals.payload.received))
-        return Typeface.ascii.printable("\(report.host), \(span)\(gap): sent \(sent), received \(received)") + "\n"
+        let (sent, received) = (amount(report.sums.sum.sent), amount(report.sums.sum.received))
+        var what = ""
+        if case .messages(let counts) = report.sums { what = "\(counts.requests) requests, " }
+        let line = "\(report.host), \(span)\(gap): \(what)sent \(sent), received \(received)"
+        return Typeface.ascii.printable(line) + "\n"
     }
 
     /// `3 days`, for times of two minutes and more.

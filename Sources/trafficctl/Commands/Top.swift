@@ -221,7 +221,7 @@ extension Top {
         }
         if let filter = self.filtering.filter {
             do throws(FilterError) {
-                _ = try HistoryFilter(filter)
+                _ = try HistoryFilter(ofPastMinute: filter)
             } catch {
                 throw ValidationError("--filter: \(error)")
             }
