@@ -62,6 +62,14 @@ extension Ledger {
     /// The sums as of the last tick or look. Takes time for each process, group and endpoint, and none for sockets and
     /// percentiles.
     public func balance(countingSince: Timestamp) -> Balance {
+        var balance = self.balanceOfSockets(countingSince: countingSince)
+        balance.endpoints = self.reports.endpointSums
+        balance.interfaces = self.interfaces.totals
+        return balance
+    }
+
+    /// The same without endpoints and interfaces.
+    func balanceOfSockets(countingSince: Timestamp) -> Balance {
         let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         return Balance(
             takenAt: taken.wall,
@@ -71,9 +79,7 @@ extension Ledger {
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
-            groups: self.processes.totals(unowned: self.unowned),
-            endpoints: self.reports.endpointSums,
-            interfaces: self.interfaces.totals
+            groups: self.processes.totals(unowned: self.unowned)
         )
     }
 

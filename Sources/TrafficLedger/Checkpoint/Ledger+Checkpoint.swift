@@ -10,7 +10,7 @@ extension Ledger {
     /// What every later version of the program can read: see ``LedgerSums``.
     public func sums() -> [UInt8] {
         let sums = LedgerSums(
-            self.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0)),
+            self.balanceOfSockets(countingSince: Timestamp(nanosecondsSinceEpoch: 0)),
             endedProcesses: self.processes.endedProcesses,
             lastLife: self.processes.lastLife,
             loss: self.wholeLoss
