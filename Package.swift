@@ -476,6 +476,15 @@ let package = Package(
             dependencies: ["GroundTruth", "TestSupport", "TrafficModel"],
             swiftSettings: strict
         ),
+        // Parts of the daemon that need no kernel.
+        .testTarget(
+            name: "TrafficdTests",
+            dependencies: [
+                "TestSupport", "TrafficAlerts", "TrafficHistory", "TrafficModel", "TrafficQuery", "trafficd",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",

@@ -29,6 +29,9 @@ public struct AlertRule: Sendable, Hashable {
         (self.name, self.filter, self.kind) = (name, filter, kind)
     }
 
+    /// As an alert says it. `nil`: about everything.
+    var match: String? { self.filter.text.isEmpty ? nil : self.filter.text }
+
     /// More rules would make each sample long.
     public static let most = 32
     /// The times of ``Kind/rate(bytesPerSecond:seconds:)`` and ``Kind/failures(share:seconds:)``.
@@ -70,6 +73,6 @@ extension AlertRule: CustomStringConvertible {
             case .requestsGrowing: "requests_growing"
             case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
             }
-        return "\(self.name): \(condition)" + (self.filter.text.isEmpty ? "" : " of '\(self.filter.text)'")
+        return "\(self.name): \(condition)" + (self.match.map { " of '\($0)'" } ?? "")
     }
 }

@@ -54,13 +54,14 @@ public struct BudgetSum: Sendable, Hashable {
 }
 
 public enum AlertChange: Sendable, Hashable {
-    /// It began, or reached its next step.
     case began(Alert)
+    /// It reached its next step: only of ``AlertRule/Kind/bytes(_:per:)``.
+    case rose(Alert)
     case ended(Alert)
 
     public var alert: Alert {
         switch self {
-        case .began(let alert), .ended(let alert): alert
+        case .began(let alert), .rose(let alert), .ended(let alert): alert
         }
     }
 }

@@ -26,6 +26,7 @@ struct BudgetMeter {
             Alert(
                 rule: self.rule.name,
                 kind: .bytes,
+                match: self.rule.match,
                 since: sum.since,
                 bytes: sum.bytes,
                 bytesPerSecond: Double(sum.bytes) / Double(max(1, sum.countedSeconds)),
@@ -35,7 +36,8 @@ struct BudgetMeter {
             )
         }
         switch (earlier, self.alert) {
-        case (let earlier, let alert?) where alert.stepPercent != earlier?.stepPercent: changes.append(.began(alert))
+        case (nil, let alert?): changes.append(.began(alert))
+        case (let earlier?, let alert?) where alert.stepPercent != earlier.stepPercent: changes.append(.rose(alert))
         case (let earlier?, nil): changes.append(.ended(earlier))
         default: break
         }

@@ -69,7 +69,7 @@ extension AlertRule.Kind {
             return self.isComplete(slots)
                 && stride(from: 0, to: slots.count, by: 2).allSatisfy { Self.exceeds(slots[$0..<$0 + 2], period) }
         case .requestsGrowing:
-            return self.isComplete(slots) && Trend(slots.map(\.counts.requests)).isSteadyGrowth
+            return self.isComplete(slots) && Trend(slots.map(self.usualRequests)).isSteadyGrowth
         case .failures(let share, _):
             return Self.fail(slots, share)
         case .bytes:
@@ -84,13 +84,21 @@ extension AlertRule.Kind {
         case .rate(let rate, _):
             Double(slots.total(\.bytes)) > rate * slots.seconds
         case .requestsEvery(let period): Self.exceeds(slots.suffix(2), period)
-        case .requestsGrowing: Trend(slots.map(\.counts.requests)).mayGrow
+        case .requestsGrowing: Trend(slots.map(self.usualRequests)).mayGrow
         case .failures(let share, _): Self.fail(slots, share)
         case .bytes: false
         }
     }
 
     private func isComplete(_ slots: [Slot]) -> Bool { slots.count == self.shape?.count }
+
+    /// What a slot of the usual length would have. A slot is longer where samples came late, and would look like growth.
+    /// Rounded, so that slots that differ by a few milliseconds stay equal; but some requests never become none.
+    private func usualRequests(_ slot: Slot) -> UInt64 {
+        guard slot.counts.requests > 0, slot.seconds > 0, let usual = self.shape?.seconds else { return 0 }
+        let requests = Double(slot.counts.requests) * usual / slot.seconds
+        return UInt64(min(max(1, requests.rounded()), 0x1p63))
+    }
 
     /// More than one and a half times the expected requests, and at least one more than expected.
     private static func exceeds(_ window: ArraySlice<Slot>, _ period: Double) -> Bool {

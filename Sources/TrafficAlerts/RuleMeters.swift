@@ -138,6 +138,7 @@ struct RuleMeters {
         var alert = Alert(
             rule: self.rule.name,
             kind: self.rule.kind.reported,
+            match: self.rule.match,
             process: subject.process,
             role: subject.endpoint?.role,
             host: subject.endpoint?.host,

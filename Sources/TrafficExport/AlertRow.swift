@@ -44,6 +44,7 @@ extension Alert: Row {
     func write(to sink: inout some FieldSink) {
         sink.text(CodingKeys.rule, self.rule)
         sink.word(CodingKeys.kind, self.kind)
+        sink.text(CodingKeys.match, self.match)
         sink.optional(CodingKeys.process, self.process, blank: ProcessGroup(name: ""))
         sink.word(CodingKeys.role, self.role)
         sink.text(CodingKeys.host, self.host)

@@ -3,7 +3,7 @@ package import TrafficModel
 /// What was moved in one minute: a row of history for each name, before it is written.
 public struct HistoryMinute: Sendable {
     /// Seconds since 1970.
-    var time: Int64
+    package let time: Int64
     var countedSeconds: UInt64
     private(set) var sums: [HistorySeries: HistoryAmounts]
     /// History has the count up to here when it has this minute.

@@ -34,6 +34,8 @@ public enum AlertKind: String, Sendable, Codable, Hashable, CaseIterable {
 public struct Alert: Sendable, Decodable, Hashable {
     public var rule: String
     public var kind: AlertKind
+    /// Whom the rule is about, in its own terms. `nil`: everything.
+    public var match: String?
     /// Who breaks it. `nil`: all processes of the rule together.
     public var process: ProcessGroup?
     /// With which endpoint. `nil` for alerts about bytes.
@@ -58,6 +60,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public init(
         rule: String,
         kind: AlertKind,
+        match: String? = nil,
         process: ProcessGroup? = nil,
         role: EndpointRole? = nil,
         host: String? = nil,
@@ -71,7 +74,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         stepPercent: Int? = nil,
         projectedBytes: UInt64? = nil
     ) {
-        (self.rule, self.kind, self.since) = (rule, kind, since)
+        (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
         (self.process, self.role, self.host, self.route) = (process, role, host, route)
         (self.bytes, self.bytesPerSecond) = (bytes, bytesPerSecond)
         (self.requestsPerSecond, self.failedShare) = (requestsPerSecond, failedShare)
@@ -82,7 +85,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var monthBytes: UInt64 { UInt64(min(max(0, self.bytesPerSecond) * 2_592_000, 0x1p63)) }
 
     package enum CodingKeys: String, CodingKey {
-        case rule, kind, process, role, host, route, since, bytes
+        case rule, kind, match, process, role, host, route, since, bytes
         case bytesPerSecond = "bytes_per_second"
         case requestsPerSecond = "requests_per_second"
         case failedShare = "failed_ratio"
@@ -103,6 +106,8 @@ extension Alert {
         var text = self.rule
         if let process {
             text += ": \(process.name)" + (process.uid.map { " of user \($0)" } ?? "")
+        } else if let match {
+            text += " of '\(match)'"
         }
         if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
         text += " since \(self.since): \(self.bytes) bytes so far"

@@ -239,7 +239,7 @@ final class Accountant {
         else { return }
         self.handed = HistoryMark(balance)
         keeper.add(minute)
-        self.alerts.minuteEnded()
+        self.alerts.minuteEnded(minute.time)
     }
 
     private func watch(_ rules: [AlertRule]) {

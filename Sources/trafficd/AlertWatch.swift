@@ -29,6 +29,10 @@ final class AlertWatch: AlertSource {
         var isStopped = false
         /// Questions to history are under way.
         var isAsking = false
+        /// The earliest minute that history has got and no rule was judged by: seconds since 1970.
+        var unjudged: Int64?
+        /// The same, of rules for which history had no answer, by their names.
+        var unanswered: [String: Int64] = [:]
     }
 
     private let state = Mutex(State())
@@ -57,7 +61,14 @@ final class AlertWatch: AlertSource {
     }
 
     /// Call this when a minute was handed to history.
-    func minuteEnded() { self.hand { $0.work.hasMinute = true } }
+    ///
+    /// - Parameter time: Of the minute: seconds since 1970.
+    func minuteEnded(_ time: Int64) {
+        self.hand {
+            $0.work.hasMinute = true
+            $0.unjudged = min($0.unjudged ?? time, time)
+        }
+    }
 
     func stop() {
         self.hand {
@@ -104,7 +115,8 @@ final class AlertWatch: AlertSource {
     private func log(_ lines: [AlertLog.Line]) {
         for line in lines {
             switch line {
-            case .change(.began(let alert)): self.logger.warning("alert \(alert.description)")
+            case .change(.began(let alert)), .change(.rose(let alert)):
+                self.logger.warning("alert \(alert.description)")
             case .change(.ended(let alert)): self.logger.notice("alert is over: \(alert.description)")
             case .silence(let rule, let uid):
                 let user = uid.map { " of user \($0)" } ?? ""
@@ -114,7 +126,7 @@ final class AlertWatch: AlertSource {
     }
 
     /// Asks history for the bytes of the rules about days and months, one after the other: history takes only a few
-    /// questions at once.
+    /// questions at once. A minute that ended a day or month is judged with that day or month.
     private func ask(_ rules: [AlertRule]) {
         let rules = rules.filter { $0.kind.reported == .bytes }
         guard !rules.isEmpty else { return }
@@ -124,17 +136,21 @@ final class AlertWatch: AlertSource {
                 "alerts: rules about bytes of a day or month need history: set state_directory and restart"
             )
         }
-        let isFree = self.state.withLock { state in
-            defer { state.isAsking = true }
-            return !state.isAsking
+        // The minute from which on each rule is judged.
+        let minutes = self.state.withLock { state -> [(AlertRule, Int64?)]? in
+            guard !state.isAsking else { return nil }
+            state.isAsking = true
+            defer { (state.unjudged, state.unanswered) = (nil, [:]) }
+            return rules.map { ($0, [state.unjudged, state.unanswered[$0.name]].compactMap(\.self).min()) }
         }
-        guard isFree else { return }
+        guard let minutes else { return }
         Task {
-            for rule in rules {
+            for (rule, minute) in minutes {
                 do {
-                    guard let sum = try await history.sum(of: rule, at: .now) else { continue }
-                    self.hand { $0.work.sums.append((sum, rule)) }
+                    let sums = try await history.sums(of: rule, since: minute, at: .now)
+                    self.hand { $0.work.sums += sums.map { ($0, rule) } }
                 } catch  where !self.state.withLock(\.isStopped) {
+                    self.state.withLock { $0.unanswered[rule.name] = minute }
                     self.logger.warning("alert \(rule.name) is not judged, and will be after the next minute: \(error)")
                 } catch {
                     return

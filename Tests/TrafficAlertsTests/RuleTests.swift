@@ -136,6 +136,21 @@ struct RuleTests {
         #expect(simulation.times == [], "\(simulation.changes)")
     }
 
+    @Test("slots that are longer because samples come late have more requests, and that is no growth")
+    func lateSamples() throws {
+        var book = AlertBook()
+        _ = book.configure([try AlertRule(.requestsGrowing)])
+        var changes: [AlertChange] = []
+        for minute in 0..<40 {
+            // Always 4 requests a second. Samples are joined while the watch waits for a directory service, ever longer.
+            let seconds = 60 + 3 * Double(minute)
+            var sample = AlertSample(takenAt: Simulation.time(Double(minute)), seconds: seconds)
+            sample.ask(UInt64(4 * seconds))
+            changes += book.add(sample) { _ in nil }
+        }
+        #expect(changes.isEmpty)
+    }
+
     // MARK: Failures
 
     @Test("a share of failed exchanges counts from 20 exchanges on, and ends with the last of them")
@@ -171,16 +186,27 @@ struct RuleTests {
             return book.take(sum, of: rule).map {
                 switch $0 {
                 case .began(let alert): "+\(alert.stepPercent ?? 0)"
+                case .rose(let alert): "^\(alert.stepPercent ?? 0)"
                 case .ended(let alert): "-\(alert.stepPercent ?? 0)"
                 }
             }
         }
         #expect(take(499) == [] && take(500) == ["+50"] && take(799) == [])
         #expect(book.alerts.first?.projectedBytes == 2_397 && book.alerts.first?.limitBytes == 1_000)
-        #expect(take(800) == ["+80"] && take(999) == [] && take(1_000) == ["+100"] && take(5_000) == [])
+        #expect(take(800) == ["^80"] && take(999) == [] && take(1_000) == ["^100"] && take(5_000) == [])
         #expect(take(10, since: 2_592_000) == ["-100"] && book.alerts.isEmpty)
         #expect(take(900, since: 2_592_000, counted: 3_599) == ["+80"])
         #expect(book.alerts.first?.projectedBytes == nil)
+    }
+
+    @Test("an alert about all processes of a rule together says whom the rule is about")
+    func match() throws {
+        let rule = try AlertRule(.bytes(1_000, per: .day), named: "day", of: "user:web")
+        var book = AlertBook()
+        _ = book.configure([rule])
+        let sum = BudgetSum(since: Simulation.began, bytes: 500, countedSeconds: 60, remainingSeconds: 60)
+        let alert = try #require(book.take(sum, of: rule).first?.alert)
+        #expect(alert.match == "user:web" && alert.description.hasPrefix("day of 'user:web' since 2027-"))
     }
 }
 

@@ -312,6 +312,7 @@ struct RandomSnapshot {
                 Alert(
                     rule: $0.text(),
                     kind: $0.pick(AlertKind.allCases),
+                    match: $0.maybe { $0.text() },
                     process: $0.maybe { $0.group() },
                     role: $0.maybe { $0.pick(EndpointRole.allCases) },
                     host: $0.maybe { $0.text() },

@@ -27,6 +27,7 @@ struct AlertTableTests {
             Alert(
                 rule: "month",
                 kind: .bytes,
+                match: "user:web",
                 since: Self.time,
                 bytes: 400,
                 limitBytes: 500,
@@ -48,7 +49,7 @@ struct AlertTableTests {
             rows == [
                 "RULE PROCESS USER ENDPOINT SINCE RATE/S REQ/MIN SO FAR 30 DAYS",
                 "line app web api.example /line 2026-11-25 14:30 1.00 kB 30.0 1.00 MB 2.59 GB 25 % failed",
-                "month - - - 2026-11-25 14:30 0 B - 400 B 0 B 80 % of 500 B, 612 kB at the end",
+                "month user:web - - 2026-11-25 14:30 0 B - 400 B 0 B 80 % of 500 B, 612 kB at the end",
             ]
         )
     }

@@ -20,7 +20,8 @@ extension Table {
             ],
             rows: report.alerts.map { alert in
                 [
-                    .text(alert.rule), alert.process.map { .text($0.name) } ?? .none,
+                    // All processes of a rule together have no name: what they have in common is what the rule says.
+                    .text(alert.rule), (alert.process?.name ?? alert.match).map(Cell.text) ?? .none,
                     alert.process?.uid.map { .text(user($0) ?? String($0)) } ?? .none,
                     alert.endpoint.map(Cell.text) ?? .none, .text(time(alert.since)), .rate(alert.bytesPerSecond),
                     alert.requestsPerSecond.map { .number(60 * $0, places: 1) } ?? .none, .bytes(alert.bytes),
