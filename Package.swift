@@ -90,7 +90,8 @@ let package = Package(
             name: "TrafficExport",
             dependencies: ["TrafficAudit", "TrafficModel"],
             resources: [
-                .embedInCode("AlertReport.schema.json"), .embedInCode("AuditReport.schema.json"),
+                .embedInCode("AlertNotice.schema.json"), .embedInCode("AlertReport.schema.json"),
+                .embedInCode("AuditReport.schema.json"),
                 .embedInCode("DoctorReport.schema.json"),
                 .embedInCode("ExchangeReport.schema.json"), .embedInCode("HistoryReport.schema.json"),
                 .embedInCode("MonthReport.schema.json"), .embedInCode("Snapshot.schema.json"),
@@ -392,7 +393,8 @@ let package = Package(
         .testTarget(
             name: "TrafficAPITests",
             dependencies: [
-                "CUnixSocket", "TestSupport", "TrafficAPI", "TrafficAudit", "TrafficExport", "TrafficFeed",
+                "CUnixSocket", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit", "TrafficExport",
+                "TrafficFeed",
                 "TrafficModel", "TrafficQuery",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),

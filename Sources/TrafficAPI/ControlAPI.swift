@@ -117,6 +117,16 @@ package enum ControlAPI {
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
             return Response.document(alerts.alerts().encoded(as: format), mediaType: format.mediaType)
         }
+        router.get("/v1/alerts/changes") { request, context in
+            let parameters = try QueryParameters(request, known: ["after"])
+            let position = try parameters.alertPosition("after")
+            guard context.viewer == .administrator else { throw Problem.alertsWithheld }
+            return Response(
+                status: .ok,
+                headers: [.contentType: ExportFormat.ndjson.mediaType],
+                body: ResponseBody(alertsAfter: position, of: alerts, to: request)
+            )
+        }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()

@@ -161,6 +161,15 @@ struct QueryParameters {
         return word
     }
 
+    /// - Returns: `nil` if the parameter is absent.
+    func alertPosition(_ name: String) throws(Problem) -> AlertPosition? {
+        guard let text = self.values[name] else { return nil }
+        guard let position = AlertPosition(text) else {
+            throw .badParameter(name, "'\(text)' is not the id of a change of an alert, such as 00c0ffee00c0ffee-17")
+        }
+        return position
+    }
+
     /// A time of at least 0.1 seconds.
     ///
     /// - Returns: Nanoseconds, or `nil` if the parameter is absent.

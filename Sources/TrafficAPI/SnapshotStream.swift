@@ -67,6 +67,27 @@ extension ResponseBody {
             try await writer.finish(nil)
         }
     }
+
+    /// One line of JSON per change of an alert, the first one saying where that begins, until the client goes away or the
+    /// daemon stops.
+    ///
+    /// While the client does not read, changes wait where the daemon keeps them for all.
+    init(alertsAfter position: AlertPosition?, of source: any AlertSource, to request: Request) {
+        self.init { writer in
+            try await request.body.consumeWithCancellationOnInboundClose { _ in
+                let beginning = source.beginning(after: position)
+                var number = beginning.position.number
+                try await writer.write(ByteBuffer(bytes: beginning.json() + [UInt8(ascii: "\n")]))
+                for await _ in source.news().cancelOnGracefulShutdown() {
+                    for notice in source.notices(after: number) {
+                        try await writer.write(ByteBuffer(bytes: notice.json() + [UInt8(ascii: "\n")]))
+                        number = notice.position.number
+                    }
+                }
+            }
+            try await writer.finish(nil)
+        }
+    }
 }
 
 extension ResponseBodyWriter {

@@ -25,6 +25,10 @@ final class AlertWatch: AlertSource {
         var work = Work()
         var rules = 0
         var alerts: [Alert] = []
+        var journal: AlertJournal
+        /// Those who follow.
+        var followers: [UInt64: AsyncStream<Void>.Continuation] = [:]
+        var lastFollower: UInt64 = 0
         /// The daemon ends, and history answers no more.
         var isStopped = false
         /// Questions to history are under way.
@@ -35,7 +39,7 @@ final class AlertWatch: AlertSource {
         var unanswered: [String: Int64] = [:]
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let filled = DispatchSemaphore(value: 0)
     private let host: String
     private let history: History?
@@ -47,6 +51,8 @@ final class AlertWatch: AlertSource {
     ///   - history: Counts the bytes of days and months. `nil`: no history is kept.
     init(host: String, history: History?, names: UserNames, logger: Logger) {
         (self.host, self.history, self.names, self.logger) = (host, history, names, logger)
+        let journal = AlertJournal(host: host, origin: .random(in: .min ... .max))
+        self.state = Mutex(State(journal: journal))
     }
 
     // MARK: Callers
@@ -82,6 +88,28 @@ final class AlertWatch: AlertSource {
         return AlertReport(host: self.host, takenAt: .now, rules: rules, alerts: alerts)
     }
 
+    func beginning(after position: AlertPosition?) -> AlertNotice {
+        self.state.withLock { $0.journal.beginning(after: position, at: .now) }
+    }
+
+    func notices(after number: UInt64) -> [AlertNotice] {
+        self.state.withLock(\.journal).notices(after: number)
+    }
+
+    func news() -> AsyncStream<Void> {
+        let (stream, follower) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let number = self.state.withLock { state in
+            state.lastFollower += 1
+            state.followers[state.lastFollower] = follower
+            return state.lastFollower
+        }
+        follower.onTermination = { [weak self] _ in
+            self?.state.withLock { _ = $0.followers.removeValue(forKey: number) }
+        }
+        follower.yield()
+        return stream
+    }
+
     /// How many alerts are in force. `nil` without rules.
     var active: Int? { self.state.withLock { $0.rules == 0 ? nil : $0.alerts.count } }
 
@@ -107,7 +135,12 @@ final class AlertWatch: AlertSource {
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             let alerts = book.alerts
-            self.state.withLock { $0.alerts = alerts }
+            let followers = self.state.withLock { state in
+                state.alerts = alerts
+                state.journal.add(changes, at: .now)
+                return changes.isEmpty ? [] : Array(state.followers.values)
+            }
+            for follower in followers { follower.yield() }
             self.log(log.lines(changes, seconds: work.sample?.seconds ?? 0))
         }
     }

@@ -92,7 +92,7 @@ struct DocumentTests {
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
         }
-        for limit in Ledger.Retention().table + History.limits + AlertBook.limits {
+        for limit in Ledger.Retention().table + History.limits + AlertBook.limits + AlertBacklog.limits {
             let row = "| \(limit.of) | \(text(limit.user)) | \(text(limit.all)) | \(limit.beyond) |"
                 .replacing("  ", with: " ")
             #expect(security.contains(row), "\(row)")
@@ -195,6 +195,7 @@ struct DocumentTests {
         let schemas = [
             Snapshot.jsonSchema, AuditReport.jsonSchema, ExchangeReport.jsonSchema, DoctorReport.jsonSchema,
             HistoryReport.jsonSchema, MonthReport.jsonSchema, AlertReport.jsonSchema,
+            AlertNotice.jsonSchema,
         ].map { String(decoding: $0, as: UTF8.self) }.joined()
         let sources = try FileManager.default.contentsOfDirectory(atPath: Documents.root.appending(path: "bpf").path)
             .filter { $0.hasSuffix(".h") || $0.hasSuffix(".c") }

@@ -209,6 +209,42 @@ struct ControlServerTests {
         }
     }
 
+    @Test("A stream of alerts begins where its follower is, has each change once, and says how many are missing")
+    func alerts() async throws {
+        try await TestServer.with { server in
+            func notices(after: String?, count: Int) async throws -> [AlertNotice] {
+                let path = "/v1/alerts/changes" + (after.map { "?after=\($0)" } ?? "")
+                return try await server.lines(of: path, count: count).outputData.split(separator: 0x0a).map {
+                    try JSONDecoder().decode(AlertNotice.self, from: Data($0))
+                }
+            }
+            server.alerts.change(3)
+            let first = try await notices(after: "0000000000c0ffee-1", count: 3)
+            #expect(first.map(\.position.number) == [1, 2, 3] && first.map(\.change) == [.following, .began, .began])
+            // Another run: all that is kept.
+            let other = try await notices(after: "00000000deadbeef-2", count: 4)
+            #expect(other.map(\.position.number) == [0, 1, 2, 3])
+            // While a follower reads, and from now on.
+            let changer = Task {
+                while !Task.isCancelled {
+                    server.alerts.change(1)
+                    try? await Task.sleep(for: .milliseconds(5))
+                }
+            }
+            let live = try await notices(after: nil, count: 10)
+            changer.cancel()
+            await changer.value
+            let begin = try #require(live.first?.position.number)
+            #expect(begin >= 3 && live.map(\.position.number) == Array(begin...begin + 9))
+            #expect(live.allSatisfy { $0.droppedBefore == 0 })
+            // More than are kept.
+            let last = server.alerts.beginning(after: nil).position.number
+            server.alerts.change(200, rule: "s")
+            let late = try await notices(after: "0000000000c0ffee-\(last)", count: 2)
+            #expect(late[1].droppedBefore == 150 && late[1].position.number == last + 151)
+        }
+    }
+
     @Test("A client that reads nothing holds little memory, delays no other client and is closed in the end")
     func backPressure() async throws {
         var limits = ControlServer.Limits()

@@ -70,8 +70,10 @@ struct RouteTests {
         )
         for viewer in [Viewer.user(0), .network] {
             try self.expectProblem(try await self.get("/v1/alerts", as: viewer), .forbidden)
+            try self.expectProblem(try await self.get("/v1/alerts/changes", as: viewer), .forbidden)
         }
         try self.expectProblem(try await self.get("/v1/alerts?filter=a"), .badRequest, parameter: "filter")
+        try self.expectProblem(try await self.get("/v1/alerts/changes?after=17"), .badRequest, parameter: "after")
     }
 
     @Test("A snapshot has everything, and each other view has its part")

@@ -13,6 +13,7 @@ import TrafficModel
 struct TestServer: Sendable {
     let box: ReadingBox
     let meter: FakeMeter
+    let alerts: FakeAlerts
     let path: String
     let endpoints: ControlServer.Endpoints
     let group: ServiceGroup
@@ -28,13 +29,14 @@ struct TestServer: Sendable {
         let box = ReadingBox()
         box.publish(Fixture.reading())
         let meter = FakeMeter()
+        let alerts = FakeAlerts()
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
         var logger = Logger(label: "test")
         logger.logLevel = .error
         let server = ControlServer(
             source: box,
             cost: meter,
-            alerts: FakeAlerts(),
+            alerts: alerts,
             runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
             listen: listen,
             limits: limits,
@@ -56,7 +58,14 @@ struct TestServer: Sendable {
             do {
                 result = .success(
                     try await body(
-                        TestServer(box: box, meter: meter, path: path, endpoints: endpoints, group: services)
+                        TestServer(
+                            box: box,
+                            meter: meter,
+                            alerts: alerts,
+                            path: path,
+                            endpoints: endpoints,
+                            group: services
+                        )
                     )
                 )
             } catch {

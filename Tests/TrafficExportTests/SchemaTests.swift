@@ -105,6 +105,31 @@ struct SchemaTests {
     }
 
     @Test(
+        "Every change of an alert that the encoder writes is valid, and decodes to itself",
+        .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
+    )
+    func notices() throws {
+        var documents: [[UInt8]] = []
+        for seed in 0..<100 as Range<UInt64> {
+            var random = RandomSnapshot(seed: seed)
+            for alert in random.alerts().alerts + [nil] {
+                let notice = AlertNotice(
+                    host: random.text(),
+                    position: AlertPosition(origin: "0123456789abcdef", number: random.count()),
+                    at: random.time(),
+                    change: random.pick(AlertNotice.Change.allCases),
+                    droppedBefore: random.count(),
+                    alert: alert
+                )
+                let json = notice.json()
+                #expect(try JSONDecoder().decode(AlertNotice.self, from: Data(json)).json() == json)
+                documents.append(json)
+            }
+        }
+        #expect(try self.faults(documents, schema: AlertNotice.jsonSchema) == Python.Result(status: 0, output: ""))
+    }
+
+    @Test(
         "Every report of a month that the encoder writes is valid, and decodes to itself",
         .enabled(if: Python.missing == nil, "\(Python.missing ?? "")")
     )

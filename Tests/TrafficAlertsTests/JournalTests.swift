@@ -1,0 +1,94 @@
+import Testing
+import TrafficAlerts
+import TrafficModel
+
+@Suite("The journal of alerts")
+struct JournalTests {
+    private static func changes(_ rule: String, uid: UInt32?, _ count: Int) -> [AlertChange] {
+        let process = ProcessGroup(name: "p", uid: uid)
+        return Array(
+            repeating: .began(Alert(rule: rule, kind: .rate, process: process, since: Simulation.began)),
+            count: count
+        )
+    }
+
+    private static func journal() -> AlertJournal { AlertJournal(host: "h", origin: 0xc0ffee) }
+
+    @Test("each change has the next number, and a follower goes on after any of them")
+    func numbers() {
+        var journal = Self.journal()
+        #expect(journal.position.description == "0000000000c0ffee-0")
+        let alert = Alert(rule: "r", kind: .bytes, since: Simulation.began)
+        journal.add([.began(alert), .rose(alert), .ended(alert)], at: Simulation.began)
+        let all = journal.notices(after: 0)
+        #expect(all.map(\.position.number) == [1, 2, 3] && all.map(\.change) == [.began, .nextStep, .ended])
+        #expect(journal.notices(after: 2).map(\.position.number) == [3] && journal.notices(after: 3).isEmpty)
+        #expect(all.allSatisfy { $0.droppedBefore == 0 && $0.host == "h" && $0.at == Simulation.began })
+    }
+
+    @Test("a stream begins where its follower is, now if it is nowhere, and anew after a restart")
+    func beginnings() throws {
+        var journal = Self.journal()
+        journal.add(Self.changes("r", uid: 1, 5), at: Simulation.began)
+        func beginning(_ text: String?) throws -> String {
+            let position = try text.map { try #require(AlertPosition($0)) }
+            return journal.beginning(after: position, at: Simulation.began).position.description
+        }
+        #expect(try beginning(nil) == "0000000000c0ffee-5")
+        #expect(try beginning("0000000000c0ffee-3") == "0000000000c0ffee-3")
+        // Nobody can be further than the last one.
+        #expect(try beginning("0000000000c0ffee-18446744073709551615") == "0000000000c0ffee-5")
+        #expect(try beginning("00000000deadbeef-4") == "0000000000c0ffee-0")
+        for text in [
+            "", "-", "1-1", "0000000000c0ffee", "0000000000c0ffee-", "0000000000c0ffee-+1", "0000000000C0FFEE-1",
+        ] {
+            #expect(AlertPosition(text) == nil, "\(text)")
+        }
+    }
+
+    @Test("a rule keeps so many changes about each user, and what is missing is counted")
+    func ofOne() {
+        var journal = Self.journal()
+        journal.add(Self.changes("r", uid: 1, 1), at: Simulation.began)
+        journal.add(Self.changes("r", uid: 2, 1), at: Simulation.began)
+        journal.add(Self.changes("r", uid: 1, AlertBacklog.mostOfOne - 1), at: Simulation.began)
+        #expect(journal.notices(after: 0).count == AlertBacklog.mostOfOne + 1)
+        journal.add(Self.changes("r", uid: 1, 10_000), at: Simulation.began)
+        let kept = journal.notices(after: 0)
+        #expect(kept.count == AlertBacklog.mostOfOne + 1)
+        // The other user's is still there.
+        #expect(kept.first?.alert?.process?.uid == 2)
+        #expect(kept[0].droppedBefore == 1)
+        let last = UInt64(AlertBacklog.mostOfOne + 1 + 10_000)
+        #expect(kept.last?.position.number == last)
+        #expect(kept.reduce(0) { $0 + $1.droppedBefore } + UInt64(kept.count) == last)
+        // Another rule has places of its own.
+        journal.add(Self.changes("other", uid: 1, 1), at: Simulation.began)
+        #expect(journal.notices(after: 0).count == AlertBacklog.mostOfOne + 2)
+    }
+
+    @Test("where all places are taken, whoever has the most loses the oldest")
+    func inAll() {
+        var journal = Self.journal()
+        journal.add(Self.changes("r", uid: 1, 3), at: Simulation.began)
+        let strangers = AlertBacklog.most / AlertBacklog.mostOfOne + 5
+        for uid in 0..<UInt32(strangers) {
+            journal.add(Self.changes("r", uid: 1_000 + uid, 10_000 / strangers), at: Simulation.began)
+        }
+        let kept = journal.notices(after: 0)
+        #expect(kept.count == AlertBacklog.most)
+        #expect(kept.prefix(3).allSatisfy { $0.alert?.process?.uid == 1 })
+        #expect(kept.map(\.position.number) == kept.map(\.position.number).sorted())
+        #expect(kept.reduce(0) { $0 + $1.droppedBefore } + UInt64(kept.count) == journal.position.number)
+    }
+
+    @Test("a backlog gives out the oldest first, whatever their rules")
+    func takeFirst() {
+        var (journal, backlog) = (Self.journal(), AlertBacklog())
+        for index in 0..<10 { journal.add(Self.changes("\(index % 3)", uid: 1, 1), at: Simulation.began) }
+        for notice in journal.notices(after: 0) { backlog.add(notice) }
+        var numbers: [UInt64] = []
+        while let notice = backlog.takeFirst() { numbers.append(notice.position.number) }
+        #expect(numbers == Array(1...10) && backlog.count == 0)
+    }
+}
