@@ -201,6 +201,7 @@ let package = Package(
                 "TrafficQuery",
                 "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -393,9 +394,10 @@ let package = Package(
         .testTarget(
             name: "TrafficAPITests",
             dependencies: [
-                "CUnixSocket", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit", "TrafficExport",
+                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
+                "TrafficExport",
                 "TrafficFeed",
-                "TrafficModel", "TrafficQuery",
+                "TrafficModel", "TrafficQuery", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -9,10 +9,10 @@ umask 022
 files() { (cd root && find . -type f | sed 's/^\.//'); }
 
 if [ "${1:-}" = --remove ]; then
-	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd.service || true; fi
+	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd-webhook.service trafficd.service || true; fi
 	if [ -d /sys/fs/bpf/trafficd ]; then /usr/sbin/trafficd unload || true; fi
 	files | while read -r file; do rm -f "$file"; done
-	rm -rf /run/trafficd /var/lib/trafficd /usr/share/doc/trafficd
+	rm -rf /run/trafficd /var/lib/trafficd /var/lib/private/trafficd-webhook /var/lib/trafficd-webhook /usr/share/doc/trafficd
 	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 	if getent passwd trafficd >/dev/null; then userdel trafficd || true; fi
 	if getent group trafficd >/dev/null; then groupdel trafficd || true; fi
@@ -37,6 +37,7 @@ if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	systemctl enable --now trafficd.service
 	systemctl restart trafficd.service
+	systemctl try-restart trafficd-webhook.service
 	echo "trafficd runs; try: sudo trafficctl top"
 else
 	echo "trafficd is installed; start it with: sudo trafficd run"

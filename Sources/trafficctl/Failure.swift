@@ -14,6 +14,11 @@ enum Failure: Error, Equatable {
     case unknownSchema(version: Int)
     /// - Parameter error: errno.
     case notWritten(path: String, error: Int32)
+    /// - Parameter error: errno.
+    case notRead(path: String, error: Int32)
+    /// - Parameter reason: Goes on after the path.
+    case badFile(path: String, reason: String)
+    case badWebhook(String)
     case terminal(TerminalError)
 
     var exitCode: Int32 {
@@ -21,7 +26,8 @@ enum Failure: Error, Equatable {
         case .notRunning: 69
         case .noPermission: 77
         case .refused(let status, _): status == 403 || status == 401 ? 77 : 1
-        case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .terminal: 1
+        case .badWebhook: 64
+        case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .notRead, .badFile, .terminal: 1
         }
     }
 }
@@ -53,6 +59,12 @@ extension Failure: CustomStringConvertible {
             "trafficd answers in schema version \(version), this trafficctl reads version 1: update the older of the two"
         case .notWritten(let path, let error):
             "can't write \(path): \(unsafe String(cString: strerror(error)))"
+        case .notRead(let path, let error):
+            "can't read \(path): \(unsafe String(cString: strerror(error)))"
+        case .badFile(let path, let reason):
+            "\(path) \(reason)"
+        case .badWebhook(let reason):
+            "--webhook: \(reason)"
         case .terminal(let error):
             "\(error)"
         }

@@ -166,6 +166,56 @@ extension SystemTests {
             #expect(run.code == 78 && run.error.contains("rule 'month' is about bytes of history"), "\(run.error)")
         }
 
+        @Test("a webhook does not feed itself: alerts about its own requests are in the log, and are not posted")
+        func ownTraffic() async throws {
+            let mover = try Mover()
+            let rules = """
+                  - {name: own, match: "process:trafficctl", rate: 1, for: 5s}
+                  - {name: others, match: "process:\(mover.name)", rate: 1, for: 5s}
+                """
+            try await Self.withRules(rules) { daemon, _ in
+                let script = Documents.root.appending(path: "Tests/Tools/webhook/webhook.py").path
+                let receiver = try Program(try #require(Machine.path(of: "python3")), [script, "0"])
+                let port = String(decoding: try #require(try await receiver.line()), as: UTF8.self)
+                let place = ["--runtime-directory", daemon.directories.runtime.path]
+                let webhook = ["--webhook", "http://127.0.0.1:\(port)/"]
+                let program = try Program(Machine.programs.client, ["alerts", "--follow"] + place + webhook)
+                let follower = try Program(
+                    Machine.programs.client,
+                    ["alerts", "--follow", "--format", "ndjson"] + place
+                )
+                // Until both follow: the first change of this test is one that comes.
+                try await Task.sleep(for: .milliseconds(500))
+                var seen: [String] = []
+                // Each change of the mover is a request. Its bytes begin an alert, whose end comes when there is no further
+                // one.
+                while seen.filter({ $0 == "ended own" }).isEmpty {
+                    if !seen.contains("began own") { try await mover.tell("churn 1 1000") }
+                    let line = try #require(try await follower.line(), "\(follower.errorText)")
+                    let notice = try JSONDecoder().decode(AlertNotice.self, from: line)
+                    seen.append("\(notice.change.rawValue) \(notice.alert?.rule ?? "")")
+                }
+                // The last change of all: that of the mover, which is posted after any of its own would have been.
+                while seen.last != "ended others" || !seen.contains("ended own") {
+                    try await mover.tell("churn 1 1000")
+                    let line = try #require(try await follower.line(), "\(follower.errorText)")
+                    let notice = try JSONDecoder().decode(AlertNotice.self, from: line)
+                    seen.append("\(notice.change.rawValue) \(notice.alert?.rule ?? "")")
+                }
+                var posted: [String] = []
+                let wanted = seen.filter { $0.hasSuffix(" others") }
+                while posted.count < wanted.count {
+                    let line = try #require(try await receiver.line(), "\(program.errorText)")
+                    let request = try #require(try JSONSerialization.jsonObject(with: line) as? [String: Any])
+                    let body = try #require(request["body"] as? String)
+                    let notice = try JSONDecoder().decode(AlertNotice.self, from: Data(body.utf8))
+                    #expect(notice.droppedBefore == 0)
+                    posted.append("\(notice.change.rawValue) \(notice.alert?.rule ?? "")")
+                }
+                #expect(posted == wanted, "\(seen)")
+            }
+        }
+
         @Test(
             "alerts are for root and the group, and --check says by its code why there is no answer",
             .needs("setpriv")

@@ -177,7 +177,7 @@ struct DocumentTests {
         // Options of other programs, and options that a release has renamed.
         let foreign: Set = [
             "--strict", "--unix-socket", "--privileged", "--pid", "--net", "--static-swift-stdlib", "--remove",
-            "--rung", "--no-color",
+            "--rung", "--no-color", "--now",
             "--seconds",
         ]
         var named = 0

@@ -54,9 +54,14 @@ extension SystemTests {
             try expectExact(check)
         }
 
-        @Test("systemd rates the unit 2.5 or better", .needs("systemd-analyze"))
-        func exposure() async throws {
-            let tool = try await Tool.run("systemd-analyze", ["security", "--offline=true", Self.unit])
+        @Test(
+            "systemd rates the units 2.5 or better",
+            .needs("systemd-analyze"),
+            arguments: ["trafficd.service", "trafficd-webhook.service"]
+        )
+        func exposure(unit: String) async throws {
+            let path = Self.package.appending(path: "packaging/systemd/\(unit)").path
+            let tool = try await Tool.run("systemd-analyze", ["security", "--offline=true", path])
             let line = try #require(tool.output.split(separator: "\n").last { $0.contains("exposure level") })
             let rating = line.split(separator: ":").last?.split(separator: " ").first.flatMap { Double($0) }
             #expect(try #require(rating) <= 2.5, "\(line)")

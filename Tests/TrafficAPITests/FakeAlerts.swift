@@ -13,13 +13,17 @@ final class FakeAlerts: AlertSource {
     )
     static let time = Timestamp(nanosecondsSinceEpoch: 0)
 
-    private let journal = Mutex(AlertJournal(host: "h", origin: 0xc0ffee))
+    private let journal: Mutex<AlertJournal>
     private let followers = Mutex<[AsyncStream<Void>.Continuation]>([])
+
+    init(origin: UInt64 = 0xc0ffee) { self.journal = Mutex(AlertJournal(host: "h", origin: origin)) }
+
+    var followerCount: Int { self.followers.withLock(\.count) }
 
     func alerts() -> AlertReport { Self.report }
 
-    func change(_ count: Int, rule: String = "r") {
-        let alert = Alert(rule: rule, kind: .rate, since: Self.time)
+    func change(_ count: Int, rule: String = "r", of process: ProcessGroup? = nil) {
+        let alert = Alert(rule: rule, kind: .rate, process: process, since: Self.time)
         self.journal.withLock { $0.add(Array(repeating: .began(alert), count: count), at: Self.time) }
         for follower in self.followers.withLock(\.self) { follower.yield() }
     }

@@ -22,14 +22,15 @@ struct TestServer: Sendable {
         listen: TrafficModel.SocketAddress? = nil,
         group: String = "trafficd",
         limits: ControlServer.Limits = ControlServer.Limits(),
+        path: String = "/tmp/trafficd-\(UUID().uuidString.prefix(8))",
+        origin: UInt64 = 0xc0ffee,
         _ body: @Sendable @escaping (TestServer) async throws -> Value
     ) async throws -> Value {
-        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: path) }
         let box = ReadingBox()
         box.publish(Fixture.reading())
         let meter = FakeMeter()
-        let alerts = FakeAlerts()
+        let alerts = FakeAlerts(origin: origin)
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
         var logger = Logger(label: "test")
         logger.logLevel = .error

@@ -1,0 +1,98 @@
+import Glibc
+import Synchronization
+import TrafficModel
+
+/// Brings changes of alerts to a server, one after the other. Whoever reads them from the daemon never waits for it.
+final class WebhookDelivery: Sendable {
+    private let webhook: Webhook
+    private let file: PositionFile?
+    private let waiting = Mutex(AlertBacklog())
+    private let news: AsyncStream<Void>
+    private let filled: AsyncStream<Void>.Continuation
+
+    /// - Parameter file: `nil`: nothing is kept, and the next process begins with what comes then.
+    init(_ webhook: Webhook, file: PositionFile?) {
+        (self.webhook, self.file) = (webhook, file)
+        (self.news, self.filled) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    func add(_ notice: AlertNotice) {
+        self.waiting.withLock { $0.add(notice) }
+        self.filled.yield()
+    }
+
+    /// Delivers until the task is cancelled.
+    ///
+    /// - Throws: ``Failure`` if the file can't be written.
+    func run() async throws {
+        // The last change that needs nothing more.
+        var (last, refusals) = (nil as AlertPosition?, 0)
+        let own = OwnGroup()
+        for await _ in self.news {
+            while var notice = self.waiting.withLock({ $0.takeFirst() }) {
+                if notice.change == .following {
+                    // Where this process began. A stream that goes on says nothing new.
+                    if last?.origin == notice.position.origin { continue }
+                } else {
+                    notice.droppedBefore = notice.position.number - Self.numberBefore(notice, after: last) - 1
+                    if notice.droppedBefore > 0 { say("\(notice.droppedBefore) changes were dropped: too many waited") }
+                    // Our own requests would set off the next change.
+                    if !own.contains(notice), let reason = try await self.deliver(notice) {
+                        refusals += 1
+                        say(
+                            "\(self.webhook.name) refuses change \(notice.position), \(reason): given up, \(refusals) so far"
+                        )
+                    }
+                }
+                last = notice.position
+                try self.file?.save(notice.position)
+            }
+        }
+    }
+
+    /// The number of the last change that the server got or could not get of the same run of the daemon.
+    private static func numberBefore(_ notice: AlertNotice, after last: AlertPosition?) -> UInt64 {
+        last.flatMap { $0.origin == notice.position.origin ? $0.number : nil } ?? 0
+    }
+
+    /// Tries until the server takes the change or refuses it for good.
+    ///
+    /// - Returns: Why the server refuses it.
+    private func deliver(_ notice: AlertNotice) async throws -> String? {
+        var (backOff, hasFailed) = (BackOff(longest: 300), false)
+        while true {
+            switch await self.webhook.post(notice) {
+            case .accepted:
+                if hasFailed { say("\(self.webhook.name) takes changes again") }
+                return nil
+            case .refused(let reason):
+                return reason
+            case .later(let reason, let seconds):
+                if !hasFailed {
+                    say("\(self.webhook.name) does not take change \(notice.position), \(reason): trying again")
+                }
+                hasFailed = true
+                try await Task.sleep(for: .seconds(max(backOff.next(), seconds)))
+            }
+        }
+    }
+}
+
+/// This process as the daemon sees it.
+private struct OwnGroup {
+    private let uid = getuid()
+    private let executable: String?
+
+    init() {
+        self.executable = unsafe realpath("/proc/self/exe", nil).map { path in
+            defer { unsafe free(path) }
+            return unsafe String(cString: path)
+        }
+    }
+
+    /// Whether the alert is about what this program itself moves, for this user.
+    func contains(_ notice: AlertNotice) -> Bool {
+        guard let process = notice.alert?.process else { return false }
+        return process.uid == self.uid && process.executable != nil && process.executable == self.executable
+    }
+}

@@ -1,0 +1,252 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+/// `trafficctl alerts --follow` beside the real control server, and with a real web server that takes its POSTs.
+@Suite("Following alerts", .enabled(if: SystemTool.path("python3") != nil, "needs python3"), .serialized)
+struct WebhookTests {
+    private static let client = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+        .deletingLastPathComponent().appending(path: "trafficctl")
+
+    /// A web server of Python, and what it got. Only one task at a time uses it.
+    private final class Receiver: @unchecked Sendable {
+        struct Request: Decodable {
+            var time: Double
+            var answer: String
+            var path: String
+            var headers: [String: String]
+            var body: String
+
+            var notice: AlertNotice {
+                get throws { try JSONDecoder().decode(AlertNotice.self, from: Data(self.body.utf8)) }
+            }
+        }
+
+        let program: Program
+        let port: Int
+
+        init(port: Int = 0, answers: String...) async throws {
+            let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .appending(path: "Tools/webhook/webhook.py")
+            let python = try #require(SystemTool.path("python3"))
+            self.program = try Program(python, [script.path, "\(port)"] + answers)
+            let line = try #require(try await self.program.line(), "\(self.program.errorText)")
+            self.port = try #require(Int(String(decoding: line, as: UTF8.self)))
+        }
+
+        var url: String { "http://127.0.0.1:\(self.port)/hook?secret" }
+
+        func requests(_ count: Int) async throws -> [Request] {
+            var requests: [Request] = []
+            while requests.count < count {
+                let line = try #require(try await self.program.line(), "\(self.program.errorText)")
+                requests.append(try JSONDecoder().decode(Request.self, from: line))
+            }
+            return requests
+        }
+    }
+
+    private static func follow(_ server: TestServer, _ arguments: String...) throws -> Program {
+        try Program(Self.client, ["alerts", "--follow", "--runtime-directory", server.path] + arguments)
+    }
+
+    /// Waits until the program follows, so that it gets what changes from now on.
+    private static func wait(for followers: Int = 1, of server: TestServer) async throws {
+        while server.alerts.followerCount < followers { try await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    private static func wait(for text: String, in program: Program) async throws {
+        while !program.errorText.contains(text) {
+            try #require(program.isRunning, "\(program.errorText)")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    @Test("a server that fails three times gets each change once, in order, with its id and as it was")
+    func failsAtFirst() async throws {
+        try await TestServer.with { server in
+            let receiver = try await Receiver(answers: "500", "503", "429")
+            let program = try Self.follow(server, "--webhook", receiver.url)
+            try await Self.wait(of: server)
+            let name = "\u{1b}[2J\"\\\u{7f}\u{202e}\n</script>"
+            server.alerts.change(3, of: ProcessGroup(name: name, uid: 7))
+            let requests = try await receiver.requests(6)
+            #expect(requests.map(\.answer) == ["500", "503", "429", "200", "200", "200"])
+            let ids = requests.map { $0.headers["idempotency-key"] ?? "" }
+            #expect(ids == [1, 1, 1, 1, 2, 3].map { "0000000000c0ffee-\($0)" })
+            for (request, id) in zip(requests, ids) {
+                let notice = try request.notice
+                #expect(notice.position.description == id && notice.change == .began && notice.droppedBefore == 0)
+                #expect(notice.alert?.process?.name == name && request.path == "/hook?secret")
+                #expect(request.headers["content-type"] == "application/json")
+                #expect(request.headers["user-agent"] == "trafficctl/\(TrafficVersion.current)")
+                #expect(request.headers["authorization"] == nil)
+            }
+            let text = program.errorText
+            #expect(text.contains("does not take change 0000000000c0ffee-1, status 500") && !text.contains("secret"))
+            #expect(text.split(separator: "\n").count == 2 && text.contains("takes changes again"))
+        }
+    }
+
+    @Test("what a server refuses is given up, said and counted; it can't send the change elsewhere or have it sooner")
+    func refusals() async throws {
+        try await TestServer.with { server in
+            let receiver = try await Receiver(answers: "400", "307", "200", "429:3")
+            let program = try Self.follow(server, "--webhook", receiver.url)
+            try await Self.wait(of: server)
+            server.alerts.change(4)
+            let requests = try await receiver.requests(5)
+            #expect(requests.map(\.answer) == ["400", "307", "200", "429:3", "200"])
+            #expect(try requests.map { try $0.notice.position.number } == [1, 2, 3, 4, 4])
+            #expect(requests.allSatisfy { $0.path == "/hook?secret" })
+            #expect(requests[4].time - requests[3].time >= 3)
+            #expect(program.errorText.contains("refuses change 0000000000c0ffee-1, status 400: given up, 1 so far"))
+            #expect(program.errorText.contains("refuses change 0000000000c0ffee-2, status 307: given up, 2 so far"))
+            // What was given up is not missing.
+            #expect(try requests.allSatisfy { try $0.notice.droppedBefore == 0 })
+        }
+    }
+
+    @Test(
+        "a server that hangs is asked again after 10 s; 10,000 changes meanwhile stay within the limits, and are counted"
+    )
+    func hangs() async throws {
+        try await TestServer.with { server in
+            let receiver = try await Receiver(answers: "hang")
+            let program = try Self.follow(server, "--webhook", receiver.url)
+            try await Self.wait(of: server)
+            server.alerts.change(1)
+            let first = try await receiver.requests(1)
+            // The follower reads meanwhile.
+            for round in 0..<100 { server.alerts.change(100, rule: "r\(round % 10)") }
+            server.alerts.change(1, rule: "last")
+            let again = try await receiver.requests(1)
+            #expect(again[0].time - first[0].time >= 10)
+            var (last, dropped, count) = (try again[0].notice, 0 as UInt64, 1)
+            #expect(try first[0].notice == last && last.position.number == 1)
+            while last.position.number < 10_002 {
+                let next = try await receiver.requests(1)[0].notice
+                #expect(next.position.number == last.position.number + next.droppedBefore + 1)
+                (last, dropped, count) = (next, dropped + next.droppedBefore, count + 1)
+            }
+            #expect(dropped + UInt64(count) == 10_002 && dropped > 0)
+            #expect(count <= 2 + 10 * AlertBacklog.mostOfOne)
+            #expect(program.errorText.contains("no answer within 10 s"))
+            #expect(program.errorText.contains("changes were dropped: too many waited"))
+        }
+    }
+
+    @Test("nobody listens at first: the changes wait; SIGTERM ends a process that waits at once")
+    func refused() async throws {
+        try await TestServer.with { server in
+            let port = try await Receiver().port
+            let program = try Self.follow(server, "--webhook", "http://127.0.0.1:\(port)/")
+            try await Self.wait(of: server)
+            server.alerts.change(2)
+            try await Self.wait(for: "does not take change", in: program)
+            let receiver = try await Receiver(port: port, answers: "200", "200", "hang")
+            #expect(try await receiver.requests(2).map { try $0.notice.position.number } == [1, 2])
+            server.alerts.change(1)
+            #expect(try await receiver.requests(1)[0].answer == "hang")
+            let start = ContinuousClock.now
+            program.signal(SIGTERM)
+            #expect(try await program.exit() == 128 + SIGTERM)
+            // Not after the time for an answer.
+            #expect(ContinuousClock.now - start < .seconds(9))
+        }
+    }
+
+    @Test("a process that begins anew goes on after the last change that the server has")
+    func state() async throws {
+        try await TestServer.with { server in
+            let (state, token) = (server.path + "/position", server.path + "/token")
+            try Data("s3cret\n".utf8).write(to: URL(filePath: token))
+            chmod(token, 0o600)
+            let receiver = try await Receiver(answers: "200", "200", "500")
+            let arguments = ["--webhook", receiver.url, "--state", state, "--token-file", token]
+            func start() throws -> Program {
+                try Program(Self.client, ["alerts", "--follow", "--runtime-directory", server.path] + arguments)
+            }
+            server.alerts.change(5)
+            let first = try start()
+            try await Self.wait(of: server)
+            server.alerts.change(3)
+            // Two are taken, and the third is not.
+            let early = try await receiver.requests(3)
+            #expect(try early.map { try $0.notice.position.number } == [6, 7, 8])
+            first.signal(SIGKILL)
+            try await first.exit()
+            #expect(try String(contentsOfFile: state, encoding: .utf8) == "0000000000c0ffee-7\n")
+            server.alerts.change(2)
+            let second = try start()
+            let late = try await receiver.requests(3)
+            #expect(try late.map { try $0.notice.position.number } == [8, 9, 10])
+            #expect(late.allSatisfy { $0.headers["authorization"] == "Bearer s3cret" })
+            #expect(!second.errorText.contains("s3cret"))
+        }
+    }
+
+    @Test("the daemon is started anew: its changes are posted from the first one on, and none twice")
+    func restart() async throws {
+        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+        let receiver = try await Receiver()
+        let program = try await TestServer.with(path: path) { server in
+            let program = try Self.follow(server, "--webhook", receiver.url)
+            try await Self.wait(of: server)
+            server.alerts.change(2)
+            #expect(try await receiver.requests(2).map { try $0.notice.position.number } == [1, 2])
+            return Kept(program)
+        }
+        try await Self.wait(for: "trying again", in: program.program)
+        try await TestServer.with(path: path, origin: 0xdeadbeef) { server in
+            server.alerts.change(3)
+            let ids = try await receiver.requests(3).map { try $0.notice.position.description }
+            #expect(ids == [1, 2, 3].map { "00000000deadbeef-\($0)" })
+            #expect(program.program.errorText.contains("started anew"))
+        }
+    }
+
+    /// Only one task at a time uses it.
+    private struct Kept: @unchecked Sendable {
+        let program: Program
+        init(_ program: Program) { self.program = program }
+    }
+
+    @Test("without a webhook, changes are lines of text or JSON")
+    func lines() async throws {
+        try await TestServer.with { server in
+            let text = try Self.follow(server)
+            let json = try Self.follow(server, "--format", "ndjson")
+            try await Self.wait(for: 2, of: server)
+            server.alerts.change(1, of: ProcessGroup(name: "a\u{1b}[2J", uid: 7))
+            let line = String(decoding: try #require(try await text.line()), as: UTF8.self)
+            #expect(line.hasPrefix("1970-01-01T00:00:00.000Z began: r: a") && line.contains(" of user 7 since "))
+            #expect(!line.unicodeScalars.contains("\u{1b}"))
+            let notice = try JSONDecoder().decode(AlertNotice.self, from: try #require(try await json.line()))
+            #expect(notice.position.number == 1 && notice.change == .began && notice.alert?.rule == "r")
+        }
+    }
+
+    @Test(
+        "wrong options are refused with the next step",
+        arguments: [
+            (["--webhook", "ftp://host.example/"], "must be such as https://host.example/path"),
+            (["--webhook", "https://user:pw@host.example/"], "put a token in a file"),
+            (["--webhook", "host.example"], "must be such as https://host.example/path"),
+            (["--state", "/nonexistent/x"], "--webhook: is missing"),
+            (["--format", "csv"], "--follow takes --format table, json or ndjson"),
+            (["--check"], "can't be combined"),
+            (["--webhook", "http://host.example/", "--token-file", "/etc/passwd"], "open to every user"),
+            (["--webhook", "http://host.example/", "--state", "/etc/hostname"], "has no id of a change"),
+            (["--webhook", "http://host.example/", "--token-file", "/nonexistent"], "can't read /nonexistent"),
+        ]
+    )
+    func refusedOptions(arguments: [String], text: String) async throws {
+        let place = ["--runtime-directory", "/nonexistent"]
+        let result = try await Program.run(Self.client, ["alerts", "--follow"] + place + arguments)
+        #expect(result.code != 0 && result.error.contains(text), "\(result.error)")
+        #expect(!result.error.contains("pw@"))
+    }
+}
