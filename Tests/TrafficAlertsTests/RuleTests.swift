@@ -143,7 +143,7 @@ struct RuleTests {
         var changes: [AlertChange] = []
         for minute in 0..<40 {
             // Always 4 requests a second. Samples are joined while the watch waits for a directory service, ever longer.
-            let seconds = 60 + 3 * Double(minute)
+            let seconds = 60 + 6 * Double(minute)
             var sample = AlertSample(takenAt: Simulation.time(Double(minute)), seconds: seconds)
             sample.ask(UInt64(4 * seconds))
             changes += book.add(sample) { _ in nil }
