@@ -22,6 +22,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -40,6 +41,7 @@ let package = Package(
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .systemLibrary(name: "CZstd", providers: [.apt(["libzstd-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
         .target(name: "CPrivileges", cSettings: [.treatAllWarnings(as: .error)]),
@@ -115,6 +117,15 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        // Files with the snapshots of some time, and what history and alerts make of them.
+        .target(
+            name: "TrafficRecording",
+            dependencies: [
+                "CZstd", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
+                .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
         ),
@@ -197,14 +208,14 @@ let package = Package(
         .executableTarget(
             name: "trafficctl",
             dependencies: [
-                "CNcurses", "CommandOptions", "CTerminal", "TrafficAudit", "TrafficExport", "TrafficModel",
-                "TrafficQuery",
-                "TrafficView",
+                "CNcurses", "CommandOptions", "CTerminal", "TrafficAlerts", "TrafficAudit", "TrafficConfiguration",
+                "TrafficExport", "TrafficModel", "TrafficQuery", "TrafficRecording", "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -417,6 +428,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "TrafficRecordingTests",
+            dependencies: [
+                "TestSupport", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
+                "TrafficRecording",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TrafficReportTests",
             dependencies: ["CUnixSocket", "TestSupport", "TrafficReport"],
             exclude: ["Golden", "send_report.py"],
@@ -496,7 +515,7 @@ let package = Package(
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAudit", "TrafficCapture",
                 "TrafficExport", "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient",
                 "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel",
-                "TrafficQuery", "TrafficReport",
+                "TrafficQuery", "TrafficRecording", "TrafficReport",
                 "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -1,0 +1,60 @@
+package import TrafficAlerts
+package import TrafficModel
+
+/// Judges rules over a recording, as a daemon would have judged them at that time.
+package struct RecordedAlerts {
+    package struct Event: Sendable, Hashable {
+        package var time: Timestamp
+        package var change: AlertChange
+    }
+
+    /// In the order of time.
+    package private(set) var events: [Event] = []
+    /// Those in force at the end.
+    package private(set) var alerts: [Alert] = []
+    /// Rules about the bytes of a day or month, which a recording of some minutes can't tell.
+    package private(set) var unjudged: [AlertRule]
+    private(set) var samples = 0
+    private var users: [UInt32: String] = [:]
+
+    /// A daemon makes a sample every 5 seconds. A tick may come a little early.
+    private static let interval: UInt64 = 4_500_000_000
+
+    /// - Throws: ``RecordingError``.
+    package init(_ rules: [AlertRule], over recording: Recording) throws(RecordingError) {
+        self.unjudged = rules.filter { $0.kind.reported == .bytes }
+        var (book, sums) = (AlertBook(), RecordedSums())
+        _ = book.configure(rules)
+        var last: Balance?
+        for index in 0..<recording.count {
+            let snapshot = try recording.snapshot(index)
+            if let last, last.countingSince == snapshot.countingSince,
+                snapshot.takenBoottimeNanoseconds >= last.takenBoottimeNanoseconds,
+                snapshot.takenBoottimeNanoseconds - last.takenBoottimeNanoseconds < Self.interval
+            {
+                continue
+            }
+            let isOfCount = last?.countingSince == snapshot.countingSince
+            if !isOfCount { sums = sums.anew }
+            let (balance, endpoints) = (sums.add(snapshot), sums.endpointGrowth(snapshot))
+            // What was counted before is in no sample.
+            if isOfCount, let last, let growth = balance.growth(since: last) {
+                let nanoseconds = balance.takenBoottimeNanoseconds - last.takenBoottimeNanoseconds
+                let sample = AlertSample(
+                    takenAt: balance.takenAt,
+                    seconds: Double(nanoseconds) / 1e9,
+                    groups: growth.byGroup.mapValues(\.payload.total).filter { $0.value > 0 },
+                    endpoints: endpoints
+                )
+                self.samples += 1
+                let changes = book.add(sample) { sums.users[$0] }
+                self.events += changes.map { Event(time: balance.takenAt, change: $0) }
+            }
+            last = balance
+        }
+        (self.alerts, self.users) = (book.alerts, sums.users)
+    }
+
+    /// The name of a user, as the recording has it.
+    package func user(_ uid: UInt32) -> String? { self.users[uid] }
+}
