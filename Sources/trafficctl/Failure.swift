@@ -1,4 +1,5 @@
 import Glibc
+import TrafficRecording
 
 /// Why a command ended without doing its work. The program prints one line. The exit codes follow `sysexits.h`.
 enum Failure: Error, Equatable {
@@ -19,6 +20,14 @@ enum Failure: Error, Equatable {
     /// - Parameter reason: Goes on after the path.
     case badFile(path: String, reason: String)
     case badWebhook(String)
+    /// The file is there already.
+    case exists(path: String)
+    case notAPlainFile(path: String)
+    /// It ended before a snapshot came.
+    case nothingRecorded
+    case recording(RecordingError)
+    /// The rules of a configuration file can't be read. One line for each reason.
+    case configuration([String])
     case terminal(TerminalError)
 
     var exitCode: Int32 {
@@ -27,7 +36,10 @@ enum Failure: Error, Equatable {
         case .noPermission: 77
         case .refused(let status, _): status == 403 || status == 401 ? 77 : 1
         case .badWebhook: 64
-        case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .notRead, .badFile, .terminal: 1
+        case .configuration: 78
+        case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .notRead, .badFile, .exists,
+            .notAPlainFile, .nothingRecorded, .recording, .terminal:
+            1
         }
     }
 }
@@ -65,6 +77,16 @@ extension Failure: CustomStringConvertible {
             "\(path) \(reason)"
         case .badWebhook(let reason):
             "--webhook: \(reason)"
+        case .exists(let path):
+            "\(path) exists: --force replaces it"
+        case .notAPlainFile(let path):
+            "\(path) is not a plain file: give the name of a new file, or - for standard output"
+        case .nothingRecorded:
+            "nothing was recorded: it ended before the first snapshot came"
+        case .recording(let error):
+            "\(error)"
+        case .configuration(let lines):
+            lines.joined(separator: "\n")
         case .terminal(let error):
             "\(error)"
         }

@@ -20,6 +20,8 @@ struct Trafficctl: AsyncParsableCommand {
               trafficctl history --since month             who moved how much since the 1st
               trafficctl export --format csv --output traffic.csv
               trafficctl watch --interval 10s | jq .totals
+              trafficctl record trouble.rec --for 5m       for a bug report, without names
+              trafficctl replay trouble.rec                top on a recording
               trafficctl alerts                            which rules something breaks now
               trafficctl audit                             whether any byte is missing
               trafficctl doctor                            what this machine can't see
@@ -35,7 +37,7 @@ struct Trafficctl: AsyncParsableCommand {
         version: TrafficVersion.current,
         subcommands: [
             Top.self, Processes.self, Sockets.self, Endpoints.self, Exchanges.self, History.self, Export.self,
-            Watch.self, Alerts.self, Audit.self, Doctor.self,
+            Watch.self, Record.self, ReplayCommand.self, Alerts.self, Audit.self, Doctor.self,
         ]
     )
 
@@ -66,8 +68,10 @@ struct Trafficctl: AsyncParsableCommand {
     }
 
     private static func exit(_ failure: Failure, _ code: Int32) -> Never {
-        let line = Typeface.ascii.printable("trafficctl: \(failure)") + "\n"
-        try? StandardStream.error.write(line)
+        // Lines of a compiler's form, which are printable already.
+        let isWhole = if case .configuration = failure { true } else { false }
+        let line = isWhole ? failure.description : Typeface.ascii.printable("trafficctl: \(failure)")
+        try? StandardStream.error.write(line + "\n")
         Glibc.exit(code)
     }
 }

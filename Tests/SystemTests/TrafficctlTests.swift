@@ -380,7 +380,8 @@ struct TrafficctlTests {
         "help and version",
         arguments: [
             "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
-            "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl watch", "trafficctl alerts",
+            "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl record", "trafficctl replay",
+            "trafficctl watch", "trafficctl alerts",
             "trafficctl audit", "trafficctl doctor", "trafficd", "trafficd run", "trafficd check-config",
             "trafficd unload",
         ]

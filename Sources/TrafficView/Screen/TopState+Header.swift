@@ -155,8 +155,8 @@ extension TopState {
 
     /// Notices of what is not as usual. The most serious notice comes first.
     var notices: [(text: String, role: Style.Role)] {
-        var notices: [(String, Style.Role)] = []
-        if case .lost = self.connection, let snapshot = self.live.snapshot {
+        var notices: [(String, Style.Role)] = self.replayNotices
+        if self.replay == nil, case .lost = self.connection, let snapshot = self.live.snapshot {
             let age = self.now.map { TimeText.duration(seconds: seconds(from: snapshot.takenAt, to: $0)) }
             notices.append(
                 (
@@ -165,7 +165,7 @@ extension TopState {
                 )
             )
         }
-        if case .lost = self.connection { notices.append(("start it: sudo trafficd run", .key)) }
+        if self.replay == nil, case .lost = self.connection { notices.append(("start it: sudo trafficd run", .key)) }
         if case .live = self.connection, let age = self.silence {
             notices.append(("no data from trafficd for \(age)", .error))
         }
@@ -189,7 +189,7 @@ extension TopState {
 
     /// How long the daemon has sent no snapshot on a standing connection. `nil` where that is not too long.
     private var silence: String? {
-        guard let now = self.now, let snapshot = self.live.snapshot else { return nil }
+        guard self.replay == nil, let now = self.now, let snapshot = self.live.snapshot else { return nil }
         let seconds = seconds(from: snapshot.takenAt, to: now)
         return seconds >= self.silenceAfterSeconds ? TimeText.duration(seconds: seconds) : nil
     }

@@ -1,7 +1,8 @@
 /// The page of keys. ``KeyBindings`` has the table for this page and for what the keys do.
 extension TopState {
     var helpRows: [Frame.Row] {
-        let groups = KeyBindings.list.map { title, bindings in
+        let lists = self.replay == nil ? KeyBindings.list : [KeyBindings.replay] + KeyBindings.list
+        let groups = lists.map { title, bindings in
             [HelpEntry(key: nil, text: title)]
                 + bindings.compactMap { binding in binding.label.map { HelpEntry(key: $0, text: binding.help) } }
         }

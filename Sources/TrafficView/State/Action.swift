@@ -31,6 +31,8 @@ public enum Action: Sendable, Hashable {
     case click(row: Int, column: Int)
     /// Sends the whole picture again, for example after another program wrote on the terminal.
     case redraw
+    /// Moves in a recording.
+    case replay(Replay.Move)
 }
 
 /// Text over the whole screen.

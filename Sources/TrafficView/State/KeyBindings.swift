@@ -70,7 +70,22 @@ public enum KeyBindings {
         ),
     ]
 
-    private static let listActions: [Key: Action] = Self.list.flatMap(\.bindings).reduce(into: [:]) {
+    /// In a recording alone.
+    static let replay: (title: String, bindings: [KeyBinding]) = (
+        "Recording",
+        [
+            KeyBinding(["]"], "[ ]", "a snapshot back, forward", .replay(.step(1))),
+            KeyBinding(["["], nil, "", .replay(.step(-1))),
+            KeyBinding(["}"], "{ }", "a minute back, forward", .replay(.minutes(1))),
+            KeyBinding(["{"], nil, "", .replay(.minutes(-1))),
+            KeyBinding([")"], "( )", "slower, faster", .replay(.faster(1))),
+            KeyBinding(["("], nil, "", .replay(.faster(-1))),
+            KeyBinding(["^"], "^ $", "to the beginning, to the end", .replay(.first)),
+            KeyBinding(["$"], nil, "", .replay(.last)),
+        ]
+    )
+
+    private static let listActions: [Key: Action] = (Self.list + [Self.replay]).flatMap(\.bindings).reduce(into: [:]) {
         actions,
         binding in
         for key in binding.keys { actions[key] = binding.action }

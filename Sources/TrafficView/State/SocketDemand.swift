@@ -5,6 +5,8 @@ public enum Demand: Hashable, Sendable {
     case live(SocketDemand)
     /// The minute of history that begins then.
     case minute(Timestamp)
+    /// Snapshots of a recording.
+    case recording(Replay.Request)
 }
 
 /// The sockets that the screen needs in a snapshot. A host may have thousands of sockets. The screen shows few of them,

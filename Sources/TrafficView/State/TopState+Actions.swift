@@ -5,6 +5,7 @@ extension TopState {
     /// Does what a person asked for.
     public mutating func apply(_ action: Action) {
         if self.pastMinute != nil, self.applyInPast(action) { return }
+        if self.replay != nil, self.applyInReplay(action) { return }
         switch action {
         case .quit: self.wantsQuit = true
         case .move(let lines): self.move(by: lines)
@@ -47,6 +48,8 @@ extension TopState {
         case .acceptFilter: if self.filterError == nil { self.mode = .list }
         case .click(let row, let column): self.click(row: row, column: column)
         case .redraw: self.wantsRedraw = true
+        // Only in a recording.
+        case .replay: break
         }
     }
 

@@ -3,7 +3,10 @@ import TrafficQuery
 
 /// A past minute on the screen of `top`.
 extension TopState {
-    public var demand: Demand { self.pastMinute.map { .minute($0) } ?? .live(self.socketDemand) }
+    public var demand: Demand {
+        if let replay { return .recording(replay.request) }
+        return self.pastMinute.map { .minute($0) } ?? .live(self.socketDemand)
+    }
 
     public mutating func receive(_ minute: PastMinute) {
         // The answer to a question that the person has moved on from.

@@ -76,6 +76,12 @@ public struct TopState: Sendable {
     /// Why the person can't go on to an earlier or later minute.
     var pastEnd: String?
 
+    // A recording.
+    /// `nil` for what the daemon says.
+    public internal(set) var replay: Replay?
+    /// When the shown snapshot was taken, for people.
+    var replayTime = ""
+
     // What follows from the choices and the data.
     public internal(set) var size: Size
     /// The part of the snapshot that passed the filter.
@@ -93,7 +99,8 @@ public struct TopState: Sendable {
         typeface: Typeface,
         socketPath: String,
         settings: TopSettings = TopSettings(),
-        pastMinute: Timestamp? = nil
+        pastMinute: Timestamp? = nil,
+        replay: Replay? = nil
     ) {
         self.size = size
         self.typeface = typeface
@@ -106,6 +113,7 @@ public struct TopState: Sendable {
         self.units = settings.units
         self.showsDetails = settings.showsDetails
         self.showsEndpoints = settings.showsEndpoints
+        self.replay = replay
         self.pastMinute = pastMinute
         guard pastMinute != nil else { return }
         if !self.order.key.isInHistory { self.order = RowOrder(.rate.asked(of: self.measure)) }

@@ -165,7 +165,7 @@ struct History: AsyncParsableCommand {
             }
         }
         let report = try await client.get("/v1/history", query).decoded(as: HistoryReport.self)
-        try output.write(self.heading(of: report))
+        try output.write(Self.heading(of: report, self.unit.units))
         try Table.history(report, time: { LocalTime.text($0, report.level) }, user: LocalTime.user)
             .write(
                 units: self.unit.units,
@@ -184,13 +184,13 @@ struct History: AsyncParsableCommand {
         Timestamp(nanosecondsSinceEpoch: time.seconds(now: now) *| 1_000_000_000).description
     }
 
-    private func heading(of report: HistoryReport) -> String {
+    static func heading(of report: HistoryReport, _ units: Units) -> String {
         let span = "\(LocalTime.text(report.since, .minute)) to \(LocalTime.text(report.until, .minute))"
         let nanoseconds = report.until.nanosecondsSinceEpoch - report.since.nanosecondsSinceEpoch
         // The last minute is not over, and the one before may be under way to the file.
         let missing = nanoseconds / 1_000_000_000 - Int64(clamping: report.countedSeconds)
-        let gap = missing < 120 ? "" : ", \(Self.rounded(seconds: missing)) of it not counted"
-        let amount = { (bytes: UInt64) in self.unit.units.text(bytes) }
+        let gap = missing < 120 ? "" : ", \(self.rounded(seconds: missing)) of it not counted"
+        let amount = { (bytes: UInt64) in units.text(bytes) }
         let (sent, received) = (amount(report.sums.sum.sent), amount(report.sums.sum.received))
         var what = ""
         if case .messages(let counts) = report.sums { what = "\(counts.requests) requests, " }

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CTerminal
 import CommandOptions
 import Glibc
 import TrafficModel
@@ -29,22 +28,8 @@ struct Top: ParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var filtering: FilterOptions
-    @OptionGroup var color: ColorOptions
-    @OptionGroup var unit: UnitOptions
 
     @OptionGroup var interval: IntervalOption
-
-    @Option(
-        name: .shortAndLong,
-        help: "Order of the rows: largest first for amounts, A to Z for names. (default: rate, or as kept)"
-    )
-    var sort: SortKey?
-
-    @Flag(name: .shortAndLong, help: "Reverse the order.")
-    var reverse = false
-
-    @Option(name: .shortAndLong, help: "What makes one row. (default: process, or as kept)")
-    var group: Grouping?
 
     @Option(
         help: ArgumentHelp(
@@ -54,22 +39,7 @@ struct Top: ParsableCommand {
     )
     var at: PointInTime?
 
-    @Flag(help: "Draw with ASCII; the default where the locale is not UTF-8.")
-    var ascii = false
-
-    @Flag(inversion: .prefixedNo, help: "Take the mouse. Without, the terminal can select text.")
-    var mouse = true
-
-    @Flag(help: "Print one picture as text and exit.")
-    var once = false
-
-    @Option(
-        help: ArgumentHelp("With --once: width in cells. (default: the terminal's, COLUMNS, or 80)", valueName: "n")
-    )
-    var width: Int?
-
-    @Option(help: ArgumentHelp("With --once: height in lines. (default: as many as there are rows)", valueName: "n"))
-    var height: Int?
+    @OptionGroup var look: TopLook
 
     @Option(
         name: [.customShort("n"), .long],
@@ -79,15 +49,11 @@ struct Top: ParsableCommand {
 
     func validate() throws {
         try self.validatePast()
-        for (name, value) in [("--width", self.width), ("--height", self.height), ("--limit", self.limit)] {
-            guard let value else { continue }
-            if !self.once { throw ValidationError("\(name) is for --once.") }
-            if !(1...10000).contains(value) { throw ValidationError("\(name) must be between 1 and 10000.") }
-        }
+        try self.look.check(limit: self.limit)
     }
 
     func run() throws {
-        if self.once { return try self.printOnce() }
+        if self.look.once { return try self.printOnce() }
         // The terminal has its settings back. Now the signal may end the program, and the shell sees which signal it
         // was.
         if let signal = try self.runScreen() { raise(signal) }
@@ -95,46 +61,27 @@ struct Top: ParsableCommand {
 
     /// - Returns: The signal that ended the screen; `nil` where none did.
     private func runScreen() throws -> Int32? {
-        // This runs after the loop and its screen are gone.
-        defer { terminal_signals_remove() }
         let file = SettingsFile()
-        var state = self.state(width: 80, height: 24, file?.read() ?? TopSettings())
+        var state = self.state(.init(width: 80, height: 24), file?.read() ?? TopSettings())
         try self.setFilter(&state)
+        state.silenceAfterSeconds = max(15, 3 * self.interval.interval.seconds)
         // So that a daemon without history, or without this minute of it, is an error and no empty screen.
         if state.pastMinute != nil { try self.takeMinute(&state) }
-        do throws(TerminalError) {
-            let loop = try TopLoop(
-                state: state,
-                client: self.connection.client,
-                interval: self.interval.interval,
-                inColor: self.color.isWanted(.output),
-                takesMouse: self.mouse
-            )
-            let end = loop.run()
-            // A past minute has fewer columns, and is no reason to forget what the person wants of the present.
-            if end.signal == nil, self.at == nil { file?.write(end.settings) }
-            return end.signal
-        } catch {
-            throw Failure.terminal(error)
+        let (client, interval) = (self.connection.client, self.interval.interval)
+        let end = try self.look.runScreen(state) {
+            SnapshotFeed(client: client, interval: interval, wakeDescriptor: $0)
         }
+        // A past minute has fewer columns, and is no reason to forget what the person wants of the present.
+        if end.signal == nil, self.at == nil { file?.write(end.settings) }
+        return end.signal
     }
 
-    private func state(width: Int, height: Int, _ kept: TopSettings = TopSettings()) -> TopState {
-        var settings = kept
-        if let sort {
-            settings.sort = sort
-            settings.reverse = false
-            // An order by rates or by totals needs their columns.
-            settings.measure = .rates
-        }
-        if self.reverse { settings.reverse = true }
-        if let group { settings.group = group }
-        if self.unit.bits { settings.units = .bits }
-        return TopState(
-            size: .init(width: width, height: height),
-            typeface: TerminalLocale.typeface(ascii: self.ascii),
+    private func state(_ size: TopState.Size, _ kept: TopSettings = TopSettings()) -> TopState {
+        TopState(
+            size: size,
+            typeface: TerminalLocale.typeface(ascii: self.look.ascii),
             socketPath: self.connection.client.socketPath,
-            settings: settings,
+            settings: self.look.settings(over: kept),
             pastMinute: self.pastMinute
         )
     }
@@ -171,7 +118,7 @@ struct Top: ParsableCommand {
     }
 
     /// - Parameter take: Takes news; whether it was the last.
-    private func read(_ demand: Demand, _ take: (SnapshotFeed.News) throws -> Bool) throws {
+    private func read(_ demand: Demand, _ take: (TopNews) throws -> Bool) throws {
         let pipe: WakePipe
         do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
         let client = self.connection.client
@@ -189,13 +136,10 @@ struct Top: ParsableCommand {
     }
 
     private func printOnce() throws {
-        let output = StandardStream.output
-        let width = self.width ?? output.columns ?? environment("COLUMNS").flatMap { Int($0) } ?? 80
-        var state = self.state(width: width, height: self.height ?? 24)
+        var state = self.state(self.look.size)
         try self.setFilter(&state)
         if state.pastMinute == nil { try self.takeSnapshots(&state) } else { try self.takeMinute(&state) }
-        let frame = self.height == nil ? state.wholeFrame(limit: self.limit) : state.frame()
-        try output.write(frame, color: self.color)
+        try self.look.print(state, limit: self.limit)
     }
 }
 
@@ -213,10 +157,10 @@ extension Top {
         guard minute.nanosecondsSinceEpoch +| 60_000_000_000 <= Timestamp.now.nanosecondsSinceEpoch else {
             throw ValidationError("--at: that minute is not over. Without --at, top shows the present.")
         }
-        if let group, !group.isInHistory {
+        if let group = self.look.group, !group.isInHistory {
             throw ValidationError("--at: history has rows by process, unit and user, not by \(group.rawValue).")
         }
-        if let sort, !sort.isInHistory {
+        if let sort = self.look.sort, !sort.isInHistory {
             throw ValidationError("--at: history has no column to sort by \(sort.rawValue).")
         }
         if let filter = self.filtering.filter {

@@ -6,15 +6,9 @@ import TrafficView
 
 /// Reads the daemon's snapshots in the background and keeps only the newest. After a failure the feed connects again,
 /// with growing pauses, until it is stopped.
-final class SnapshotFeed: Sendable {
-    enum News: Sendable {
-        case snapshot(Snapshot)
-        case minute(PastMinute)
-        case lost(Failure)
-    }
-
+final class SnapshotFeed: TopFeed {
     private struct State: Sendable {
-        var news: News?
+        var news: TopNews?
         var demand = Demand.live(.none)
         /// `nil` before start and after stop.
         var reader: Task<Void, Never>?
@@ -33,15 +27,13 @@ final class SnapshotFeed: Sendable {
         self.state = Mutex(State(wakeDescriptor: wakeDescriptor))
     }
 
-    /// The newest news since the last call.
-    func takeNews() -> News? {
+    func takeNews() -> TopNews? {
         self.state.withLock { state in
             defer { state.news = nil }
             return state.news
         }
     }
 
-    /// Starts to read. Reads anew where `demand` has changed.
     func start(_ demand: Demand) {
         self.state.withLock { state in
             if state.reader != nil, state.demand == demand { return }
@@ -51,12 +43,13 @@ final class SnapshotFeed: Sendable {
                 switch demand {
                 case .live(let sockets): await self.read(sockets)
                 case .minute(let start): await self.read(minute: start)
+                // No daemon has one.
+                case .recording: break
                 }
             }
         }
     }
 
-    /// No byte is written to the wake descriptor after this.
     func stop() {
         self.state.withLock { state in
             state.reader?.cancel()
@@ -125,7 +118,7 @@ final class SnapshotFeed: Sendable {
         }
     }
 
-    private func publish(_ news: News, for demand: Demand) {
+    private func publish(_ news: TopNews, for demand: Demand) {
         self.state.withLock { state in
             // A reader that was replaced may still publish once.
             guard !Task.isCancelled, state.demand == demand, state.wakeDescriptor >= 0 else { return }

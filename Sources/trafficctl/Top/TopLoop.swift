@@ -1,5 +1,4 @@
 import CTerminal
-import CommandOptions
 import Glibc
 import TrafficModel
 import TrafficView
@@ -16,15 +15,15 @@ struct TopLoop: ~Copyable {
     private var state: TopState
     private var screen: Screen
     private let wakePipe: WakePipe
-    private let feed: SnapshotFeed
+    private let feed: any TopFeed
 
     /// Catches the signals. The caller gives them back with `terminal_signals_remove()`.
     ///
+    /// - Parameter feed: Makes the feed, which gets a descriptor that it writes a byte to when there is news.
     /// - Throws: ``TerminalError``. The terminal is then as it was before.
     init(
         state: TopState,
-        client: ControlClient,
-        interval: TimeSpan,
+        feed: (Int32) -> any TopFeed,
         inColor: Bool,
         takesMouse: Bool
     ) throws(TerminalError) {
@@ -33,11 +32,10 @@ struct TopLoop: ~Copyable {
         let error = terminal_signals_install(wakePipe.writeEnd)
         guard error == 0 else { throw .failed(call: "sigaction", error: error) }
         let screen = try Screen(inColor: inColor, takesMouse: takesMouse)
-        self.feed = SnapshotFeed(client: client, interval: interval, wakeDescriptor: wakePipe.writeEnd)
+        self.feed = feed(wakePipe.writeEnd)
         self.wakePipe = wakePipe
         self.screen = screen
         self.state = state
-        self.state.silenceAfterSeconds = max(15, 3 * interval.seconds)
     }
 
     /// Runs until the person quits or a signal ends the program. Signals stay caught, because the terminal is put back
@@ -81,6 +79,8 @@ struct TopLoop: ~Copyable {
         switch self.feed.takeNews() {
         case .snapshot(let snapshot): self.state.receive(snapshot)
         case .minute(let minute): self.state.receive(minute)
+        case .recorded(let snapshot, let index, let time, let request):
+            self.state.receive(snapshot, at: index, time: time, for: request)
         case .lost(let failure): self.state.loseConnection(reason: "\(failure)")
         case nil: break
         }
