@@ -256,6 +256,9 @@ class Bench:
         self.row("a minute of history, 2,000 groups", f"{result['minute_ms']:.1f} ms", f"{result['ms_per_25000_rows']:.0f} ms for 25,000 rows (bound 100)")
         self.row("a row of history", f"{result['bytes_per_row']:.1f} bytes", "(bound 40)")
         self.row("30 days by unit and day, of 2,000 groups", f"{result['answer_30d_ms']:.0f} ms", "(bound 200)")
+        self.row("a minute of history, 2,000 endpoints", f"{result['endpoint_minute_ms']:.1f} ms", f"{result['endpoint_ms_per_25000_rows']:.0f} ms for 25,000 rows (bound 100)")
+        self.row("a row of history of an endpoint", f"{result['endpoint_bytes_per_row']:.1f} bytes", "(bound 40)")
+        self.row("30 days by host and day, of 2,000 endpoints", f"{result['endpoint_answer_30d_ms']:.0f} ms", "(bound 200)")
 
     def library(self) -> None:
         library.measure(self)

@@ -11,11 +11,11 @@ struct HistoryCost: ParsableCommand {
         commandName: "history",
         abstract: """
             Milliseconds to write a minute of history, bytes a row, and milliseconds to answer what the groups of a unit \
-            moved in 30 days.
+            moved, or what was asked of a host, in 30 days.
             """
     )
 
-    @Option(help: "Groups that move bytes in each minute.")
+    @Option(help: "Groups that move bytes in each minute, and in another database endpoints with requests.")
     var groups = 2_000
 
     @Option(help: "Minutes to write, spread evenly over the days.")
@@ -27,7 +27,34 @@ struct HistoryCost: ParsableCommand {
     @Option(help: "The figure is the median.")
     var rounds = 9
 
+    private struct Figures {
+        /// Milliseconds.
+        var minute: Double
+        var answer: Double
+        var rows: Int64
+        var bytesPerRow: Double
+    }
+
     func run() throws {
+        let groups = try self.measure(.unit, self.growth)
+        let endpoints = try self.measure(.host, self.growthOfEndpoints)
+        // Rows that one minute writes: of a group or endpoint in four levels. Of the total and a scope in five.
+        func perRows(_ figures: Figures, others: Int) -> Double {
+            figures.minute / Double(4 * self.groups + 5 * others) * 25_000
+        }
+        print(
+            """
+            {"groups": \(self.groups), "minute_ms": \(groups.minute), "ms_per_25000_rows": \(perRows(groups, others: 2)), \
+            "rows": \(groups.rows), "bytes_per_row": \(groups.bytesPerRow), "answer_30d_ms": \(groups.answer), \
+            "endpoint_minute_ms": \(endpoints.minute), \
+            "endpoint_ms_per_25000_rows": \(perRows(endpoints, others: 1)), \
+            "endpoint_bytes_per_row": \(endpoints.bytesPerRow), "endpoint_answer_30d_ms": \(endpoints.answer)}
+            """
+        )
+    }
+
+    /// A database of its own.
+    private func measure(_ word: HistoryDimension, _ growth: (Int) -> Balance.Growth) throws -> Figures {
         let directory = FileManager.default.temporaryDirectory.appending(path: "history-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -39,9 +66,8 @@ struct HistoryCost: ParsableCommand {
         var writes: [Double] = []
         for minute in 0..<self.minutes {
             let before = Int64(self.days) * 86_400 * Int64(self.minutes - minute) / Int64(self.minutes)
-            let growth = self.growth(minute)
             let made = HistoryMinute(
-                growth,
+                growth(minute),
                 at: Timestamp(nanosecondsSinceEpoch: (now - before) * 1_000_000_000),
                 countedSeconds: 60
             )
@@ -50,20 +76,16 @@ struct HistoryCost: ParsableCommand {
         var answers: [Double] = []
         let since = Timestamp(nanosecondsSinceEpoch: (now - 30 * 86_400) * 1_000_000_000)
         for _ in 0..<self.rounds {
-            var question = HistoryQuestion(since: since, by: [.unit], top: 20)
+            var question = HistoryQuestion(since: since, by: [word], top: 20)
             question.bucket = .day
             answers.append(try milliseconds { _ = try store.report(question, host: "h", now: now) })
         }
         let rows = try HistoryLevel.allCases.map { try store.rowCount($0) }.reduce(0, +)
-        let size = try store.size()
-        // Rows that one minute writes: of a group in four levels, and two more in five.
-        let written = 4 * self.groups + 5 * 2
-        let perRows = median(writes) / Double(written) * 25_000
-        print(
-            """
-            {"groups": \(self.groups), "minute_ms": \(median(writes)), "ms_per_25000_rows": \(perRows), \
-            "rows": \(rows), "bytes_per_row": \(Double(size) / Double(rows)), "answer_30d_ms": \(median(answers))}
-            """
+        return Figures(
+            minute: median(writes),
+            answer: median(answers),
+            rows: rows,
+            bytesPerRow: Double(try store.size()) / Double(rows)
         )
     }
 
@@ -86,6 +108,37 @@ struct HistoryCost: ParsableCommand {
         }
         growth.bytes = growth.byGroup.values.reduce(ByteCounts(), +)
         growth.byScope = ["internet": growth.bytes]
+        return growth
+    }
+
+    /// Requests of some hundred bytes, most without a body, and responses with some kilobytes.
+    private func growthOfEndpoints(_ minute: Int) -> Balance.Growth {
+        var growth = Balance.Growth()
+        for number in 0..<self.groups {
+            let requests = UInt64(1 + (number &* 7_919 &+ minute &* 104_729) % 100)
+            let endpoint = ServiceEndpoint(
+                process: ProcessGroup(
+                    name: "program-\(number / 20)",
+                    executable: "/usr/bin/program-\(number / 20)",
+                    systemdUnit: "unit-\(number / 20).service",
+                    uid: UInt32(number / 500)
+                ),
+                role: .client,
+                host: "api-\(number % 50).example.com",
+                route: "/v1/things/{id}/part-\(number)"
+            )
+            growth.byEndpoint[endpoint] = EndpointCounts(
+                requests: requests,
+                ended: requests,
+                failures: number % 10 == 0 ? 1 : 0,
+                sent: MessageParts(
+                    header: 412 * requests,
+                    body: number % 5 == 0 ? 900 * requests : 0,
+                    rest: 61 * requests
+                ),
+                received: MessageParts(header: 388 * requests, body: 5_213 * requests, rest: 17 * requests)
+            )
+        }
         return growth
     }
 }
