@@ -36,7 +36,7 @@ package struct RecordedAlerts {
             }
             let isOfCount = last?.countingSince == snapshot.countingSince
             if !isOfCount { sums = sums.anew }
-            let (balance, endpoints) = (sums.add(snapshot), sums.endpointGrowth(snapshot))
+            let balance = sums.add(snapshot)
             // What was counted before is in no sample.
             if isOfCount, let last, let growth = balance.growth(since: last) {
                 let nanoseconds = balance.takenBoottimeNanoseconds - last.takenBoottimeNanoseconds
@@ -44,7 +44,7 @@ package struct RecordedAlerts {
                     takenAt: balance.takenAt,
                     seconds: Double(nanoseconds) / 1e9,
                     groups: growth.byGroup.mapValues(\.payload.total).filter { $0.value > 0 },
-                    endpoints: endpoints
+                    endpoints: growth.byEndpoint
                 )
                 self.samples += 1
                 let changes = book.add(sample) { sums.users[$0] }

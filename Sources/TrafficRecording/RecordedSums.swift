@@ -16,7 +16,9 @@ struct RecordedSums {
     private var underWay: [ProcessGroup: ByteCounts] = [:]
     private var numbers: [ProcessGroup: Int] = [:]
     private var lives: [GroupLife] = []
-    private var endpoints: [EndpointGrowth: EndpointCounts] = [:]
+    private var endpointNumbers: [ServiceEndpoint: Int] = [:]
+    private var endpoints: [EndpointSum] = []
+    private var interfaceNumbers: [UInt32: UInt64] = [:]
     /// The names of users, as the snapshots have them.
     private(set) var users: [UInt32: String] = [:]
 
@@ -31,6 +33,7 @@ struct RecordedSums {
     mutating func add(_ snapshot: Snapshot) -> Balance {
         self.addProcesses(snapshot.processes ?? [])
         self.addExited(snapshot.exited ?? [])
+        for usage in snapshot.endpoints ?? [] { self.addEndpoint(usage) }
         return Balance(
             takenAt: snapshot.takenAt,
             takenBoottimeNanoseconds: snapshot.takenBoottimeNanoseconds,
@@ -39,7 +42,9 @@ struct RecordedSums {
             bytes: snapshot.totals.bytes.settled,
             byScope: snapshot.totals.byScope.mapValues(\.settled),
             byClass: (snapshot.totals.byClass ?? [:]).mapValues(\.settled),
-            groups: GroupTotals(lives: self.lives)
+            groups: GroupTotals(lives: self.lives),
+            endpoints: self.endpoints,
+            interfaces: InterfaceTotals(lives: (snapshot.interfaces ?? []).compactMap { self.life($0) })
         )
     }
 
@@ -85,30 +90,32 @@ struct RecordedSums {
         self.lives[index].bytes += bytes
     }
 
-    // MARK: Endpoints
-
-    /// - Returns: What endpoints gained since the last call.
-    mutating func endpointGrowth(_ snapshot: Snapshot) -> [EndpointGrowth] {
-        (snapshot.endpoints ?? []).compactMap { usage in
-            guard case .route(let host, let route) = usage.subject else { return nil }
-            var growth = EndpointGrowth(
-                process: usage.process,
-                role: usage.role,
-                host: host,
-                route: route,
-                counts: EndpointCounts()
-            )
-            let counts = EndpointCounts(
+    private mutating func addEndpoint(_ usage: EndpointUsage) {
+        guard case .route(let host, let route) = usage.subject else { return }
+        let sum = EndpointSum(
+            endpoint: ServiceEndpoint(process: usage.process, role: usage.role, host: host, route: route),
+            counts: EndpointCounts(
                 requests: usage.requests,
                 ended: usage.outcomes.values.reduce(0, +|),
                 failures: usage.failures,
-                bytes: usage.sent.message &+ usage.received.message
+                sent: usage.sent,
+                received: usage.received
             )
-            let earlier = self.endpoints.updateValue(counts, forKey: growth) ?? EndpointCounts()
-            guard counts != earlier else { return nil }
-            growth.counts = counts.growth(since: earlier)
-            return growth
+        )
+        if let index = self.endpointNumbers[sum.endpoint] {
+            self.endpoints[index] = sum
+        } else {
+            self.endpointNumbers[sum.endpoint] = self.endpoints.count
+            self.endpoints.append(sum)
         }
+    }
+
+    /// An interface without an index is in no sum.
+    private mutating func life(_ usage: InterfaceUsage) -> InterfaceLife? {
+        guard let index = usage.index else { return nil }
+        let number = self.interfaceNumbers[index] ?? UInt64(self.interfaceNumbers.count)
+        self.interfaceNumbers[index] = number
+        return InterfaceLife(name: usage.name, number: number, counts: InterfaceCounts(usage))
     }
 }
 

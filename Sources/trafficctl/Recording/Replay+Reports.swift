@@ -33,6 +33,7 @@ extension ReplayCommand {
             judged.events.map { event in
                 switch event.change {
                 case .began(let alert): (event.time, "begins", alert)
+                case .rose(let alert): (event.time, "next step", alert)
                 case .ended(let alert): (event.time, "ends", alert)
                 }
             },
