@@ -2,20 +2,6 @@ import TrafficModel
 
 // Amounts of each kind have their own columns, and so their own table at each level. The time and the series come first.
 
-extension HistoryStore {
-    /// - Parameters:
-    ///   - series: The id.
-    ///   - time: In minutes.
-    func add(_ amounts: HistoryAmounts, to series: Int64, _ table: String, _ time: Int64) throws(SQLiteError) {
-        let sums = amounts.columns.map(\.sum).joined(separator: ", ")
-        let places = Array(repeating: "?", count: amounts.columns.count + 2).joined(separator: ", ")
-        try self.file.run(
-            "INSERT INTO \(table) VALUES (\(places)) ON CONFLICT DO UPDATE SET \(sums)",
-            [.number(time), .number(series)] + amounts.values
-        )
-    }
-}
-
 /// A column with a number of a sum.
 struct HistoryColumn {
     enum Origin {
@@ -64,6 +50,16 @@ extension HistorySeries.Kind {
         case .endpoint: level == .fiveMinutes ? nil : "endpoint_\(level.table)"
         case .interface: "interface_\(level.table)"
         }
+    }
+
+    /// Adds to the sum of a time and a series, whose numbers come first; then come those of the amounts.
+    ///
+    /// - Returns: A statement; `nil` at a level that has no sums of this kind.
+    func addition(_ level: HistoryLevel) -> String? {
+        guard let table = self.table(level) else { return nil }
+        let sums = self.columns.map(\.sum).joined(separator: ", ")
+        let places = Array(repeating: "?", count: self.columns.count + 2).joined(separator: ", ")
+        return "INSERT INTO \(table) VALUES (\(places)) ON CONFLICT DO UPDATE SET \(sums)"
     }
 
     var columns: [HistoryColumn] {
@@ -143,7 +139,7 @@ extension HistoryAmounts {
     }
 
     /// For ``columns``.
-    fileprivate var values: [SQLiteFile.Value] {
+    var values: [SQLiteFile.Value] {
         let numbers: [UInt64?] =
             switch self {
             case .bytes(let bytes):

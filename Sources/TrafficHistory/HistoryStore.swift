@@ -2,8 +2,9 @@ import TrafficModel
 
 /// The database of history. One thread uses it.
 ///
-/// Each level has tables with a row for each time and series: one for sums of bytes, one for endpoints, one for interfaces. For each series, a minute adds to one row of each level
-/// that has this series, so there is no later work that could be forgotten or done twice. Times are minutes since 1970.
+/// Each level has tables with a row for each time and series: one for sums of bytes, one for endpoints, one for
+/// interfaces. For each series, a minute adds to one row of each level that has this series, so there is no later work that
+/// could be forgotten or done twice. Times are minutes since 1970.
 package final class HistoryStore {
     let file: SQLiteFile
     var retention: HistoryRetention
@@ -99,8 +100,11 @@ package final class HistoryStore {
                 """,
                 [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
             )
+            // Once for all series: to make the text takes longer than to run it.
+            let additions = HistorySeries.Kind.allCases.reduce(into: [:]) { $0[$1] = $1.addition(level) }
             for (series, amounts) in ordered {
-                if let table = series.kind.table(level) { try self.add(amounts, to: series.id, table, time) }
+                guard let addition = additions[series.kind] else { continue }
+                try self.file.run(addition, [.number(time), .number(series.id)] + amounts.values)
             }
         }
         try self.forget(after: minute)
