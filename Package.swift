@@ -184,7 +184,7 @@ let package = Package(
         .target(
             name: "TrafficConfiguration",
             dependencies: [
-                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficCapture", "TrafficHistory", "TrafficModel",
+                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficHistory", "TrafficModel",
                 "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),

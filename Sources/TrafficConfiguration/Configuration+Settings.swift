@@ -1,6 +1,5 @@
 import CommandOptions
 import Logging
-import TrafficCapture
 import TrafficHistory
 import TrafficModel
 

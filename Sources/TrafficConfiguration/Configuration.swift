@@ -1,7 +1,6 @@
 package import CommandOptions
 package import Logging
 package import TrafficAlerts
-package import TrafficCapture
 package import TrafficHistory
 package import TrafficModel
 

@@ -1,7 +1,6 @@
 public import ArgumentParser
 public import Logging
-public import TrafficCapture
-package import TrafficModel
+public import TrafficModel
 
 /// What the values of options and of the file's keys look like.
 package enum MethodOption: String, ExpressibleByArgument, CaseIterable, Sendable {
