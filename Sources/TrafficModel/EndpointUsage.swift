@@ -133,7 +133,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
 
     /// Exchanges that failed.
     public var failures: UInt64 {
-        self.outcomes.reduce(0) { $1.key.isFailure ? $0 + $1.value : $0 }
+        self.outcomes.reduce(0) { $1.key.isFailure ? $0 +| $1.value : $0 }
     }
 
     package enum CodingKeys: String, CodingKey {

@@ -89,8 +89,8 @@ package struct Pseudonyms: Sendable {
             switch segment {
             case "", "*", "**", "{id}", ":id": return segment
             case _ where segment.hasPrefix("{") && segment.hasSuffix("}"):
-                return "{p-" + self.text(.place, segment) + "}"
-            case _ where segment.hasPrefix(":"): return ":p-" + self.text(.place, segment)
+                return "{v-" + self.text(.place, segment) + "}"
+            case _ where segment.hasPrefix(":"): return ":v-" + self.text(.place, segment)
             default: return "w-" + self.text(.word, segment)
             }
         }.joined(separator: "/")

@@ -14,7 +14,6 @@ package struct RecordedAlerts {
     package private(set) var alerts: [Alert] = []
     /// Rules about the bytes of a day or month, which a recording of some minutes can't tell.
     package private(set) var unjudged: [AlertRule]
-    private(set) var samples = 0
     private var users: [UInt32: String] = [:]
 
     /// A daemon makes a sample every 5 seconds. A tick may come a little early.
@@ -46,7 +45,6 @@ package struct RecordedAlerts {
                     groups: growth.byGroup.mapValues(\.payload.total).filter { $0.value > 0 },
                     endpoints: growth.byEndpoint
                 )
-                self.samples += 1
                 let changes = book.add(sample) { sums.users[$0] }
                 self.events += changes.map { Event(time: balance.takenAt, change: $0) }
             }

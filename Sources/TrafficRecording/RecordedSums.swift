@@ -10,6 +10,13 @@ struct RecordedSums {
         var bytes: ByteCounts
     }
 
+    private struct Interface {
+        var number: UInt64
+        /// What the interface said last.
+        var last: InterfaceCounts
+        var sum = InterfaceCounts()
+    }
+
     private var processes: [ProcessIdentity: Process] = [:]
     private var exited: [ProcessGroup: ByteCounts] = [:]
     /// Bytes that have left the rows of processes, and have not come to those of their groups.
@@ -18,7 +25,9 @@ struct RecordedSums {
     private var lives: [GroupLife] = []
     private var endpointNumbers: [ServiceEndpoint: Int] = [:]
     private var endpoints: [EndpointSum] = []
-    private var interfaceNumbers: [UInt32: UInt64] = [:]
+    /// By name: a snapshot has no index.
+    private var interfaces: [String: Interface] = [:]
+    private var isFirst = true
     /// The names of users, as the snapshots have them.
     private(set) var users: [UInt32: String] = [:]
 
@@ -34,6 +43,8 @@ struct RecordedSums {
         self.addProcesses(snapshot.processes ?? [])
         self.addExited(snapshot.exited ?? [])
         for usage in snapshot.endpoints ?? [] { self.addEndpoint(usage) }
+        for usage in snapshot.interfaces ?? [] { self.addInterface(usage) }
+        self.isFirst = false
         return Balance(
             takenAt: snapshot.takenAt,
             takenBoottimeNanoseconds: snapshot.takenBoottimeNanoseconds,
@@ -44,7 +55,9 @@ struct RecordedSums {
             byClass: (snapshot.totals.byClass ?? [:]).mapValues(\.settled),
             groups: GroupTotals(lives: self.lives),
             endpoints: self.endpoints,
-            interfaces: InterfaceTotals(lives: (snapshot.interfaces ?? []).compactMap { self.life($0) })
+            interfaces: InterfaceTotals(
+                lives: self.interfaces.map { InterfaceLife(name: $0.key, number: $0.value.number, counts: $0.value.sum) }
+            )
         )
     }
 
@@ -64,6 +77,12 @@ struct RecordedSums {
     }
 
     private mutating func addExited(_ rows: [ExitedUsage]) {
+        // The ledger ends groups of a user who has too many: their rows come to the rest of the user.
+        let listed = Set(rows.map(\.group))
+        for (group, bytes) in self.exited where !listed.contains(group) {
+            self.exited[group] = nil
+            if bytes.hasBytes { self.underWay[group, default: ByteCounts()] += bytes }
+        }
         // The rest of a user may have bytes of any of the user's groups, so the groups come first.
         for row in rows.sorted(by: { !$0.group.isRest && $1.group.isRest }) {
             var growth = row.bytes.settled.growth(since: self.exited[row.group] ?? ByteCounts())
@@ -110,12 +129,15 @@ struct RecordedSums {
         }
     }
 
-    /// An interface without an index is in no sum.
-    private mutating func life(_ usage: InterfaceUsage) -> InterfaceLife? {
-        guard let index = usage.index else { return nil }
-        let number = self.interfaceNumbers[index] ?? UInt64(self.interfaceNumbers.count)
-        self.interfaceNumbers[index] = number
-        return InterfaceLife(name: usage.name, number: number, counts: InterfaceCounts(usage))
+    /// What an interface had counted before the first snapshot is in no sum. One that comes later is as old as its
+    /// counters. Counters that fall add nothing.
+    private mutating func addInterface(_ usage: InterfaceUsage) {
+        let now = InterfaceCounts(usage)
+        let new = Interface(number: UInt64(self.interfaces.count), last: self.isFirst ? now : InterfaceCounts())
+        var interface = self.interfaces[usage.name] ?? new
+        interface.sum += now.growth(since: interface.last)
+        interface.last = now
+        self.interfaces[usage.name] = interface
     }
 }
 

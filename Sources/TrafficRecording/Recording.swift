@@ -33,6 +33,9 @@ package final class Recording: Sendable {
     private let frame = Mutex<Frame?>(nil)
 
     private static let longestFrame = RecordingWriter.longestFrame + RecordingWriter.longestLine
+    private static let longestHeader = 1 << 16
+    /// Of more, nothing is shown: a small file must not fill the memory. These are 23 days of one a second.
+    private static let mostSnapshots = 2_000_000
 
     /// Reads the whole file once.
     ///
@@ -74,7 +77,8 @@ package final class Recording: Sendable {
     }
 
     private static func header(_ contents: [UInt8], of path: String) throws(RecordingError) -> RecordingHeader {
-        guard let end = contents.firstIndex(of: UInt8(ascii: "\n")) else { throw .notARecording(path: path) }
+        let beginning = contents.prefix(Self.longestHeader)
+        guard let end = beginning.firstIndex(of: UInt8(ascii: "\n")) else { throw .notARecording(path: path) }
         let line = Data(contents[..<end])
         guard let beginning = try? JSONDecoder().decode(RecordingHeader.Beginning.self, from: line),
             beginning.format == RecordingHeader.format
@@ -100,9 +104,13 @@ package final class Recording: Sendable {
         to places: inout [Place],
         isOver: inout Bool
     ) -> Bool {
-        var start = 0
+        var (start, lines) = (0, 0)
         while let end = contents[start...].firstIndex(of: UInt8(ascii: "\n")) {
-            guard !isOver else { return false }
+            lines += 1
+            // No frame of ours has more.
+            guard !isOver, lines <= RecordingWriter.mostLines + 1, places.count < Self.mostSnapshots else {
+                return false
+            }
             if contents[start..<end].starts(with: RecordingEnd.beginning) {
                 isOver = true
                 start = end + 1
@@ -149,11 +157,14 @@ package final class Recording: Sendable {
             guard let contents = frame?.contents, contents.count >= place.line.upperBound else { return Data() }
             return Data(contents[place.line])
         }
+        let snapshot: Snapshot
         do {
-            return try JSONDecoder().decode(Snapshot.self, from: line)
+            snapshot = try JSONDecoder().decode(Snapshot.self, from: line)
         } catch {
             throw .unreadableRecord(number: index + 1, reason: "\(error)")
         }
+        guard snapshot.isPossible else { throw .unreadableRecord(number: index + 1, reason: "impossible numbers") }
+        return snapshot
     }
 }
 

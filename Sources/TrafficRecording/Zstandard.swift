@@ -68,6 +68,8 @@ struct FrameReader: ~Copyable {
     private var inputOffset: Int64
 
     private static let pieceSize = 1 << 18
+    /// Kept, because a file may have a frame for every few bytes.
+    private var piece = [UInt8](repeating: 0, count: pieceSize)
 
     /// - Parameter offset: Of the first frame.
     init(_ file: ReadableFile, at offset: Int64) {
@@ -88,7 +90,6 @@ struct FrameReader: ~Copyable {
     mutating func next(into contents: inout [UInt8], limit: Int) -> End {
         contents.removeAll(keepingCapacity: true)
         ZSTD_DCtx_reset(self.context, ZSTD_reset_session_only)
-        var piece = [UInt8](repeating: 0, count: Self.pieceSize)
         var hasBegun = false
         while true {
             if self.position == self.input.count {
@@ -104,7 +105,7 @@ struct FrameReader: ~Copyable {
             var (result, written) = (0, 0)
             self.input.withUnsafeBytes { source in
                 var input = ZSTD_inBuffer(src: source.baseAddress, size: source.count, pos: self.position)
-                written = piece.withUnsafeMutableBytes { target in
+                written = self.piece.withUnsafeMutableBytes { target in
                     var output = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
                     result = ZSTD_decompressStream(self.context, &output, &input)
                     return output.pos
@@ -112,7 +113,7 @@ struct FrameReader: ~Copyable {
                 self.position = input.pos
             }
             guard ZSTD_isError(result) == 0 else { return .damaged }
-            contents += piece[..<written]
+            contents += self.piece[..<written]
             guard contents.count <= limit else { return .tooLong }
             if result == 0 { return .whole }
             if isAtEnd, written == 0 { return .cut }

@@ -32,6 +32,7 @@ struct Trafficctl: AsyncParsableCommand {
               64  wrong usage
               69  trafficd is not running
               77  no permission
+              78  the configuration file of replay --to alerts is wrong
               For audit and alerts --check, see their help.
             """,
         version: TrafficVersion.current,

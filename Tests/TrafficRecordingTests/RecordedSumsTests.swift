@@ -44,6 +44,18 @@ struct RecordedSumsTests {
         #expect(try self.sent(snapshots)["_other"] == 2)
     }
 
+    @Test("a group whose life ends brings its bytes to the rest of its user, where they count no second time")
+    func endedLife() throws {
+        let snapshots = [
+            Snapshot.made(at: 0, exited: [self.exited("curl", sent: 50), self.exited("_other", sent: 5)]),
+            Snapshot.made(at: 10, exited: [self.exited("curl", sent: 57), self.exited("_other", sent: 5)]),
+            Snapshot.made(at: 20, exited: [self.exited("_other", sent: 5 + 57 + 10)]),
+            // Another life, which begins at 0.
+            Snapshot.made(at: 30, exited: [self.exited("curl", sent: 3), self.exited("_other", sent: 72)]),
+        ]
+        #expect(try self.sent(snapshots) == ["curl": 7 + 3, "_other": 10])
+    }
+
     @Test("a daemon that counts anew adds its own bytes, and none twice")
     func newCount() throws {
         let snapshots = [
@@ -53,6 +65,30 @@ struct RecordedSumsTests {
             Snapshot.made(at: 40, countingSince: 20, [.made("curl", pid: 5, sent: 8)]),
         ]
         #expect(try self.sent(snapshots) == ["curl": 18])
+    }
+
+    @Test("an interface has what it counted between the snapshots, and no more than that at another count")
+    func interfaces() throws {
+        func made(_ second: Double, since: Double, _ interfaces: [(String, UInt64)]) -> Snapshot {
+            var snapshot = Snapshot.made(at: second, countingSince: since)
+            snapshot.interfaces = interfaces.map { InterfaceUsage(name: $0.0, sentBytes: $0.1, receivedBytes: 3) }
+            return snapshot
+        }
+        let snapshots = [
+            made(0, since: -9, [("eth0", 5_000)]),
+            // One is new, and as old as its counters.
+            made(10, since: -9, [("eth0", 5_011), ("veth1", 40)]),
+            // Counters that fell add nothing, and count from there on.
+            made(20, since: -9, [("eth0", 7), ("veth1", 41)]),
+            made(30, since: -9, [("eth0", 9)]),
+            made(50, since: 40, [("eth0", 900), ("veth1", 80)]),
+            made(60, since: 40, [("eth0", 1_000), ("veth1", 80)]),
+        ]
+        let history = try RecordedHistory(try recording(of: snapshots))
+        let since = Timestamp(nanosecondsSinceEpoch: 0)
+        let rows = try history.report(HistoryQuestion(since: since, by: [.interface])).rows
+        let sent = Dictionary(uniqueKeysWithValues: rows.map { ($0.name.interface ?? "", $0.amounts.sum.sent) })
+        #expect(sent == ["eth0": 11 + 2 + 100, "veth1": 41])
     }
 
     @Test("a clock that is put back or forward loses and makes no byte")

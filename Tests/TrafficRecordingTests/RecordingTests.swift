@@ -142,4 +142,42 @@ struct RecordingTests {
         let recording = try TemporaryFile(bytes).recording()
         #expect(recording.fault == .damaged(at: offset) && recording.count == 1)
     }
+
+    @Test("a frame with more lines than any of ours is damage, so a small file has few snapshots")
+    func manyLines() throws {
+        var writer = RecordingWriter()
+        let header = RecordingHeader(
+            startedAt: Self.snapshots[0].takenAt,
+            interval: 1,
+            redacted: false,
+            filtered: false,
+            snapshot: Self.snapshots[0]
+        )
+        var bytes = try writer.begin(header)
+        let offset = Int64(bytes.count)
+        let line = #""taken_at":"2026-11-25T10:00:00.000Z""# + "\n"
+        bytes += Compressor().compress(Array(String(repeating: line, count: 100_000).utf8), endsFrame: true)
+        let recording = try TemporaryFile(bytes).recording()
+        #expect(recording.fault == .damaged(at: offset) && recording.count < 100)
+    }
+
+    @Test(
+        "a snapshot with numbers that no machine has is refused",
+        arguments: [
+            { $0.takenBoottimeNanoseconds = .max },
+            { $0.processes?[0].socketsOpen = .max },
+            { $0.processes?[0].rates.sent = 1e300 },
+            { $0.totals.rates.received = -1 },
+            { $0.socketsUnlisted = -1 },
+        ] as [@Sendable (inout Snapshot) -> Void]
+    )
+    func impossible(_ change: @Sendable (inout Snapshot) -> Void) throws {
+        var snapshot = Snapshot.made(at: 0, [.made("curl", pid: 5, sent: 1)])
+        #expect(try recording(of: [snapshot]).snapshot(0).processes?.count == 1)
+        change(&snapshot)
+        let recording = try recording(of: [snapshot])
+        #expect(throws: RecordingError.unreadableRecord(number: 1, reason: "impossible numbers")) {
+            try recording.snapshot(0)
+        }
+    }
 }

@@ -17,10 +17,10 @@ struct Alerts: AsyncParsableCommand {
             The unit trafficd-webhook does this; the variables TRAFFICD_WEBHOOK_URL and TRAFFICD_WEBHOOK_TOKEN_FILE \
             say what --webhook and --token-file do, so that nobody reads a secret in a list of processes.
 
-            EXIT CODES OF --check
-              0   no alert is in force
-              1   an alert is in force
-              2   trafficd's answer could not be read
+            EXIT CODES
+              0   with --check: no alert is in force
+              1   with --check: an alert is in force
+              2   with --check: trafficd's answer could not be read
               69  trafficd is not running
               77  no permission
 

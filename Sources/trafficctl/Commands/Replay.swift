@@ -50,7 +50,7 @@ struct ReplayCommand: ParsableCommand {
     )
     var at: PointInTime?
 
-    @Option(help: ArgumentHelp("How many times as fast as it was recorded, such as 10x.", valueName: "speed"))
+    @Option(help: ArgumentHelp("How many times as fast as it was recorded: 0.125x to 1024x.", valueName: "speed"))
     var speed = Speed(factor: 1)
 
     @Option(
@@ -158,6 +158,9 @@ struct ReplayCommand: ParsableCommand {
         do throws(RecordingError) { recording = try Recording(path: self.file) } catch {
             throw Failure.recording(error)
         }
+        if recording.header.filtered, self.to == .history || self.to == .alerts {
+            throw Failure.recording(.filtered(path: self.file))
+        }
         do {
             switch self.to {
             case .top: try self.showTop(recording)
@@ -178,9 +181,7 @@ struct ReplayCommand: ParsableCommand {
 
     /// Says that the recording ends early. `top` says it on the screen.
     private func warn(of recording: Recording) {
-        guard let fault = recording.fault else { return }
-        let text = "\(fault); the \(recording.count) snapshots before that are used"
-        try? StandardStream.error.write(Typeface.ascii.printable("trafficctl: \(text)") + "\n")
+        if let fault = recording.fault { say("\(fault); the \(recording.count) snapshots before that are used") }
     }
 
     private func showTop(_ recording: Recording) throws {

@@ -1,6 +1,5 @@
 import NIOCore
 import TrafficModel
-import TrafficView
 
 /// Reads the changes of alerts from the daemon, each once. When the daemon was away, it goes on after the last one.
 struct AlertFollower {
@@ -56,9 +55,4 @@ extension Failure {
         default: false
         }
     }
-}
-
-/// Tells whoever reads standard error. What others chose in it is escaped.
-func say(_ text: String) {
-    try? StandardStream.error.write(Typeface.ascii.printable("trafficctl: \(text)") + "\n")
 }

@@ -92,7 +92,8 @@ private struct OwnGroup {
 
     /// Whether the alert is about what this program itself moves, for this user.
     func contains(_ notice: AlertNotice) -> Bool {
-        guard let process = notice.alert?.process else { return false }
+        // A container could have a program with the same path and uid.
+        guard let process = notice.alert?.process, process.containerID == nil else { return false }
         return process.uid == self.uid && process.executable != nil && process.executable == self.executable
     }
 }

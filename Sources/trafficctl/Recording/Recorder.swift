@@ -61,7 +61,7 @@ final class Recorder {
                 case .notRunning, .disconnected:
                     // At first there must be a daemon. Later it may be replaced by another one.
                     guard self.writer.snapshots > 0 else { throw failure }
-                    if self.writer.snapshots > before { self.say("waiting for trafficd: \(failure)") }
+                    if self.writer.snapshots > before { self.warn("waiting for trafficd: \(failure)") }
                 default: throw failure
                 }
             }
@@ -95,7 +95,7 @@ final class Recorder {
             try self.write(try self.writer.begin(header))
         }
         guard let bytes = self.writer.add(snapshot) else {
-            return self.say("left out a snapshot that is too long for a recording: record fewer rows with --filter")
+            return self.warn("left out a snapshot that is too long for a recording: record fewer rows with --filter")
         }
         try self.write(bytes)
         self.showProgress()
@@ -151,8 +151,8 @@ final class Recorder {
         self.width = 0
     }
 
-    private func say(_ text: String) {
+    private func warn(_ text: String) {
         self.clear()
-        try? StandardStream.error.write(Typeface.ascii.printable("trafficctl: \(text)") + "\n")
+        say(text)
     }
 }

@@ -26,8 +26,7 @@ extension ReplayCommand {
         let rules = try self.rules()
         let judged = try RecordedAlerts(rules, over: recording)
         for rule in judged.unjudged {
-            let text = "rule \(rule.name) is about the bytes of a day or month, and is not judged"
-            try? StandardStream.error.write(Typeface.ascii.printable("trafficctl: \(text)") + "\n")
+            say("rule \(rule.name) is about the bytes of a day or month, and is not judged")
         }
         let table = Table.alertEvents(
             judged.events.map { event in
