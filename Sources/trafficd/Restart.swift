@@ -138,7 +138,9 @@ private struct Left {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
         (self.ledger, self.unknownForm) = try Ledger.restored(checkpoint, configuration)
-        if let balance = Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger) {
+        if var balance = Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger) {
+            // Those of the ledger begin anew. A checkpoint of an earlier daemon of this version may have others.
+            if self.unknownForm != nil { (balance.endpoints, balance.interfaces) = ([], InterfaceTotals()) }
             self.inHistory = balance
         } else {
             self.inHistory = self.ledger.balance(countingSince: self.countingSince)
