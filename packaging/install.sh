@@ -12,6 +12,7 @@ if [ "${1:-}" = --remove ]; then
 	if [ -d /run/systemd/system ]; then systemctl disable --now trafficd-webhook.service trafficd.service || true; fi
 	if [ -d /sys/fs/bpf/trafficd ]; then /usr/sbin/trafficd unload || true; fi
 	files | while read -r file; do rm -f "$file"; done
+	rm -f /etc/default/trafficd-webhook
 	rm -rf /run/trafficd /var/lib/trafficd /var/lib/private/trafficd-webhook /var/lib/trafficd-webhook /usr/share/doc/trafficd
 	if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 	if getent passwd trafficd >/dev/null; then userdel trafficd || true; fi
