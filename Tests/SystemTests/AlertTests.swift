@@ -88,7 +88,7 @@ extension SystemTests {
                 #expect(check.code == 1 && check.output.contains(name) && check.error.isEmpty)
                 #expect(try await Self.alerts(daemon).code == 0)
                 let lines = try await Self.alerts(daemon, "--format", "csv").output.split(separator: "\r\n")
-                #expect(lines.count == 2 && lines[0].hasPrefix("rule,kind,process_name,"))
+                #expect(lines.count == 2 && lines[0].hasPrefix("rule,kind,match,process_name,"))
                 #expect(
                     daemon.program.errorText.contains("warning trafficd: [trafficd] alert \(name): \(name) of user")
                 )
@@ -178,14 +178,20 @@ extension SystemTests {
                 let receiver = try Program(try #require(Machine.path(of: "python3")), [script, "0"])
                 let port = String(decoding: try #require(try await receiver.line()), as: UTF8.self)
                 let place = ["--runtime-directory", daemon.directories.runtime.path]
-                let webhook = ["--webhook", "http://127.0.0.1:\(port)/"]
+                let state = daemon.directories.root.appending(path: "position").path
+                let webhook = ["--webhook", "http://127.0.0.1:\(port)/", "--state", state]
                 let program = try Program(Machine.programs.client, ["alerts", "--follow"] + place + webhook)
+                let socket = daemon.directories.runtime.appending(path: "control.sock").path
                 let follower = try Program(
-                    Machine.programs.client,
-                    ["alerts", "--follow", "--format", "ndjson"] + place
+                    try #require(Machine.path(of: "curl")),
+                    ["-sN", "--unix-socket", socket, "http://localhost/v1/alerts/changes"]
                 )
                 // Until both follow: the first change of this test is one that comes.
-                try await Task.sleep(for: .milliseconds(500))
+                _ = try #require(try await follower.line(), "\(follower.errorText)")
+                while !FileManager.default.fileExists(atPath: state) {
+                    try #require(program.isRunning, "\(program.errorText)")
+                    try await Task.sleep(for: .milliseconds(5))
+                }
                 var seen: [String] = []
                 // Each change of the mover is a request. Its bytes begin an alert, whose end comes when there is no further
                 // one.

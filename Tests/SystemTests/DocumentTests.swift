@@ -237,6 +237,10 @@ extension SystemTests {
             let work = URL(filePath: "/tmp/td-\(UUID().uuidString.prefix(8))")
             try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
             defer { try? FileManager.default.removeItem(at: work) }
+            // What a reader of the documents has.
+            let rules = work.appending(path: "new-rules.yaml")
+            try Data("alerts: [{name: backup, rate: 1M, for: 1m}]\n".utf8).write(to: rules)
+            chmod(rules.path, 0o644)
             // The test runs as root, so sudo has nothing to do.
             let sudo = work.appending(path: "sudo")
             try Data("#!/bin/sh\nexec \"$@\"\n".utf8).write(to: sudo)
@@ -259,7 +263,8 @@ extension SystemTests {
                 for command in Documents.blocks("sh", in: text).flatMap(Documents.commands) {
                     // A screen needs a terminal. The test stops commands that run until they are stopped.
                     let isScreen = command.contains("top") && !command.contains("--once")
-                    let goesOn = isScreen || command.contains("watch") || command.contains("trafficd run")
+                    let goesOn =
+                        isScreen || ["watch", "trafficd run", "trafficctl record"].contains { command.contains($0) }
                     let wanted =
                         command.contains("trafficd run") ? command + " --runtime-directory \(work.path)/run" : command
                     let words =

@@ -5,7 +5,12 @@ import Testing
 import TrafficModel
 
 /// `trafficctl alerts --follow` beside the real control server, and with a real web server that takes its POSTs.
-@Suite("Following alerts", .enabled(if: SystemTool.path("python3") != nil, "needs python3"), .serialized)
+@Suite(
+    "Following alerts",
+    .enabled(if: SystemTool.path("python3") != nil, "needs python3"),
+    .serialized,
+    .timeLimit(.minutes(10))
+)
 struct WebhookTests {
     private static let client = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         .deletingLastPathComponent().appending(path: "trafficctl")

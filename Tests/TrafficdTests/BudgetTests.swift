@@ -11,7 +11,7 @@ import TrafficQuery
 @testable import trafficd
 
 /// Budgets as the daemon judges them: with a real history, and minutes of this test.
-@Suite("Budgets of days and months")
+@Suite("Budgets of days and months", .timeLimit(.minutes(10)))
 struct BudgetTests {
     /// Keeps what is logged.
     private struct Lines: LogHandler {
