@@ -56,7 +56,9 @@ struct RecordedSums {
             groups: GroupTotals(lives: self.lives),
             endpoints: self.endpoints,
             interfaces: InterfaceTotals(
-                lives: self.interfaces.map { InterfaceLife(name: $0.key, number: $0.value.number, counts: $0.value.sum) }
+                lives: self.interfaces.map {
+                    InterfaceLife(name: $0.key, number: $0.value.number, counts: $0.value.sum)
+                }
             )
         )
     }
