@@ -35,20 +35,38 @@ extension HistoryStore {
             )
         )
         report.keptSince = try self.first(level).map { Timestamp(seconds: max($0, try self.begin(of: kind, level))) }
-        var rows = try self.file.limited(seconds: Self.patience) {
-            try self.rows(question, level, range, passing: try self.passing(question, userName))
+        try self.file.limited(seconds: Self.patience) {
+            try self.answer(question, level, range, passing: try self.passing(question, userName), &report)
         }
+        return report
+    }
+
+    /// The names of the whole time come first, and then the times of those that get rows: a user who makes up names must not
+    /// make the answer too long. Amounts are those of rows, so a filter on them needs all rows at once.
+    private func answer(
+        _ question: HistoryQuestion,
+        _ level: HistoryLevel,
+        _ range: [SQLiteFile.Value],
+        passing: String?,
+        _ report: inout HistoryReport
+    ) throws {
+        let choosesFirst = question.bucket != nil && !question.filter.hasAmounts
+        var first = question
+        if choosesFirst { first.bucket = nil }
+        var rows = try self.rows(first, level, range, passing: passing)
         rows.removeAll { !question.filter.admits($0.amounts.sum) }
         // Of a filter, the sums are those of what passes, as for the other lists.
         let isWhole = question.uid == nil && question.by != [.total] && question.filter.isEmpty
-        if isWhole, kind != .endpoint, kind != .interface {
+        if isWhole, question.kind != .endpoint, question.kind != .interface {
             let totals = HistoryQuestion(since: question.since, by: [.total])
             report.sums = Self.sum(of: try self.rows(totals, level, range, passing: nil), .total)
         } else {
-            report.sums = Self.sum(of: rows, kind)
+            report.sums = Self.sum(of: rows, question.kind)
         }
-        report.keepTop(question.top, of: &rows)
-        return report
+        let isCut = report.keepTop(question.top, of: rows)
+        guard choosesFirst else { return }
+        let kept = isCut ? try self.series(question, of: Set(report.rows.map(\.name)), passing: passing) : passing
+        report.rows = try self.rows(question, level, range, passing: kept)
     }
 
     private static func sum(of rows: [HistoryRow], _ kind: HistorySeries.Kind) -> HistoryAmounts {
@@ -116,6 +134,42 @@ extension HistoryStore {
         return "[\(ids.joined(separator: ","))]"
     }
 
+    /// - Parameter passing: As in ``rows(_:_:_:passing:)``.
+    /// - Returns: The ids of the series with these names, as a list in JSON.
+    private func series(
+        _ question: HistoryQuestion,
+        of names: Set<HistoryName>,
+        passing: String?
+    ) throws(SQLiteError) -> String {
+        var ids: [String] = []
+        let columns = Self.columns(question)
+        try self.file.run(
+            """
+            SELECT \(columns.joined(separator: ", ")), id FROM series WHERE kind = ?
+            \(passing == nil ? "" : "AND id IN (SELECT value FROM json_each(?))")
+            """,
+            [.number(question.kind.rawValue)] + (passing.map { [.text($0)] } ?? [])
+        ) { row in
+            guard names.contains(Self.name(question, row)), let id = row.number(Int32(columns.count)) else { return }
+            ids.append("\(id)")
+        }
+        return "[\(ids.joined(separator: ","))]"
+    }
+
+    /// Of the table `series`: what makes a name.
+    private static func columns(_ question: HistoryQuestion) -> [String] {
+        // A message that a client and a server of this machine both report is in two sums.
+        question.by.map(\.column) + (question.kind == .endpoint ? ["role"] : [])
+    }
+
+    /// - Parameter row: Begins with ``columns(_:)``.
+    private static func name(_ question: HistoryQuestion, _ row: SQLiteFile.Row) -> HistoryName {
+        var name = HistoryName()
+        for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
+        if question.kind == .endpoint { name.role = row.text(Int32(question.by.count)) }
+        return name
+    }
+
     /// In the order of time, then the most payload first.
     ///
     /// - Parameter passing: The ids of the series, as a list in JSON; `nil` for all.
@@ -127,9 +181,7 @@ extension HistoryStore {
     ) throws -> [HistoryRow] {
         let kind = question.kind
         guard let table = kind.table(level) else { return [] }
-        var columns = question.by.map(\.column)
-        // A message that a client and a server of this machine both report is in two sums.
-        if kind == .endpoint { columns.append("role") }
+        var columns = Self.columns(question)
         let hasTime = question.bucket != nil
         if hasTime { columns.append("time") }
         let groups = columns.filter { $0 != "''" }.joined(separator: ", ")
@@ -146,17 +198,14 @@ extension HistoryStore {
         let uid = question.uid.map { [SQLiteFile.Value.number(Int64($0))] } ?? []
         let series = passing.map { [SQLiteFile.Value.text($0)] } ?? []
         try self.file.run(sql, [.number(kind.rawValue)] + range + uid + series) { row in
-            var name = HistoryName()
-            for (index, dimension) in question.by.enumerated() { name.set(dimension, row, Int32(index)) }
-            if kind == .endpoint { name.role = row.text(Int32(question.by.count)) }
             // A sum over nothing is one row without numbers.
             guard let amounts = kind.amounts(row, from: Int32(columns.count)) else { return }
             let time = hasTime ? row.number(Int32(columns.count) - 1).map { Timestamp(seconds: $0 * 60) } : nil
-            rows.append(HistoryRow(time: time, name: name, amounts: amounts))
+            rows.append(HistoryRow(time: time, name: Self.name(question, row), amounts: amounts))
         }
         guard rows.count <= Self.mostRows else {
             throw HistoryRefusal.tooLong(
-                "More than \(Self.mostRows) rows: take a longer bucket, a shorter time, or fewer words to divide by."
+                "More than \(Self.mostRows) rows: take a lower limit, a longer bucket, a shorter time, or fewer words to divide by."
             )
         }
         return rows
@@ -195,13 +244,15 @@ extension SQLiteFile.Row {
 }
 
 extension HistoryReport {
-    /// Leaves the names with the most payload over the whole time.
-    fileprivate mutating func keepTop(_ top: Int, of rows: inout [HistoryRow]) {
+    /// Takes the rows of the names with the most payload over the whole time.
+    ///
+    /// - Returns: Whether there are further names.
+    fileprivate mutating func keepTop(_ top: Int, of rows: [HistoryRow]) -> Bool {
         var payload: [HistoryName: UInt64] = [:]
         for row in rows { payload[row.name, default: 0] +|= row.amounts.sum.total }
         guard payload.count > top else {
             self.rows = rows
-            return
+            return false
         }
         let order = payload.sorted { left, right in
             left.value == right.value ? left.key.text < right.key.text : left.value > right.value
@@ -211,6 +262,7 @@ extension HistoryReport {
         let others = rows.lazy.filter { !kept.contains($0.name) }.reduce(into: self.sums.zero) { $0 += $1.amounts }
         self.others = HistoryRow(name: HistoryName(), amounts: others)
         self.othersCount = payload.count - kept.count
+        return true
     }
 }
 

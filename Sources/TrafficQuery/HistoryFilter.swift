@@ -36,6 +36,11 @@ public struct HistoryFilter: Sendable, Hashable {
         self.terms.contains { if case .amount = $0.alternatives.first { false } else { true } }
     }
 
+    /// Whether a term is about the amounts of rows.
+    public var hasAmounts: Bool {
+        self.terms.contains { if case .amount = $0.alternatives.first { true } else { false } }
+    }
+
     /// - Parameters:
     ///   - endpoint: `nil` for the bytes of the group.
     ///   - userName: The name of a user; `nil` if it has none. Only asked where the answer depends on it.

@@ -394,5 +394,38 @@ struct HistoryStoreTests {
         #expect(try store.report(question, host: "h", now: Self.now + 86_400).rows.count == 500)
         question.bucket = .minute
         #expect(throws: HistoryRefusal.self) { try store.report(question, host: "h", now: Self.now + 86_400) }
+        // A user who makes up names does not keep anyone from the largest ones.
+        question.top = 20
+        let report = try store.report(question, host: "h", now: Self.now + 86_400)
+        #expect(report.rows.count == 20 * 201 && report.othersCount == 480)
+        #expect(report.others?.bytes.payload.sent == 480 * 201 && report.totals.payload.sent == 500 * 201)
+    }
+
+    @Test("the largest names have the same rows, whether they are chosen before or after", arguments: 0..<4)
+    func choosing(_ seed: UInt64) throws {
+        var random = Seeded(seed)
+        let store = try Self.store(try Folder())
+        for minute in 0..<90 {
+            var groups: [ProcessGroup: ByteCounts] = [:]
+            for index in 0..<12 where Bool.random(using: &random) {
+                let group = ProcessGroup(name: "\(index % 7)", systemdUnit: "u\(index % 3)", uid: UInt32(index % 2))
+                groups[group] = .sent(.random(in: 1...40, using: &random))
+            }
+            try store.add(.made(at: Self.now + Int64(minute) * 60, groups))
+        }
+        for by in [[.process], [.unit, .user], [.total]] as [[HistoryDimension]] {
+            for bucket in [HistoryLevel.minute, .hour, .day] {
+                var question = HistoryQuestion(
+                    since: Timestamp(seconds: Self.now),
+                    bucket: bucket,
+                    by: by,
+                    top: .random(in: 1...8, using: &random)
+                )
+                let chosenBefore = try store.report(question, host: "h", now: Self.now + 86_400)
+                // Amounts are those of rows, so these names are chosen after all rows were made.
+                question.filter = try HistoryFilter("total>0")
+                #expect(try store.report(question, host: "h", now: Self.now + 86_400) == chosenBefore)
+            }
+        }
     }
 }
