@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Synchronization
 package import TrafficModel
 
@@ -42,7 +43,7 @@ package final class Recording: Sendable {
     /// - Throws: ``RecordingError``.
     package init(path: String) throws(RecordingError) {
         self.file = try ReadableFile(path: path)
-        var reader = FrameReader(self.file, at: 0)
+        guard var reader = FrameReader(self.file, at: 0) else { throw .unreadable(path: path, error: ENOMEM) }
         var (places, fault, isOver): ([Place], Fault?, Bool) = ([], nil, false)
         var contents: [UInt8] = []
         switch reader.next(into: &contents, limit: Self.longestFrame) {
@@ -148,9 +149,11 @@ package final class Recording: Sendable {
         let place = self.places[index]
         let line = self.frame.withLock { frame in
             if frame?.offset != place.frame {
-                var reader = FrameReader(self.file, at: place.frame)
                 var contents: [UInt8] = []
-                _ = reader.next(into: &contents, limit: Self.longestFrame)
+                // Without memory, as if the file had become shorter.
+                if var reader = FrameReader(self.file, at: place.frame) {
+                    _ = reader.next(into: &contents, limit: Self.longestFrame)
+                }
                 frame = Frame(offset: place.frame, contents: contents)
             }
             // The file may have become shorter.

@@ -11,6 +11,7 @@ package enum RecordingError: Error, Hashable, CustomStringConvertible {
     case later(path: String, version: Int, trafficctl: String)
     /// The recording has no snapshot.
     case noSnapshots(path: String)
+    case notCompressed(reason: String)
     /// History and alerts would take what comes and goes by the filter for growth.
     case filtered(path: String)
     /// A record that is whole says nothing that we understand.
@@ -26,6 +27,7 @@ package enum RecordingError: Error, Hashable, CustomStringConvertible {
         case .later(let path, let version, let trafficctl):
             "\(path) is of trafficctl \(trafficctl), in version \(version) of the format; this trafficctl reads version \(RecordingHeader.currentVersion): replay it with that trafficctl or a later one"
         case .noSnapshots(let path): "\(path) has no snapshots"
+        case .notCompressed(let reason): "can't compress: \(reason)"
         case .filtered(let path):
             "\(path) has only what passed a filter; history and alerts need all, so record without --filter"
         case .unreadableRecord(let number, let reason): "can't read snapshot \(number) of the recording: \(reason)"

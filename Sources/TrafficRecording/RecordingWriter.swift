@@ -8,7 +8,7 @@ package import TrafficModel
 /// Each line ends a block, so a file that is cut anywhere has all lines before the cut. A frame ends after some lines: its
 /// checksum proves them, and a reader can begin at any frame.
 package struct RecordingWriter: ~Copyable {
-    private let compressor = Compressor()
+    private let compressor: Compressor
     private var linesOfFrame = 0
     private var bytesOfFrame = 0
     /// Of snapshots, before and after compression.
@@ -22,18 +22,19 @@ package struct RecordingWriter: ~Copyable {
     /// Of a line. A snapshot of 200,000 sockets has less.
     static let longestLine = 256 << 20
 
-    package init() {}
+    /// - Throws: ``RecordingError/notCompressed(reason:)``, as all of this.
+    package init() throws(RecordingError) { self.compressor = try Compressor() }
 
     /// - Returns: What comes first in the file.
     package mutating func begin(_ header: RecordingHeader) throws -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let line = [UInt8](try encoder.encode(header)) + [UInt8(ascii: "\n")]
-        return self.count(self.compressor.compress(line, endsFrame: true))
+        return self.count(try self.compressor.compress(line, endsFrame: true))
     }
 
     /// - Returns: What comes next in the file. `nil` if the snapshot is too long for a recording.
-    package mutating func add(_ snapshot: Snapshot) -> [UInt8]? {
+    package mutating func add(_ snapshot: Snapshot) throws(RecordingError) -> [UInt8]? {
         let line = snapshot.json() + [UInt8(ascii: "\n")]
         guard line.count <= Self.longestLine else { return nil }
         self.linesOfFrame += 1
@@ -42,13 +43,13 @@ package struct RecordingWriter: ~Copyable {
         if endsFrame { (self.linesOfFrame, self.bytesOfFrame) = (0, 0) }
         self.snapshots += 1
         self.plainBytes += line.count
-        return self.count(self.compressor.compress(line, endsFrame: endsFrame))
+        return self.count(try self.compressor.compress(line, endsFrame: endsFrame))
     }
 
     /// - Returns: What comes last in the file: a line that says so. A file without it is cut.
     package mutating func end() throws -> [UInt8] {
         let line = [UInt8](try JSONEncoder().encode(RecordingEnd(snapshots: self.snapshots))) + [UInt8(ascii: "\n")]
-        return self.count(self.compressor.compress(line, endsFrame: true))
+        return self.count(try self.compressor.compress(line, endsFrame: true))
     }
 
     private mutating func count(_ bytes: [UInt8]) -> [UInt8] {

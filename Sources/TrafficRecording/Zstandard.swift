@@ -1,20 +1,28 @@
 import CZstd
+import Glibc
 
 /// Makes Zstandard frames (RFC 8878), each with a checksum of its contents.
 struct Compressor: ~Copyable {
     private let context: OpaquePointer
 
-    init() {
-        guard let context = ZSTD_createCCtx() else { fatalError("no memory for a compressor") }
-        self.context = context
+    /// - Throws: ``RecordingError/notCompressed(reason:)``.
+    init() throws(RecordingError) { self.context = try Self.makeContext() }
+
+    private static func makeContext() throws(RecordingError) -> OpaquePointer {
+        guard let context = ZSTD_createCCtx() else { throw .notCompressed(reason: "no memory") }
         // A snapshot is like the one before, which is often further back than the usual window reaches.
         for (parameter, value) in [
             (ZSTD_c_compressionLevel, Int32(3)), (ZSTD_c_checksumFlag, 1), (ZSTD_c_windowLog, Self.windowLog),
             (ZSTD_c_enableLongDistanceMatching, 1),
         ] {
-            let result = ZSTD_CCtx_setParameter(context, parameter, value)
-            precondition(ZSTD_isError(result) == 0, "this libzstd lacks a parameter")
+            do throws(RecordingError) {
+                try Self.check(ZSTD_CCtx_setParameter(context, parameter, value))
+            } catch {
+                ZSTD_freeCCtx(context)
+                throw error
+            }
         }
+        return context
     }
 
     /// The window is 2 to this power: 16 MiB. `zstd -d` takes up to 27 without being asked.
@@ -22,24 +30,30 @@ struct Compressor: ~Copyable {
 
     deinit { ZSTD_freeCCtx(self.context) }
 
+    private static func check(_ result: Int) throws(RecordingError) {
+        guard ZSTD_isError(result) != 0 else { return }
+        throw .notCompressed(reason: String(cString: ZSTD_getErrorName(result)))
+    }
+
     /// - Parameter endsFrame: Ends the frame. Otherwise its blocks end here: a reader can decode all of `bytes` from what
     ///   is returned.
-    func compress(_ bytes: [UInt8], endsFrame: Bool) -> [UInt8] {
+    /// - Throws: ``RecordingError/notCompressed(reason:)``.
+    func compress(_ bytes: [UInt8], endsFrame: Bool) throws(RecordingError) -> [UInt8] {
         var result: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: ZSTD_CStreamOutSize())
+        var rest = 0
         bytes.withUnsafeBytes { source in
             var input = ZSTD_inBuffer(src: source.baseAddress, size: source.count, pos: 0)
-            var rest = 0
             repeat {
                 let written = piece.withUnsafeMutableBytes { target in
                     var output = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
                     rest = ZSTD_compressStream2(self.context, &output, &input, endsFrame ? ZSTD_e_end : ZSTD_e_flush)
                     return output.pos
                 }
-                precondition(ZSTD_isError(rest) == 0, "libzstd can't compress")
                 result += piece[..<written]
-            } while rest > 0 || input.pos < input.size
+            } while ZSTD_isError(rest) == 0 && (rest > 0 || input.pos < input.size)
         }
+        try Self.check(rest)
         return result
     }
 }
@@ -72,8 +86,9 @@ struct FrameReader: ~Copyable {
     private var piece = [UInt8](repeating: 0, count: pieceSize)
 
     /// - Parameter offset: Of the first frame.
-    init(_ file: ReadableFile, at offset: Int64) {
-        guard let context = ZSTD_createDCtx() else { fatalError("no memory for a decompressor") }
+    /// - Returns: `nil` without memory.
+    init?(_ file: ReadableFile, at offset: Int64) {
+        guard let context = ZSTD_createDCtx() else { return nil }
         (self.context, self.file, self.inputOffset) = (context, file, offset)
     }
 
@@ -112,7 +127,9 @@ struct FrameReader: ~Copyable {
                 }
                 self.position = input.pos
             }
-            guard ZSTD_isError(result) == 0 else { return .damaged }
+            guard ZSTD_isError(result) == 0 else {
+                return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation ? .unreadable(error: ENOMEM) : .damaged
+            }
             contents += self.piece[..<written]
             guard contents.count <= limit else { return .tooLong }
             if result == 0 { return .whole }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import TrafficModel
+import TrafficRecording
 import TrafficView
 
 @main
@@ -58,6 +59,8 @@ struct Trafficctl: AsyncParsableCommand {
             }
         } catch let failure as Failure {
             self.exit(failure, failure.exitCode)
+        } catch let error as RecordingError {
+            self.exit(.recording(error), Failure.recording(error).exitCode)
         } catch let trouble as Trouble {
             self.exit(trouble.failure, Trouble.exitCode)
         } catch is OutputClosed {

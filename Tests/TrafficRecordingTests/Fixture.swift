@@ -75,7 +75,7 @@ extension ProcessUsage {
 
 /// The bytes of a recording of these snapshots.
 func recorded(_ snapshots: [Snapshot], redacted: Pseudonyms? = nil, ends: Bool = true) throws -> [UInt8] {
-    var writer = RecordingWriter()
+    var writer = try RecordingWriter()
     let shown = snapshots.map { snapshot in redacted.map { snapshot.redacted($0) } ?? snapshot }
     let header = RecordingHeader(
         startedAt: Timestamp(nanosecondsSinceEpoch: Snapshot.began * 1_000_000_000),
@@ -85,7 +85,7 @@ func recorded(_ snapshots: [Snapshot], redacted: Pseudonyms? = nil, ends: Bool =
         snapshot: shown.first
     )
     var bytes = try writer.begin(header)
-    for snapshot in shown { bytes += writer.add(snapshot) ?? [] }
+    for snapshot in shown { bytes += try writer.add(snapshot) ?? [] }
     if ends { bytes += try writer.end() }
     return bytes
 }

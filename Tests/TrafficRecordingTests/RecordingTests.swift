@@ -106,11 +106,11 @@ struct RecordingTests {
         try #require(mkfifo(pipe.path, 0o600) == 0)
         #expect(refusal(pipe.path) == .notAFile(path: pipe.path))
 
-        let other = Compressor().compress(Array("{\"format\":\"other\",\"version\":1}\n".utf8), endsFrame: true)
+        let other = try Compressor().compress(Array("{\"format\":\"other\",\"version\":1}\n".utf8), endsFrame: true)
         let foreign = try file(other)
         #expect(refusal(foreign.path) == .notARecording(path: foreign.path))
         let line = #"{"format":"trafficctl recording","version":2,"trafficctl":"9.0.0"}"# + "\n"
-        let later = try file(Compressor().compress(Array(line.utf8), endsFrame: true))
+        let later = try file(try Compressor().compress(Array(line.utf8), endsFrame: true))
         #expect(refusal(later.path) == .later(path: later.path, version: 2, trafficctl: "9.0.0"))
     }
 
@@ -122,7 +122,7 @@ struct RecordingTests {
         let line = Array(snapshot.dropLast()) + Array(#","new_field":{"a":1}}"#.utf8)
         let end = #"{"recorded_snapshots":1,"more":2}"#
         let lines = [Array(header.utf8), line, Array(end.utf8)]
-        let bytes = lines.flatMap { Compressor().compress($0 + [10], endsFrame: true) }
+        let bytes = try lines.flatMap { try Compressor().compress($0 + [10], endsFrame: true) }
         let recording = try TemporaryFile(bytes).recording()
         #expect(recording.fault == nil && recording.count == 1)
         #expect(try recording.snapshot(0) == Self.snapshots[0])
@@ -135,17 +135,17 @@ struct RecordingTests {
         var bytes = try recorded([Self.snapshots[0]])
         let offset = Int64(bytes.count)
         // Zeros of half a gigabyte, in some kilobytes.
-        let compressor = Compressor()
+        let compressor = try Compressor()
         let piece = [UInt8](repeating: 0, count: 1 << 24)
-        for _ in 0..<20 { bytes += compressor.compress(piece, endsFrame: false) }
-        bytes += compressor.compress([], endsFrame: true)
+        for _ in 0..<20 { bytes += try compressor.compress(piece, endsFrame: false) }
+        bytes += try compressor.compress([], endsFrame: true)
         let recording = try TemporaryFile(bytes).recording()
         #expect(recording.fault == .damaged(at: offset) && recording.count == 1)
     }
 
     @Test("a frame with more lines than any of ours is damage, so a small file has few snapshots")
     func manyLines() throws {
-        var writer = RecordingWriter()
+        var writer = try RecordingWriter()
         let header = RecordingHeader(
             startedAt: Self.snapshots[0].takenAt,
             interval: 1,
@@ -156,7 +156,7 @@ struct RecordingTests {
         var bytes = try writer.begin(header)
         let offset = Int64(bytes.count)
         let line = #""taken_at":"2026-11-25T10:00:00.000Z""# + "\n"
-        bytes += Compressor().compress(Array(String(repeating: line, count: 100_000).utf8), endsFrame: true)
+        bytes += try Compressor().compress(Array(String(repeating: line, count: 100_000).utf8), endsFrame: true)
         let recording = try TemporaryFile(bytes).recording()
         #expect(recording.fault == .damaged(at: offset) && recording.count < 100)
     }

@@ -78,7 +78,7 @@ struct Record: AsyncParsableCommand {
         let time = self.time
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                let recorder = Recorder(
+                let recorder = try Recorder(
                     client: command.connection.client,
                     output: output,
                     interval: command.interval.interval,

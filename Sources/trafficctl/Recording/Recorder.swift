@@ -14,7 +14,7 @@ final class Recorder {
     private let pseudonyms: Pseudonyms?
     private let maxSize: Int
 
-    private var writer = RecordingWriter()
+    private var writer: RecordingWriter
     private var descriptor: Int32 = -1
     private var started = Timestamp.now
     /// Cells of the line of progress on the terminal.
@@ -23,6 +23,7 @@ final class Recorder {
     private struct IsFull: Error {}
 
     /// - Parameter pseudonyms: `nil` keeps names.
+    /// - Throws: `RecordingError`.
     init(
         client: ControlClient,
         output: RecordingFile,
@@ -30,7 +31,8 @@ final class Recorder {
         filter: String?,
         pseudonyms: Pseudonyms?,
         maxSize: Int
-    ) {
+    ) throws(RecordingError) {
+        self.writer = try RecordingWriter()
         (self.client, self.output, self.interval) = (client, output, interval)
         (self.filter, self.pseudonyms, self.maxSize) = (filter, pseudonyms, maxSize)
     }
@@ -38,7 +40,7 @@ final class Recorder {
     private static let shortestPause = Duration.milliseconds(250)
     private static let longestPause = Duration.seconds(5)
 
-    /// - Throws: `Failure`, `OutputClosed`.
+    /// - Throws: `Failure`, `OutputClosed`, `RecordingError`.
     func run() async throws {
         defer { if self.descriptor >= 0 { close(self.descriptor) } }
         do {
@@ -94,7 +96,7 @@ final class Recorder {
             )
             try self.write(try self.writer.begin(header))
         }
-        guard let bytes = self.writer.add(snapshot) else {
+        guard let bytes = try self.writer.add(snapshot) else {
             return self.warn("left out a snapshot that is too long for a recording: record fewer rows with --filter")
         }
         try self.write(bytes)
