@@ -121,22 +121,7 @@ struct History: AsyncParsableCommand {
         if let top, !(1...HistoryQuestion.mostNames).contains(top) {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
-        var question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), bucket: self.bucket)
-        do throws(HistoryWordError) {
-            question.by = try [HistoryDimension](words: self.words)
-        } catch {
-            throw ValidationError("--by: \(error).")
-        }
-        do throws(FilterError) {
-            question.filter = try HistoryFilter(self.filter ?? "")
-        } catch {
-            throw ValidationError("--filter: \(error)")
-        }
-        do throws(HistoryWordError) {
-            try question.check()
-        } catch {
-            throw ValidationError("\(error).")
-        }
+        _ = try HistoryQuestion(by: self.words, bucket: self.bucket, filter: self.filter)
         try self.validateMonth()
         let now = Int64(time(nil))
         if let until, until.seconds(now: now) <= self.begin.seconds(now: now) {
@@ -208,3 +193,27 @@ struct History: AsyncParsableCommand {
 }
 
 extension HistoryLevel: ExpressibleByArgument {}
+
+extension HistoryQuestion {
+    /// A question about all times, in the words of options.
+    ///
+    /// - Throws: `ValidationError` that names the option.
+    init(by words: String?, bucket: HistoryLevel?, filter: String?) throws {
+        self.init(since: Timestamp(nanosecondsSinceEpoch: 0), bucket: bucket)
+        do throws(HistoryWordError) {
+            if let words { self.by = try [HistoryDimension](words: words) }
+        } catch {
+            throw ValidationError("--by: \(error).")
+        }
+        do throws(FilterError) {
+            self.filter = try HistoryFilter(filter ?? "")
+        } catch {
+            throw ValidationError("--filter: \(error)")
+        }
+        do throws(HistoryWordError) {
+            try self.check()
+        } catch {
+            throw ValidationError("\(error).")
+        }
+    }
+}

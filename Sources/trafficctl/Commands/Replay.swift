@@ -136,18 +136,8 @@ struct ReplayCommand: ParsableCommand {
             throw ValidationError("--limit must be between 1 and \(HistoryQuestion.mostNames).")
         }
         let isTable = (self.format ?? .table) == .table
-        var question = HistoryQuestion(
-            since: Timestamp(nanosecondsSinceEpoch: 0),
-            bucket: self.bucket,
-            top: self.limit ?? (isTable ? 20 : HistoryQuestion.mostNames)
-        )
-        do throws(HistoryWordError) { question.by = try [HistoryDimension](words: self.by ?? "process") } catch {
-            throw ValidationError("--by: \(error).")
-        }
-        do throws(FilterError) { question.filter = try HistoryFilter(self.filter ?? "") } catch {
-            throw ValidationError("--filter: \(error)")
-        }
-        do throws(HistoryWordError) { try question.check() } catch { throw ValidationError("\(error).") }
+        var question = try HistoryQuestion(by: self.by, bucket: self.bucket, filter: self.filter)
+        question.top = self.limit ?? (isTable ? 20 : HistoryQuestion.mostNames)
         return question
     }
 
