@@ -37,10 +37,10 @@ struct ReportAccounts: Codable {
     /// Datagrams that found no room before the present daemon began.
     private var droppedBefore: UInt64 = 0
     /// Claims by the sockets' serials.
-    private var claims: [UInt64: SocketClaims] = [:]
-    private var endpoints = EndpointTotals()
-    private var exchanges = ExchangeTable()
-    private var waiting = WaitingRecords()
+    private(set) var claims: [UInt64: SocketClaims] = [:]
+    private(set) var endpoints = EndpointTotals()
+    private(set) var exchanges = ExchangeTable()
+    private(set) var waiting = WaitingRecords()
     /// How many ranges claims have left.
     private var ranges = Budget<ProcessIdentity>()
     /// The bytes that the sender of the current datagram has explained.
@@ -380,26 +380,10 @@ struct ReportAccounts: Codable {
         self.counters.missingDatagrams &+= missing
     }
 
-    // MARK: Out
-
-    var isWaiting: Bool { !self.waiting.isEmpty }
-
-    func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
-
-    var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
-
-    var endpointSums: [EndpointSum] { self.endpoints.sumsByRoute }
-
     /// Accounts with the same ``endpointSums``, and with nothing that takes more room.
     var sumsAlone: ReportAccounts {
         var accounts = ReportAccounts()
         accounts.endpoints = self.endpoints.sumsAlone
         return accounts
     }
-
-    func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }
-
-    var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }
-
-    var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
 }

@@ -1,0 +1,18 @@
+import TrafficModel
+
+/// What readers get of the reports.
+extension ReportAccounts {
+    var isWaiting: Bool { !self.waiting.isEmpty }
+
+    func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
+
+    var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
+
+    var endpointSums: [EndpointSum] { self.endpoints.sumsByRoute }
+
+    func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }
+
+    var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }
+
+    var exchangeUsages: [ExchangeUsage] { self.exchanges.snapshot }
+}
