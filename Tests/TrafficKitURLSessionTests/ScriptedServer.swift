@@ -20,7 +20,10 @@ final class ScriptedServer: Sendable {
     private let arrived: AsyncStream<Request>.Continuation
     private let held = DispatchSemaphore(value: 0)
     private let listener: Int32
-    private let seen = Mutex<(connections: Int, requests: [Request])>((0, []))
+    private let seen = Mutex<(connections: Int, idle: Int, requests: [Request])>((0, 0, []))
+    /// libcurl uses no connection that was idle for longer (CURLOPT_MAXAGE_CONN: 118 s). On a machine that is busy enough, a
+    /// test may take that long between two requests.
+    private static let longestIdle = Duration.seconds(117)
 
     /// 3,000 digits.
     private static let gzip: [UInt8] = [
@@ -48,6 +51,8 @@ final class ScriptedServer: Sendable {
     }
 
     var connections: Int { self.seen.withLock { $0.connections } }
+    /// Connections that the client gave up when they had been idle for long: each may have cost a further one.
+    var idleConnections: Int { self.seen.withLock { $0.idle } }
     var requests: [Request] { self.seen.withLock { $0.requests } }
 
     /// Lets the server answer `/held` once.
@@ -74,7 +79,10 @@ final class ScriptedServer: Sendable {
 
     private func serve(_ client: Int32) {
         var bytes: [UInt8] = []
+        var lastUse = ContinuousClock.now
+        defer { if lastUse.duration(to: .now) > Self.longestIdle { self.seen.withLock { $0.idle += 1 } } }
         while let request = self.read(client, &bytes) {
+            defer { lastUse = .now }
             self.seen.withLock { $0.requests.append(request) }
             self.arrived.yield(request)
             let words = request.line.split(separator: " ")

@@ -81,7 +81,7 @@ struct SerialTests {
             _ = try await session.upload(for: Self.request(url + "/echo", "POST"), from: Data())
         }
         server.stop()
-        #expect(run.bytes.count == 1 && server.requests.count == 11)
+        #expect((1...1 + server.idleConnections).contains(run.bytes.count) && server.requests.count == 11)
         run.expectEveryByte()
         let (requests, responses) = (run.records.requests, run.records.responses)
         #expect(requests.allSatisfy { $0.quality == .exact } && responses.allSatisfy { $0.quality == .exact })
