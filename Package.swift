@@ -503,7 +503,8 @@ let package = Package(
         .testTarget(
             name: "TrafficdTests",
             dependencies: [
-                "TestSupport", "TrafficAlerts", "TrafficHistory", "TrafficModel", "TrafficQuery", "trafficd",
+                "TestSupport", "TrafficAlerts", "TrafficCapture", "TrafficConfiguration", "TrafficHistory",
+                "TrafficModel", "TrafficQuery", "trafficd",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

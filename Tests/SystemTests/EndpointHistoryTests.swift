@@ -18,9 +18,11 @@ extension SystemTests {
             var asked: UInt64 = 0
             var answered: UInt64 = 0
             var body: UInt64 = 0
+            var ended: UInt64 = 0
 
             mutating func add(_ transfer: Curl.Transfer) {
                 self.requests += 1
+                self.ended += 1
                 self.failures += transfer.status >= 400 ? 1 : 0
                 self.asked += transfer.requestBytes
                 self.answered += transfer.headerBytes
@@ -91,6 +93,7 @@ extension SystemTests {
             report.rows.reduce(into: [:]) { sums, row in
                 guard case .messages(let counts) = row.amounts else { return }
                 var truth = Truth(requests: counts.requests, failures: counts.failures, body: counts.sent.body)
+                truth.ended = counts.ended
                 truth.asked = counts.received.message - counts.received.body
                 // curl does not count the framing of chunks, which are a part of the rest.
                 truth.answered = counts.sent.header
@@ -102,21 +105,15 @@ extension SystemTests {
         func routes() async throws {
             var random = Seeded(41)
             let pinned = try PinnedDaemons()
-            let file = pinned.directories.root.appending(path: "trafficd.yaml")
-            let arguments = ["--state-directory", pinned.state, "--config", file.path]
-            // Other classes of addresses end a minute.
-            func configure(_ number: Int) throws {
-                try Data("classes: {c\(number): [10.0.0.0/8]}\n".utf8).write(to: file)
-                #expect(chmod(file.path, 0o600) == 0)
-            }
-            try configure(0)
+            let arguments = ["--state-directory", pinned.state, "--config", pinned.configuration.path]
+            try pinned.configure(0)
             let server = try await InstrumentedServer(reportingTo: pinned.directories.reportSocket.path)
             var truth: [String: Truth] = [:]
             for round in 1...8 {
                 let daemon = try await pinned.start(arguments)
                 try await Self.ask(Self.paths(&random), of: server, daemon, &truth)
                 for minute in 0..<Int.random(in: 0...2, using: &random) {
-                    try configure(round * 10 + minute)
+                    try pinned.configure(round * 10 + minute)
                     daemon.program.signal(SIGHUP)
                     try await Self.ask(Self.paths(&random), of: server, daemon, &truth)
                 }

@@ -19,6 +19,15 @@ struct PinnedDaemons {
     /// A state directory.
     var state: String { self.directories.root.appending(path: "state").path }
 
+    /// A configuration file. Each change of its classes ends a minute at the next SIGHUP.
+    var configuration: URL { self.directories.root.appending(path: "trafficd.yaml") }
+
+    /// - Parameter number: Another one means other classes of addresses.
+    func configure(_ number: Int) throws {
+        try Data("classes: {c\(number): [10.0.0.0/8]}\n".utf8).write(to: self.configuration)
+        #expect(chmod(self.configuration.path, 0o600) == 0)
+    }
+
     func start(_ arguments: [String] = []) async throws -> Daemon {
         try await Daemon(
             Machine.programs,

@@ -127,7 +127,7 @@ extension SystemTests {
             let began = Int64(Date().timeIntervalSince1970) - 3_600
             let file = folder.appending(path: "a.rec")
             for isFiltered in [true, false] {
-                var writer = RecordingWriter()
+                var writer = try RecordingWriter()
                 var bytes: [UInt8] = []
                 for second in stride(from: Int64(0), to: 300, by: 5) {
                     var snapshot = Snapshot.sample()
@@ -146,7 +146,7 @@ extension SystemTests {
                             )
                         )
                     }
-                    bytes += writer.add(snapshot) ?? []
+                    bytes += try writer.add(snapshot) ?? []
                 }
                 try Data(bytes + writer.end()).write(to: file)
                 guard isFiltered else { continue }
@@ -172,40 +172,30 @@ extension SystemTests {
 /// `record` against a made-up daemon, and `replay` in a real terminal.
 @Suite("record and replay", .serialized)
 struct RecordCommandTests {
-    /// - Parameter script: A shell script. `$ctl` is the program, `$dir` the daemon's directory.
-    private func shell(_ script: String, _ directory: String) throws -> Tool {
-        try Tool.wait(
-            for: "bash",
-            ["-c", script],
-            environment: ["ctl": Lab.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"],
-            mayFail: true
-        )
-    }
-
     @Test("an existing file stays without --force, and so does what is no plain file")
     func existing() async throws {
         try await Lab.withDirectory { directory in
             let daemon = try FakeDaemon(directory: directory) { .sample() }
             defer { daemon.stop() }
             let record = "$ctl record --runtime-directory $dir --interval 0.1 --for 500ms"
-            let kept = try self.shell("echo old >$dir/a; \(record) $dir/a; echo $?; cat $dir/a", directory)
+            let kept = try Lab.shell("echo old >$dir/a; \(record) $dir/a; echo $?; cat $dir/a", directory)
             #expect(
                 kept.output == "1\nold\n" && kept.error == "trafficctl: \(directory)/a exists: --force replaces it\n"
             )
-            let replaced = try self.shell("\(record) --force $dir/a && stat -c %a $dir/a", directory)
+            let replaced = try Lab.shell("\(record) --force $dir/a && stat -c %a $dir/a", directory)
             #expect(replaced.output == "600\n" && replaced.error.isEmpty)
             #expect(try Recording(path: directory + "/a").fault == nil)
             for path in ["$dir", "/dev/null"] {
-                let other = try self.shell("\(record) --force \(path)", directory)
+                let other = try Lab.shell("\(record) --force \(path)", directory)
                 #expect(other.status == 1 && other.error.contains("is not a plain file"), "\(path)")
             }
-            let piped = try self.shell("\(record) - >$dir/b && $ctl replay $dir/b --once", directory)
+            let piped = try Lab.shell("\(record) - >$dir/b && $ctl replay $dir/b --once", directory)
             #expect(piped.status == 0 && piped.output.contains("the end, paused"), "\(piped.error)")
-            let nowhere = try self.shell("\(record) /nosuch/a", directory)
+            let nowhere = try Lab.shell("\(record) /nosuch/a", directory)
             #expect(nowhere.error == "trafficctl: can't write /nosuch/a: No such file or directory\n")
             daemon.stop()
             // Without a daemon the older file stays, too.
-            let gone = try self.shell("\(record) --force $dir/a; echo $?; stat -c %a $dir/a", directory)
+            let gone = try Lab.shell("\(record) --force $dir/a; echo $?; stat -c %a $dir/a", directory)
             #expect(gone.output == "69\n600\n")
         }
     }
@@ -217,12 +207,12 @@ struct RecordCommandTests {
             defer { daemon.stop() }
             let record = "$ctl record --runtime-directory $dir --interval 0.1"
             // Files of at most 8 kB, as if the disk were full then.
-            let full = try self.shell("trap '' XFSZ; ulimit -f 8; \(record) $dir/a", directory)
+            let full = try Lab.shell("trap '' XFSZ; ulimit -f 8; \(record) $dir/a", directory)
             #expect(full.status == 1 && full.error == "trafficctl: can't write \(directory)/a: File too large\n")
             let recording = try Recording(path: directory + "/a")
             #expect(recording.fault != nil && recording.count >= 1)
             _ = try recording.snapshot(recording.count - 1)
-            let limited = try self.shell("\(record) --max-size 8k $dir/b; stat -c %s $dir/b", directory)
+            let limited = try Lab.shell("\(record) --max-size 8k $dir/b; stat -c %s $dir/b", directory)
             let size = try #require(Int(limited.output.trimmingCharacters(in: .whitespacesAndNewlines)))
             #expect((8_000...16_000).contains(size), "\(limited.error)")
             #expect(try Recording(path: directory + "/b").fault == nil)
@@ -255,7 +245,7 @@ struct RecordCommandTests {
     func screen() async throws {
         try await Lab.withDirectory { directory in
             let daemon = try FakeDaemon(directory: directory) { .sample() }
-            let recorded = try self.shell(
+            let recorded = try Lab.shell(
                 "$ctl record $dir/a --no-redact --runtime-directory $dir -i 0.1 --for 2s",
                 directory
             )

@@ -50,15 +50,9 @@ extension SystemTests {
         func killedHistory() async throws {
             var random = Seeded(23)
             let pinned = try PinnedDaemons()
-            let file = pinned.directories.root.appending(path: "trafficd.yaml")
-            let arguments = ["--state-directory", pinned.state, "--config", file.path]
-            // Other classes of addresses end a minute.
-            func configure(_ round: Int) throws {
-                try Data("classes: {c\(round): [10.0.0.0/8]}\n".utf8).write(to: file)
-                #expect(chmod(file.path, 0o600) == 0)
-            }
+            let arguments = ["--state-directory", pinned.state, "--config", pinned.configuration.path]
             let mover = try Mover()
-            try configure(0)
+            try pinned.configure(0)
             for round in 1...14 {
                 let daemon = try await pinned.start(arguments)
                 try await mover.tell("churn 5 1001")
@@ -72,7 +66,7 @@ extension SystemTests {
                     if isLocked, minute > 0, locker == nil {
                         locker = try await Self.lock(pinned.state + "/history.sqlite")
                     }
-                    try configure(round * 10 + minute)
+                    try pinned.configure(round * 10 + minute)
                     daemon.program.signal(SIGHUP)
                     try await mover.tell("churn 3 77")
                     let rest = isLocked ? 700 : Int.random(in: 0...300, using: &random)

@@ -138,6 +138,16 @@ enum Lab {
 
     static func binary(_ name: String) -> String { Self.binaries + "/" + name }
 
+    /// - Parameter script: A shell script. `$ctl` is the program, `$dir` the daemon's directory.
+    static func shell(_ script: String, _ directory: String) throws -> Tool {
+        try Tool.wait(
+            for: "bash",
+            ["-c", script],
+            environment: ["ctl": Self.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"],
+            mayFail: true
+        )
+    }
+
     static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
         // The name is short, because a socket's path has at most 107 bytes.
         let path = "/tmp/tt-\(UUID().uuidString.prefix(8))"

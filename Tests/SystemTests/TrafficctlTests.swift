@@ -25,16 +25,6 @@ struct TrafficctlTests {
         )
     }
 
-    /// - Parameter script: A shell script. `$ctl` is the program, `$dir` the daemon's directory.
-    private func shell(_ script: String, _ directory: String) throws -> Tool {
-        try Tool.wait(
-            for: "bash",
-            ["-c", script],
-            environment: ["ctl": Lab.binary("trafficctl"), "dir": directory, "LC_ALL": "C.UTF-8"],
-            mayFail: true
-        )
-    }
-
     @Test("export prints the daemon's bytes unchanged")
     func export() async throws {
         try await self.withDaemon { directory in
@@ -51,7 +41,7 @@ struct TrafficctlTests {
             let path = directory + "/out.json"
             try Data("old".utf8).write(to: URL(filePath: path))
             // Files of at most one block of 1 kB, as if the disk were soon full.
-            let full = try self.shell(
+            let full = try Lab.shell(
                 "trap '' XFSZ; ulimit -f 1; $ctl export --runtime-directory $dir -o $dir/out.json",
                 directory
             )
@@ -68,7 +58,7 @@ struct TrafficctlTests {
                 try JSONDecoder().decode(Snapshot.self, from: Data(contentsOf: URL(filePath: path))).schemaVersion == 1
             )
 
-            let pipe = try self.shell("$ctl export --runtime-directory $dir -o /dev/stdout | wc -l", directory)
+            let pipe = try Lab.shell("$ctl export --runtime-directory $dir -o /dev/stdout | wc -l", directory)
             #expect(pipe.output == "1\n" && pipe.error.isEmpty)
 
             let nowhere = try self.trafficctl("export", "--runtime-directory", directory, "-o", "/nosuchdir/out")
@@ -88,14 +78,14 @@ struct TrafficctlTests {
     @Test("a full standard output is an error, a closed one is not")
     func closedOutput() async throws {
         try await self.withDaemon { directory in
-            let full = try self.shell("$ctl export --runtime-directory $dir > /dev/full", directory)
+            let full = try Lab.shell("$ctl export --runtime-directory $dir > /dev/full", directory)
             #expect(full.status == 1 && full.error.contains("No space left on device"))
             for command in ["watch --interval 0.1", "export", "sockets", "processes", "top --once --interval 0.1"] {
                 let script = "$ctl \(command) --runtime-directory $dir | true; echo ${PIPESTATUS[0]}"
-                let result = try self.shell(script, directory)
+                let result = try Lab.shell(script, directory)
                 #expect(result.output == "0\n" && result.error.isEmpty, "\(command)")
             }
-            let watch = try self.shell(
+            let watch = try Lab.shell(
                 "$ctl watch --interval 0.1 --runtime-directory $dir | head -1 | wc -l",
                 directory
             )
@@ -285,9 +275,9 @@ struct TrafficctlTests {
                     #expect(try Tool.wait(for: Lab.binary("trafficctl"), options, mayFail: true).status == code)
                     // Also if the reader of the output ends at once.
                     let script = "$ctl audit --runtime-directory $dir --format \(format) | true; echo ${PIPESTATUS[0]}"
-                    #expect(try self.shell(script, directory).output == "\(code)\n")
+                    #expect(try Lab.shell(script, directory).output == "\(code)\n")
                 }
-                let full = try self.shell("$ctl audit --runtime-directory $dir > /dev/full", directory)
+                let full = try Lab.shell("$ctl audit --runtime-directory $dir > /dev/full", directory)
                 #expect(full.status == 2)
             }
         }
