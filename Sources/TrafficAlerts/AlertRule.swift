@@ -14,6 +14,8 @@ public struct AlertRule: Sendable, Hashable {
         case requestsGrowing
         /// So many of an endpoint's exchanges that ended in this time failed: 0 to 1.
         case failures(share: Double, seconds: Double)
+        /// So many of them had the same answer as the one before: 0 to 1.
+        case repeated(share: Double, seconds: Double)
     }
 
     /// One of the host's local time.
@@ -34,7 +36,8 @@ public struct AlertRule: Sendable, Hashable {
 
     /// More rules would make each sample long.
     public static let most = 32
-    /// The times of ``Kind/rate(bytesPerSecond:seconds:)`` and ``Kind/failures(share:seconds:)``.
+    /// The times of ``Kind/rate(bytesPerSecond:seconds:)``, ``Kind/failures(share:seconds:)`` and
+    /// ``Kind/repeated(share:seconds:)``.
     public static let times = 5.0...86_400
     /// The times of ``Kind/requestsEvery(seconds:)``.
     public static let periods = 1.0...3_600
@@ -48,6 +51,7 @@ extension AlertRule.Kind {
         case .requestsEvery: .requestsEvery
         case .requestsGrowing: .requestsGrowing
         case .failures: .failures
+        case .repeated: .repeated
         }
     }
 }
@@ -57,7 +61,7 @@ extension AlertKind {
     public var reader: FilterReader {
         switch self {
         case .rate, .bytes: .byteAlerts
-        case .requestsEvery, .requestsGrowing, .failures: .requestAlerts
+        case .requestsEvery, .requestsGrowing, .failures, .repeated: .requestAlerts
         }
     }
 }
@@ -72,6 +76,7 @@ extension AlertRule: CustomStringConvertible {
             case .requestsEvery(let seconds): "requests_every \(seconds)s"
             case .requestsGrowing: "requests_growing"
             case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
+            case .repeated(let share, let seconds): "repeated \(share) for \(seconds)s"
             }
         return "\(self.name): \(condition)" + (self.match.map { " of '\($0)'" } ?? "")
     }

@@ -11,13 +11,15 @@ struct SlotCounts: Sendable, Hashable {
     var requests: UInt64 = 0
     var ended: UInt64 = 0
     var failures: UInt64 = 0
+    var repeated: UInt64 = 0
     /// Payload of a group, or messages of an endpoint, both ways.
     var bytes: UInt64 = 0
 
     init(bytes: UInt64 = 0) { self.bytes = bytes }
 
     init(_ counts: EndpointCounts) {
-        (self.requests, self.ended, self.failures) = (counts.requests, counts.ended, counts.failures)
+        (self.requests, self.ended) = (counts.requests, counts.ended)
+        (self.failures, self.repeated) = (counts.failures, counts.repeated)
         self.bytes = counts.messageBytes
     }
 
@@ -25,6 +27,7 @@ struct SlotCounts: Sendable, Hashable {
         left.requests +|= right.requests
         left.ended +|= right.ended
         left.failures +|= right.failures
+        left.repeated +|= right.repeated
         left.bytes +|= right.bytes
     }
 }
@@ -48,7 +51,7 @@ extension AlertRule.Kind {
     /// `nil` for the kind that history counts.
     var shape: SlotShape? {
         switch self {
-        case .rate(_, let seconds), .failures(_, let seconds):
+        case .rate(_, let seconds), .failures(_, let seconds), .repeated(_, let seconds):
             let count = Int(min(5, max(1, seconds / Self.shortestSlot)))
             return SlotShape(seconds: seconds / Double(count), count: count, recent: count)
         // Three windows of two slots, so that a window of 20 s or two periods begins soon after whatever goes wrong.
@@ -71,7 +74,9 @@ extension AlertRule.Kind {
         case .requestsGrowing:
             return self.isComplete(slots) && Trend(slots.map(self.usualRequests)).isSteadyGrowth
         case .failures(let share, _):
-            return Self.fail(slots, share)
+            return Self.reaches(share, \.failures, slots)
+        case .repeated(let share, _):
+            return Self.reaches(share, \.repeated, slots)
         case .bytes:
             return false
         }
@@ -85,7 +90,8 @@ extension AlertRule.Kind {
             Double(slots.total(\.bytes)) > rate * slots.seconds
         case .requestsEvery(let period): Self.exceeds(slots.suffix(2), period)
         case .requestsGrowing: Trend(slots.map(self.usualRequests)).mayGrow
-        case .failures(let share, _): Self.fail(slots, share)
+        case .failures(let share, _): Self.reaches(share, \.failures, slots)
+        case .repeated(let share, _): Self.reaches(share, \.repeated, slots)
         case .bytes: false
         }
     }
@@ -106,9 +112,9 @@ extension AlertRule.Kind {
         return requests > 1.5 * expected && requests >= expected + 1
     }
 
-    private static func fail(_ slots: [Slot], _ share: Double) -> Bool {
+    private static func reaches(_ share: Double, _ count: KeyPath<SlotCounts, UInt64>, _ slots: [Slot]) -> Bool {
         let ended = slots.total(\.ended)
-        return ended >= Self.leastExchanges && Double(slots.total(\.failures)) >= share * Double(ended)
+        return ended >= Self.leastExchanges && Double(slots.total(count)) >= share * Double(ended)
     }
 }
 

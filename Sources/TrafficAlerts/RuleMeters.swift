@@ -69,7 +69,7 @@ struct RuleMeters {
             for (group, bytes) in sample.groups {
                 self.add(SlotCounts(bytes: bytes), to: AlertSubject(process: group), userName)
             }
-        case .requestsEvery, .requestsGrowing, .failures:
+        case .requestsEvery, .requestsGrowing, .failures, .repeated:
             for (name, counts) in sample.endpoints {
                 let endpoint = AlertSubject.Endpoint(role: name.role, host: name.host, route: name.route)
                 self.add(SlotCounts(counts), to: AlertSubject(process: name.process, endpoint: endpoint), userName)
@@ -162,7 +162,8 @@ extension Alert {
         self.bytesPerSecond = Double(slots.total(\.bytes)) / seconds
         guard self.route != nil else { return }
         self.requestsPerSecond = Double(slots.total(\.requests)) / seconds
-        guard self.kind == .failures else { return }
-        self.failedShare = Double(slots.total(\.failures)) / Double(max(1, slots.total(\.ended)))
+        let ended = Double(max(1, slots.total(\.ended)))
+        if self.kind == .failures { self.failedShare = Double(slots.total(\.failures)) / ended }
+        if self.kind == .repeated { self.repeatedShare = Double(slots.total(\.repeated)) / ended }
     }
 }

@@ -51,11 +51,11 @@ private struct RuleReader {
         case rate, bytes
         case requestsEvery = "requests_every"
         case requestsGrowing = "requests_growing"
-        case failures
+        case failures, repeated
 
         var companion: String? {
             switch self {
-            case .rate, .failures: "for"
+            case .rate, .failures, .repeated: "for"
             case .bytes: "per"
             case .requestsEvery, .requestsGrowing: nil
             }
@@ -153,6 +153,11 @@ private struct RuleReader {
         case .failures:
             return .failures(
                 share: try self.value(key, example: "20%", Self.share),
+                seconds: try self.time("for", in: AlertRule.times)
+            )
+        case .repeated:
+            return .repeated(
+                share: try self.value(key, example: "90%", Self.share),
                 seconds: try self.time("for", in: AlertRule.times)
             )
         }

@@ -54,6 +54,7 @@ extension Alert: Row {
         sink.number(CodingKeys.bytesPerSecond, self.bytesPerSecond)
         sink.number(CodingKeys.requestsPerSecond, self.requestsPerSecond)
         sink.number(CodingKeys.failedShare, self.failedShare)
+        sink.number(CodingKeys.repeatedShare, self.repeatedShare)
         sink.number(ComputedKeys.monthBytes, self.monthBytes)
         sink.number(CodingKeys.limitBytes, self.limitBytes)
         sink.number(CodingKeys.stepPercent, self.stepPercent)

@@ -83,6 +83,7 @@ extension EndpointUsage: Row {
         sink.number(CodingKeys.requests, self.requests)
         sink.number(CodingKeys.responses, self.responses)
         sink.words(CodingKeys.outcomes, self.outcomes)
+        sink.number(CodingKeys.repeated, self.repeated)
         sink.nested(CodingKeys.sent, self.sent)
         sink.nested(CodingKeys.received, self.received)
         sink.number(CodingKeys.decodedBody, self.decodedBody)

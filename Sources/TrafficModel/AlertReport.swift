@@ -27,7 +27,7 @@ public enum AlertKind: String, Sendable, Codable, Hashable, CaseIterable {
     case rate, bytes
     case requestsEvery = "requests_every"
     case requestsGrowing = "requests_growing"
-    case failures
+    case failures, repeated
 }
 
 /// A rule that something breaks at this time.
@@ -51,6 +51,8 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var requestsPerSecond: Double?
     /// Failed exchanges in 1 that ended.
     public var failedShare: Double?
+    /// Exchanges with the same answer as the one before, in 1 that ended.
+    public var repeatedShare: Double?
     /// Of ``AlertKind/bytes``: the allowed bytes, the highest step that was reached, and the bytes at the end of the day
     /// or month if it goes on as before, once an hour was counted.
     public var limitBytes: UInt64?
@@ -70,6 +72,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         bytesPerSecond: Double = 0,
         requestsPerSecond: Double? = nil,
         failedShare: Double? = nil,
+        repeatedShare: Double? = nil,
         limitBytes: UInt64? = nil,
         stepPercent: Int? = nil,
         projectedBytes: UInt64? = nil
@@ -77,7 +80,8 @@ public struct Alert: Sendable, Decodable, Hashable {
         (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
         (self.process, self.role, self.host, self.route) = (process, role, host, route)
         (self.bytes, self.bytesPerSecond) = (bytes, bytesPerSecond)
-        (self.requestsPerSecond, self.failedShare) = (requestsPerSecond, failedShare)
+        self.requestsPerSecond = requestsPerSecond
+        (self.failedShare, self.repeatedShare) = (failedShare, repeatedShare)
         (self.limitBytes, self.stepPercent, self.projectedBytes) = (limitBytes, stepPercent, projectedBytes)
     }
 
@@ -89,6 +93,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         case bytesPerSecond = "bytes_per_second"
         case requestsPerSecond = "requests_per_second"
         case failedShare = "failed_ratio"
+        case repeatedShare = "repeated_ratio"
         case limitBytes = "limit_bytes"
         case stepPercent = "step_percent"
         case projectedBytes = "projected_bytes"
@@ -112,6 +117,7 @@ extension Alert {
         if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
         text += " since \(self.since): \(self.bytes) bytes so far"
         if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
+        if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % had the same answer again" }
         if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
         if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(limitBytes) reached" }
         if let projectedBytes { text += ", \(projectedBytes) at the end if it goes on" }

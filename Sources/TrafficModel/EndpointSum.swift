@@ -41,6 +41,8 @@ public struct EndpointCounts: Sendable, Hashable {
     /// Exchanges that ended, in whatever way, and those of them that failed.
     public var ended: UInt64
     public var failures: UInt64
+    /// Exchanges that ended with the same status and as many bytes of a body as the one that ended before.
+    public var repeated: UInt64
     public var sent: MessageParts
     public var received: MessageParts
 
@@ -48,12 +50,14 @@ public struct EndpointCounts: Sendable, Hashable {
         requests: UInt64 = 0,
         ended: UInt64 = 0,
         failures: UInt64 = 0,
+        repeated: UInt64 = 0,
         sent: MessageParts = MessageParts(),
         received: MessageParts = MessageParts()
     ) {
         self.requests = requests
         self.ended = ended
         self.failures = failures
+        self.repeated = repeated
         self.sent = sent
         self.received = received
     }
@@ -67,6 +71,7 @@ public struct EndpointCounts: Sendable, Hashable {
             requests: self.requests -| earlier.requests,
             ended: self.ended -| earlier.ended,
             failures: self.failures -| earlier.failures,
+            repeated: self.repeated -| earlier.repeated,
             sent: self.sent.growth(since: earlier.sent),
             received: self.received.growth(since: earlier.received)
         )
@@ -76,6 +81,7 @@ public struct EndpointCounts: Sendable, Hashable {
         left.requests +|= right.requests
         left.ended +|= right.ended
         left.failures +|= right.failures
+        left.repeated +|= right.repeated
         left.sent += right.sent
         left.received += right.received
     }
@@ -124,11 +130,19 @@ public struct MessageParts: Sendable, Hashable {
 extension EndpointCounts {
     /// - Parameters:
     ///   - sent: Of all messages that the service sent. The same holds for `received`.
-    package init(requests: UInt64, ended: UInt64, failures: UInt64, sent: MessageBytes, received: MessageBytes) {
+    package init(
+        requests: UInt64,
+        ended: UInt64,
+        failures: UInt64,
+        repeated: UInt64,
+        sent: MessageBytes,
+        received: MessageBytes
+    ) {
         self.init(
             requests: requests,
             ended: ended,
             failures: failures,
+            repeated: repeated,
             sent: MessageParts(sent),
             received: MessageParts(received)
         )

@@ -80,6 +80,9 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
     public var responses: UInt64
     /// Only outcomes that occurred.
     public var outcomes: [ExchangeOutcome: UInt64]
+    /// Exchanges that ended with the same status and as many bytes of a body as the one that ended before. A response that
+    /// the daemon does not know is the same as none.
+    public var repeated: UInt64
     public var sent: MessageBytes
     public var received: MessageBytes
     /// Bodies of both directions after their content coding was undone; `nil` if not all bodies were decoded.
@@ -104,6 +107,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
         requests: UInt64 = 0,
         responses: UInt64 = 0,
         outcomes: [ExchangeOutcome: UInt64] = [:],
+        repeated: UInt64 = 0,
         sent: MessageBytes = MessageBytes(),
         received: MessageBytes = MessageBytes(),
         decodedBody: UInt64? = nil,
@@ -120,6 +124,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
         self.requests = requests
         self.responses = responses
         self.outcomes = outcomes
+        self.repeated = repeated
         self.sent = sent
         self.received = received
         self.decodedBody = decodedBody
@@ -138,6 +143,7 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
 
     package enum CodingKeys: String, CodingKey {
         case process, role, host, route, requests, responses, outcomes, sent, received
+        case repeated = "repeated_responses"
         case decodedBody = "decoded_body_bytes"
         case wireEstimated = "wire_bytes_estimated"
         case waste = "wasted"
@@ -155,6 +161,8 @@ public struct EndpointUsage: Sendable, Decodable, Hashable {
             requests: try container.decode(UInt64.self, forKey: .requests),
             responses: try container.decode(UInt64.self, forKey: .responses),
             outcomes: try container.words(forKey: .outcomes),
+            // An earlier daemon or recording has none.
+            repeated: try container.decodeIfPresent(UInt64.self, forKey: .repeated) ?? 0,
             sent: try container.decode(MessageBytes.self, forKey: .sent),
             received: try container.decode(MessageBytes.self, forKey: .received),
             decodedBody: try container.decodeIfPresent(UInt64.self, forKey: .decodedBody),

@@ -119,6 +119,7 @@ struct RecordedSums {
                 requests: usage.requests,
                 ended: usage.outcomes.values.reduce(0, +|),
                 failures: usage.failures,
+                repeated: usage.repeated,
                 sent: usage.sent,
                 received: usage.received
             )

@@ -108,31 +108,47 @@ extension SystemTests {
             }
         }
 
-        @Test("requests beyond a declared period and failing requests raise alerts about their endpoint")
+        @Test("requests beyond a period, failing requests and repeated answers raise alerts about their endpoint")
         func requests() async throws {
             try await Self.withRules(
                 """
                   - {name: often, match: "route:/length", requests_every: 10s}
                   - {name: failing, match: "route:/status", failures: 50%, for: 5s}
                   - {name: elsewhere, match: "host:api.example", requests_every: 10s}
+                  - {name: same, repeated: 90%, for: 5s}
                 """
             ) { daemon, _ in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
-                var requests = 0
-                let report = try await Self.wait(daemon, { $0.alerts.count == 2 }) {
+                var requests: UInt64 = 0
+                let report = try await Self.wait(daemon, { $0.alerts.count == 3 }) {
                     // A hundred times as many as declared.
                     _ = try await Curl.run([], (0..<10).map { "\(server.url)/length/\($0)" })
-                    _ = try await Curl.run([], (0..<5).map { _ in "\(server.url)/status/503" })
+                    _ = try await Curl.run([], (0..<10).map { _ in "\(server.url)/status/503" })
                     requests += 10
                     try await Task.sleep(for: .milliseconds(500))
                 }
-                #expect(report.alerts.map(\.rule).sorted() == ["failing", "often"], "\(daemon.program.errorText)")
+                #expect(
+                    report.alerts.map(\.rule).sorted() == ["failing", "often", "same"],
+                    "\(daemon.program.errorText)"
+                )
                 let often = try #require(report.alerts.first { $0.rule == "often" })
                 #expect(often.host == "127.0.0.1" && often.route == "/length/{id}" && often.role == .server)
                 #expect(often.bytes > 0 && often.requestsPerSecond ?? 0 > 0.15 && often.failedShare == nil)
                 let failing = try #require(report.alerts.first { $0.rule == "failing" })
                 #expect(failing.route == "/status/{id}" && failing.failedShare == 1)
-                #expect(requests > 0)
+                let same = try #require(report.alerts.first { $0.rule == "same" })
+                #expect(same.route == "/status/{id}" && same.repeatedShare == 1 && same.failedShare == nil)
+                // What curl asked, and nothing else.
+                var endpoints: [EndpointUsage] = []
+                for _ in 0..<100 where endpoints.count < 2 || !endpoints.allSatisfy({ $0.outcomes.total == requests }) {
+                    try await Task.sleep(for: .milliseconds(100))
+                    endpoints = (try await daemon.snapshot().endpoints ?? []).filter { $0.role == .server }
+                }
+                #expect(endpoints.count == 2)
+                for row in endpoints {
+                    #expect(row.outcomes.total == requests, "\(row)")
+                    #expect(row.repeated == (row.route == "/status/{id}" ? requests - 1 : 0), "\(row)")
+                }
                 try await server.stop()
             }
         }
@@ -241,4 +257,8 @@ extension SystemTests {
             #expect(try await Program.run(Machine.programs.client, ["alerts", "--check"] + nowhere).code == 69)
         }
     }
+}
+
+extension [ExchangeOutcome: UInt64] {
+    fileprivate var total: UInt64 { self.values.reduce(0, +) }
 }

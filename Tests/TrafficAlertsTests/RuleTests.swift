@@ -169,6 +169,24 @@ struct RuleTests {
         #expect(simulation.times == [720, -960])
     }
 
+    @Test("a share of repeated answers counts from 20 exchanges on")
+    func repeated() throws {
+        var simulation = Simulation(try AlertRule(.repeated(share: 0.9, seconds: 60)))
+        // Fails, and each failure is another one.
+        simulation.run(for: 120) { _, sample in sample.ask(5, failing: 5) }
+        // All of 19, then 17 of 20: a share of 85 %.
+        simulation.run(for: 200) { second, sample in sample.ask(second == 220 ? 19 : 0, repeating: 19) }
+        simulation.run(for: 200) { second, sample in sample.ask(second == 420 ? 20 : 0, repeating: 17) }
+        #expect(simulation.times == [])
+        simulation.run(for: 20) { second, sample in sample.ask(second == 525 ? 20 : 0, repeating: 18) }
+        #expect(simulation.times.count == 1)
+        let alert = try #require(simulation.book.alerts.first)
+        #expect(alert.repeatedShare == 0.9 && alert.failedShare == nil && alert.kind == .repeated)
+        #expect(alert.description.contains("90.0 % had the same answer again"))
+        simulation.run(for: 100)
+        #expect(simulation.times.count == 2)
+    }
+
     // MARK: Budgets
 
     @Test("each step of a budget is said once, and the next month begins anew")

@@ -51,6 +51,7 @@ extension AlertSample {
     mutating func ask(
         _ requests: UInt64,
         failing: UInt64 = 0,
+        repeating: UInt64 = 0,
         route: String = "/line",
         bytes: UInt64 = 1_000,
         by group: ProcessGroup = Simulation.app
@@ -61,6 +62,7 @@ extension AlertSample {
             requests: requests,
             ended: requests,
             failures: failing,
+            repeated: repeating,
             sent: MessageParts(rest: requests * (bytes - bytes / 2)),
             received: MessageParts(body: requests * (bytes / 2))
         )

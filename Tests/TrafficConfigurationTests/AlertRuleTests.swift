@@ -18,6 +18,7 @@ struct AlertRuleTests {
                 requests_every: 15s
               - {name: leak.1, match: "host:api.example", requests_growing: true}
               - {name: errors, match: app, failures: 20%, for: 30s}
+              - {name: same, repeated: 90%, for: 10m}
             """
         ).configuration()
         func rule(_ name: String, _ match: String, _ kind: AlertRule.Kind) throws -> AlertRule {
@@ -32,6 +33,7 @@ struct AlertRuleTests {
                 rule("line", "route:/line -host:test", .requestsEvery(seconds: 15)),
                 rule("leak.1", "host:api.example", .requestsGrowing),
                 rule("errors", "app", .failures(share: 0.2, seconds: 30)),
+                rule("same", "", .repeated(share: 0.9, seconds: 600)),
             ]
         )
         #expect(configuration.rulesWithoutHistory == ["month", "day"])
@@ -55,7 +57,7 @@ struct AlertRuleTests {
             ),
             (
                 "alerts: [{name: a}]",
-                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, failures"
+                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, failures, repeated"
             ),
             (
                 "alerts: [{name: a, rate: 1k, bytes: 1k, for: 5m}]",

@@ -54,7 +54,7 @@ struct CSVTests {
         #expect(
             lines[0] == """
                 taken_at,host_name,process_name,process_executable,process_systemd_unit,process_container_id,process_uid,role,host,route,requests,responses,\
-                outcomes,sent_line_bytes,sent_header_bytes,sent_cookie_bytes,sent_body_bytes,sent_framing_bytes,sent_tls_bytes,\
+                outcomes,repeated_responses,sent_line_bytes,sent_header_bytes,sent_cookie_bytes,sent_body_bytes,sent_framing_bytes,sent_tls_bytes,\
                 sent_message_bytes,received_line_bytes,received_header_bytes,received_cookie_bytes,received_body_bytes,\
                 received_framing_bytes,received_tls_bytes,received_message_bytes,decoded_body_bytes,wire_bytes_estimated,\
                 wasted_failed_bytes,wasted_throttled_bytes,wasted_redirected_bytes,content_bytes,duration_count,duration_p50_us,\
@@ -63,7 +63,7 @@ struct CSVTests {
         )
         #expect(
             lines[1].hasSuffix(
-                ",h,web,,,,,server,h,/,0,0,http_4xx=1 ok=3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,0,0,0,0,,,,,,,wait=7,exact,"
+                ",h,web,,,,,server,h,/,0,0,http_4xx=1 ok=3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,0,0,0,0,,,,,,,wait=7,exact,"
             )
         )
     }

@@ -208,6 +208,7 @@ struct RandomSnapshot {
             requests: self.count(),
             responses: self.count(),
             outcomes: self.words { $0.count() },
+            repeated: self.count(),
             sent: self.messageBytes(),
             received: self.messageBytes(),
             decodedBody: self.maybe { $0.count() },
@@ -322,6 +323,7 @@ struct RandomSnapshot {
                     bytesPerSecond: $0.rate(),
                     requestsPerSecond: $0.maybe { $0.rate() },
                     failedShare: $0.maybe { $0.rate() },
+                    repeatedShare: $0.maybe { $0.rate() },
                     limitBytes: $0.maybe { $0.count() },
                     stepPercent: $0.maybe { $0.pick([50, 80, 100]) },
                     projectedBytes: $0.maybe { $0.count() }

@@ -45,6 +45,48 @@ struct ExchangeRecordTests {
         }
     }
 
+    @Test("an answer is repeated if its status and the length of its body are those of the one before")
+    func repeated() throws {
+        var fixture = LedgerFixture.reporting(sent: 100_000, received: 100_000)
+        var from: UInt64 = 0
+        var number: UInt64 = 0
+        func answer(status: UInt16 = 200, bytes: UInt64? = 100) {
+            number += 1
+            var exchange = Report.Exchange.request(number, from: number * 100, to: number * 100 + 100)
+            if let bytes {
+                exchange.merge(.response(number, from: from, to: from + bytes))
+                from += bytes
+            }
+            exchange.merge(.outcome(number, status: status))
+            fixture.report([.exchange(exchange)])
+        }
+        func repeated() -> UInt64? { fixture.snapshot.endpoints?.first?.repeated }
+        answer()
+        #expect(repeated() == 0)
+        answer()
+        answer()
+        #expect(repeated() == 2)
+        answer(bytes: 101)
+        answer(status: 404, bytes: 101)
+        #expect(repeated() == 2)
+        answer(status: 404, bytes: 101)
+        #expect(repeated() == 3)
+        // A response that never came is none, and the next has nothing to repeat.
+        answer(status: 0, bytes: nil)
+        answer(status: 0, bytes: nil)
+        answer(status: 404, bytes: 101)
+        #expect(repeated() == 3)
+        // A response that comes before the end counts when the exchange ends.
+        number += 1
+        fixture.report([.request(number, from: number * 100, to: number * 100 + 100)])
+        fixture.report([.response(number, from: from, to: from + 101)])
+        #expect(repeated() == 3)
+        fixture.report([.outcome(number, status: 404)])
+        #expect(repeated() == 4)
+        let sum = try #require(fixture.ledger.balance(countingSince: .init(nanosecondsSinceEpoch: 0)).endpoints.first)
+        #expect(sum.counts.repeated == 4 && sum.counts.ended == 10)
+    }
+
     @Test("a request that goes ahead is listed at once and counts once, also if the later record says it again")
     func ahead() throws {
         var fixture = LedgerFixture.reporting()

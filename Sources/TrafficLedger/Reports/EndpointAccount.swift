@@ -8,6 +8,7 @@ struct EndpointAccount: Codable {
         var requests: UInt64 = 0
         var responses: UInt64 = 0
         var outcomes: [ExchangeOutcome: UInt64] = [:]
+        var repeated: UInt64 = 0
         var sent = MessageBytes()
         var received = MessageBytes()
         var decodedBody: UInt64?
@@ -38,6 +39,10 @@ struct EndpointAccount: Codable {
     private var hasUndecodedBodies = false
     private var quality = JoinQuality.exact
     private var durations = DurationTotals()
+    /// Of the exchange that ended last.
+    private var answer: Answer?
+    /// Exchanges that ended with the same answer as the one before.
+    private var repeated: UInt64 = 0
 
     init(_ group: ProcessGroup, _ name: EndpointName) {
         (self.group, self.name) = (group, name)
@@ -47,7 +52,11 @@ struct EndpointAccount: Codable {
     mutating func add(_ share: ExchangeShare) {
         if let request = share.request { self.add(request) }
         if let response = share.response { self.add(response) }
-        if let outcome = share.outcome { self.add(outcome, bytes: share.bytes) }
+        if let outcome = share.outcome {
+            self.add(outcome, bytes: share.bytes)
+            if share.answer != nil, share.answer == self.answer { self.repeated += 1 }
+            self.answer = share.answer
+        }
     }
 
     mutating func add(_ message: MessageShare) {
@@ -123,6 +132,7 @@ struct EndpointAccount: Codable {
         self.isOld = false
         self.summary.requests = self.requests
         self.summary.responses = self.responses
+        self.summary.repeated = self.repeated
         self.summary.sent = self.sent
         self.summary.received = self.received
         self.summary.wire = self.wire
@@ -157,6 +167,7 @@ struct EndpointAccount: Codable {
                 requests: self.requests,
                 ended: ended,
                 failures: failures,
+                repeated: self.repeated,
                 sent: self.sent,
                 received: self.received
             )
@@ -166,7 +177,7 @@ struct EndpointAccount: Codable {
     /// One with the same ``sum``, and with nothing that takes more room.
     var sumAlone: EndpointAccount {
         var account = EndpointAccount(self.group, self.name)
-        (account.requests, account.outcomes) = (self.requests, self.outcomes)
+        (account.requests, account.outcomes, account.repeated) = (self.requests, self.outcomes, self.repeated)
         (account.sent, account.received) = (self.sent, self.received)
         return account
     }
@@ -180,6 +191,7 @@ struct EndpointAccount: Codable {
             requests: self.summary.requests,
             responses: self.summary.responses,
             outcomes: self.summary.outcomes,
+            repeated: self.summary.repeated,
             sent: self.summary.sent,
             received: self.summary.received,
             decodedBody: self.summary.decodedBody,

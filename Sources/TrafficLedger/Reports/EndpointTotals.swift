@@ -247,8 +247,18 @@ struct ExchangeShare {
     var outcome: Report.Exchange.Outcome?
     /// With an outcome: the bytes of the exchange's messages.
     var bytes: UInt64 = 0
+    /// With an outcome, if the response is known.
+    var answer: Answer?
 
     var isEmpty: Bool { self.request == nil && self.response == nil && self.outcome == nil }
+}
+
+/// What two responses have in common if they are taken for the same. No report has a body, so a body is its length.
+struct Answer: Codable, Equatable {
+    /// HTTP status.
+    var status: UInt16
+    /// Of the body, before a content coding is undone.
+    var bytes: UInt64
 }
 
 /// The content row of a record, which the response of its exchange decides.

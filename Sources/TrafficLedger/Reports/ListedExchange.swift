@@ -38,6 +38,12 @@ struct ListedExchange: Codable {
     /// Bytes of the messages that the ledger has seen.
     var messageBytes: UInt64 { (self.request?.message ?? 0) &+ (self.response?.message ?? 0) }
 
+    /// The response, if the ledger has seen it.
+    var answer: Answer? {
+        guard let response, let status else { return nil }
+        return Answer(status: status, bytes: response.body)
+    }
+
     /// Adds the parts of a record that count.
     mutating func add(
         _ exchange: Report.Exchange,

@@ -40,7 +40,9 @@ extension Alert {
 
     /// What only some kinds have.
     fileprivate func remark(_ units: Units) -> String? {
-        if let share = self.failedShare { return Units.fixed(100 * min(1, max(0, share)), decimals: 0) + " % failed" }
+        func percent(_ share: Double) -> String { Units.fixed(100 * min(1, max(0, share)), decimals: 0) + " %" }
+        if let share = self.failedShare { return percent(share) + " failed" }
+        if let share = self.repeatedShare { return percent(share) + " repeated" }
         guard let step = self.stepPercent, let limit = self.limitBytes else { return nil }
         let end = self.projectedBytes.map { ", \(units.text($0)) at the end" } ?? ""
         return "\(step) % of \(units.text(limit))\(end)"
