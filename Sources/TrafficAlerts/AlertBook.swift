@@ -40,6 +40,16 @@ public struct AlertBook {
         return changes
     }
 
+    /// Endpoints whose past is needed.
+    public var unknownPasts: Set<ServiceEndpoint> { Set(self.meters.flatMap(\.unknownPasts)) }
+
+    /// Takes what history says of endpoints. Who is gone meanwhile is left out.
+    public mutating func take(_ pasts: [ServiceEndpoint: EndpointPast], at time: Timestamp) -> [AlertChange] {
+        var changes: [AlertChange] = []
+        for index in self.meters.indices { changes += self.meters[index].take(pasts, at: time) }
+        return changes
+    }
+
     /// Takes what history says of a rule. If the rule is gone meanwhile, nothing happens.
     public mutating func take(_ sum: BudgetSum, of rule: AlertRule) -> [AlertChange] {
         guard let index = self.budgets.firstIndex(where: { $0.rule == rule }) else { return [] }

@@ -12,6 +12,10 @@ public struct AlertRule: Sendable, Hashable {
         case requestsEvery(seconds: Double)
         /// An endpoint has more requests from minute to minute.
         case requestsGrowing
+        /// An endpoint has had more than so many times as many requests in the last hour as in any hour of the past that
+        /// history knows. Of two times as many, it would not be certain that they have not come before: they may have come
+        /// in the ends of two hours.
+        case requestsOverPast(times: Double)
         /// So many of an endpoint's exchanges that ended in this time failed: 0 to 1.
         case failures(share: Double, seconds: Double)
         /// So many of them had the same answer as the one before: 0 to 1.
@@ -41,6 +45,8 @@ public struct AlertRule: Sendable, Hashable {
     public static let times = 5.0...86_400
     /// The times of ``Kind/requestsEvery(seconds:)``.
     public static let periods = 1.0...3_600
+    /// The multiples of ``Kind/requestsOverPast(times:)``.
+    public static let multiples = 2.0...1_000
 }
 
 extension AlertRule.Kind {
@@ -50,6 +56,7 @@ extension AlertRule.Kind {
         case .bytes: .bytes
         case .requestsEvery: .requestsEvery
         case .requestsGrowing: .requestsGrowing
+        case .requestsOverPast: .requestsOverPast
         case .failures: .failures
         case .repeated: .repeated
         }
@@ -61,7 +68,15 @@ extension AlertKind {
     public var reader: FilterReader {
         switch self {
         case .rate, .bytes: .byteAlerts
-        case .requestsEvery, .requestsGrowing, .failures, .repeated: .requestAlerts
+        case .requestsEvery, .requestsGrowing, .requestsOverPast, .failures, .repeated: .requestAlerts
+        }
+    }
+
+    /// Whether history has a part of what is judged.
+    public var needsHistory: Bool {
+        switch self {
+        case .bytes, .requestsOverPast: true
+        case .rate, .requestsEvery, .requestsGrowing, .failures, .repeated: false
         }
     }
 }
@@ -75,6 +90,7 @@ extension AlertRule: CustomStringConvertible {
             case .bytes(let bytes, let period): "bytes \(bytes) per \(period.rawValue)"
             case .requestsEvery(let seconds): "requests_every \(seconds)s"
             case .requestsGrowing: "requests_growing"
+            case .requestsOverPast(let times): "requests_over_past \(times)x"
             case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
             case .repeated(let share, let seconds): "repeated \(share) for \(seconds)s"
             }

@@ -47,6 +47,10 @@ extension AlertRule.Kind {
     package static let shortestSlot = 5.0
     /// Of fewer exchanges, a share says little.
     package static let leastExchanges: UInt64 = 20
+    /// Of fewer requests in an hour, even many times as many are few.
+    package static let leastRequestsOfHour: UInt64 = 60
+    /// What is younger has no past. A server's day has its ups and downs.
+    package static let shortestPastNanoseconds: Int64 = 86_400_000_000_000
 
     /// `nil` for the kind that history counts.
     var shape: SlotShape? {
@@ -57,14 +61,18 @@ extension AlertRule.Kind {
         // Three windows of two slots, so that a window of 20 s or two periods begins soon after whatever goes wrong.
         case .requestsEvery(let seconds): return SlotShape(seconds: max(seconds, 10), count: 6, recent: 2)
         case .requestsGrowing: return SlotShape(seconds: 60, count: 15, recent: 1)
+        // An hour, as history has it.
+        case .requestsOverPast: return SlotShape(seconds: 180, count: 20, recent: 2)
         case .bytes: return nil
         }
     }
 
     /// Whether an alert begins.
     ///
-    /// - Parameter slots: The last ones, the oldest first. At first there are fewer than the shape has.
-    func begins(_ slots: [Slot]) -> Bool {
+    /// - Parameters:
+    ///   - slots: The last ones, the oldest first. At first there are fewer than the shape has.
+    ///   - past: `nil` if history was not asked, or has not answered.
+    func begins(_ slots: [Slot], after past: EndpointPast?) -> Bool {
         switch self {
         case .rate(let rate, _):
             return self.isComplete(slots) && slots.allSatisfy { Double($0.counts.bytes) > rate * $0.seconds }
@@ -73,6 +81,9 @@ extension AlertRule.Kind {
                 && stride(from: 0, to: slots.count, by: 2).allSatisfy { Self.exceeds(slots[$0..<$0 + 2], period) }
         case .requestsGrowing:
             return self.isComplete(slots) && Trend(slots.map(self.usualRequests)).isSteadyGrowth
+        // Fewer slots than an hour has may be enough.
+        case .requestsOverPast(let times):
+            return slots.total(\.requests) >= Self.leastRequestsOfHour && Self.exceeds(slots, past, times)
         case .failures(let share, _):
             return Self.reaches(share, \.failures, slots)
         case .repeated(let share, _):
@@ -84,12 +95,13 @@ extension AlertRule.Kind {
 
     /// Whether an alert that has begun goes on. Some alerts end later than they would begin, so that they do not come
     /// and go.
-    func goesOn(_ slots: [Slot]) -> Bool {
+    func goesOn(_ slots: [Slot], after past: EndpointPast?) -> Bool {
         switch self {
         case .rate(let rate, _):
             Double(slots.total(\.bytes)) > rate * slots.seconds
         case .requestsEvery(let period): Self.exceeds(slots.suffix(2), period)
         case .requestsGrowing: Trend(slots.map(self.usualRequests)).mayGrow
+        case .requestsOverPast(let times): Self.exceeds(slots, past, times)
         case .failures(let share, _): Self.reaches(share, \.failures, slots)
         case .repeated(let share, _): Self.reaches(share, \.repeated, slots)
         case .bytes: false
@@ -110,6 +122,12 @@ extension AlertRule.Kind {
     private static func exceeds(_ window: ArraySlice<Slot>, _ period: Double) -> Bool {
         let (requests, expected) = (Double(window.total(\.requests)), window.seconds / period)
         return requests > 1.5 * expected && requests >= expected + 1
+    }
+
+    private static func exceeds(_ slots: [Slot], _ past: EndpointPast?, _ times: Double) -> Bool {
+        guard let past else { return false }
+        return past.until.nanosecondsSinceEpoch -| past.since.nanosecondsSinceEpoch >= Self.shortestPastNanoseconds
+            && Double(slots.total(\.requests)) > times * Double(past.mostRequests) * max(1, slots.seconds / 3_600)
     }
 
     private static func reaches(_ share: Double, _ count: KeyPath<SlotCounts, UInt64>, _ slots: [Slot]) -> Bool {

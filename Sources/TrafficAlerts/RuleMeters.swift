@@ -15,14 +15,27 @@ struct AlertSubject: Hashable {
 
     var isOther: Bool { self.process == .other(of: self.process.uid) }
 
+    /// `nil` for bytes.
+    var serviceEndpoint: ServiceEndpoint? {
+        self.endpoint.map {
+            ServiceEndpoint(process: self.process, role: $0.role, host: $0.host, route: $0.route)
+        }
+    }
+
+    init(process: ProcessGroup) { self.process = process }
+
+    init(_ endpoint: ServiceEndpoint) {
+        self.process = endpoint.process
+        self.endpoint = Endpoint(role: endpoint.role, host: endpoint.host, route: endpoint.route)
+    }
+
     /// The one in which all of a user add up that are too many.
     func other(of uid: UInt32?) -> AlertSubject {
-        AlertSubject(
-            process: .other(of: uid),
-            endpoint: self.endpoint.map {
-                Endpoint(role: $0.role, host: EndpointUsage.other, route: EndpointUsage.other)
-            }
-        )
+        var other = AlertSubject(process: .other(of: uid))
+        other.endpoint = self.endpoint.map {
+            Endpoint(role: $0.role, host: EndpointUsage.other, route: EndpointUsage.other)
+        }
+        return other
     }
 }
 
@@ -38,6 +51,8 @@ struct RuleMeters {
     /// Lengths of the slots that are over, the oldest first; the same for all meters.
     private var lengths: [Double] = []
     private var openSeconds = 0.0
+    /// Endpoints whose past this rule needs, of the last slot or the open one.
+    private(set) var unknownPasts: Set<ServiceEndpoint> = []
 
     private struct Meter {
         /// Of the slot that is not over.
@@ -45,6 +60,8 @@ struct RuleMeters {
         /// Of those that are, the oldest first; fewer than the rule's at first.
         var closed: [SlotCounts] = []
         var alert: Alert?
+        /// For a rule about it.
+        var past: EndpointPast?
 
         mutating func add(_ counts: SlotCounts) {
             self.open += counts
@@ -69,14 +86,13 @@ struct RuleMeters {
             for (group, bytes) in sample.groups {
                 self.add(SlotCounts(bytes: bytes), to: AlertSubject(process: group), userName)
             }
-        case .requestsEvery, .requestsGrowing, .failures, .repeated:
-            for (name, counts) in sample.endpoints {
-                let endpoint = AlertSubject.Endpoint(role: name.role, host: name.host, route: name.route)
-                self.add(SlotCounts(counts), to: AlertSubject(process: name.process, endpoint: endpoint), userName)
-            }
+        case .requestsEvery, .requestsGrowing, .requestsOverPast, .failures, .repeated:
+            for (name, counts) in sample.endpoints { self.add(SlotCounts(counts), to: AlertSubject(name), userName) }
         }
         self.openSeconds += sample.seconds
-        guard self.openSeconds >= self.shape.seconds - Self.toleranceSeconds else { return [] }
+        guard self.openSeconds >= self.shape.seconds - Self.toleranceSeconds else {
+            return sample.endpoints.keys.compactMap { self.compare($0, at: sample.takenAt) }
+        }
         return self.closeSlot(at: sample.takenAt)
     }
 
@@ -103,11 +119,13 @@ struct RuleMeters {
         Self.push(self.openSeconds, to: &self.lengths, most: self.shape.count)
         self.openSeconds = 0
         var changes: [AlertChange] = []
+        self.unknownPasts = []
         for (subject, meter) in self.meters {
             var meter = meter
             Self.push(meter.open, to: &meter.closed, most: self.shape.count)
             meter.open = SlotCounts()
             if let change = self.judge(subject, &meter, at: time) { changes.append(change) }
+            self.needPast(subject, meter, at: time)
             let isIdle = meter.alert == nil && meter.closed.allSatisfy { $0 == SlotCounts() }
             self.meters[subject] = isIdle ? nil : meter
             guard isIdle else { continue }
@@ -117,21 +135,77 @@ struct RuleMeters {
     }
 
     private func judge(_ subject: AlertSubject, _ meter: inout Meter, at time: Timestamp) -> AlertChange? {
-        // Before its first slot, a meter had nothing.
-        let missing = Array(repeating: SlotCounts(), count: self.lengths.count - meter.closed.count)
-        let slots = zip(missing + meter.closed, self.lengths).map { Slot(counts: $0, seconds: $1) }
+        let slots = self.slots(of: meter)
         guard let alert = meter.alert else {
-            guard self.rule.kind.begins(slots) else { return nil }
-            let alert = self.alert(subject, slots, endingAt: time)
+            guard self.rule.kind.begins(slots, after: meter.past) else { return nil }
+            var alert = self.alert(subject, slots, endingAt: time)
+            alert.pastRequestsPerSecond = meter.past.map { Double($0.mostRequests) / 3_600 }
             meter.alert = alert
             return .began(alert)
         }
-        guard self.rule.kind.goesOn(slots) else {
+        guard self.rule.kind.goesOn(slots, after: meter.past) else {
             meter.alert = nil
             return .ended(alert)
         }
         meter.alert?.setRates(slots.suffix(self.shape.recent))
         return nil
+    }
+
+    // MARK: The past
+
+    /// Takes what history says.
+    ///
+    /// - Parameter time: The present.
+    mutating func take(_ pasts: [ServiceEndpoint: EndpointPast], at time: Timestamp) -> [AlertChange] {
+        guard case .requestsOverPast = self.rule.kind else { return [] }
+        self.unknownPasts.subtract(pasts.keys)
+        return pasts.compactMap { endpoint, past in
+            let subject = AlertSubject(endpoint)
+            guard var meter = self.meters[subject] else { return nil }
+            meter.past = past
+            defer { self.meters[subject] = meter }
+            return self.judge(subject, &meter, at: time)
+        }
+    }
+
+    /// Judges an endpoint before the slot is over, because what it has by then may be enough.
+    private mutating func compare(_ endpoint: ServiceEndpoint, at time: Timestamp) -> AlertChange? {
+        let subject = AlertSubject(endpoint)
+        guard case .requestsOverPast = self.rule.kind, var meter = self.meters[subject], meter.alert == nil else {
+            return nil
+        }
+        self.needPast(subject, meter, at: time)
+        guard let change = self.judge(subject, &meter, at: time) else { return nil }
+        self.meters[subject] = meter
+        return change
+    }
+
+    /// Notes the endpoint if the rule compares with the past, the endpoint may have an alert, and its past is not known or
+    /// too old.
+    private mutating func needPast(_ subject: AlertSubject, _ meter: Meter, at time: Timestamp) {
+        guard case .requestsOverPast = self.rule.kind, !subject.isOther, let endpoint = subject.serviceEndpoint else {
+            return
+        }
+        let requests = self.slots(of: meter).total(\.requests)
+        guard meter.alert != nil || requests >= AlertRule.Kind.leastRequestsOfHour else { return }
+        guard let past = meter.past else {
+            self.unknownPasts.insert(endpoint)
+            return
+        }
+        // What an alert is about is not its past, until it has gone on for so long that it is nothing new any more.
+        let from = meter.alert.map { $0.since.nanosecondsSinceEpoch +| EndpointPast.longestSeconds * 1_000_000_000 }
+        if let from, time.nanosecondsSinceEpoch < from { return }
+        let age = time.nanosecondsSinceEpoch -| past.until.nanosecondsSinceEpoch
+        if age.magnitude > 7_200_000_000_000 { self.unknownPasts.insert(endpoint) }
+    }
+
+    /// The last ones, the oldest first, with the open one if it has a length.
+    private func slots(of meter: Meter) -> [Slot] {
+        // Before its first slot, a meter had nothing.
+        let missing = Array(repeating: SlotCounts(), count: self.lengths.count - meter.closed.count)
+        let closed = zip(missing + meter.closed, self.lengths).map { Slot(counts: $0, seconds: $1) }
+        guard self.openSeconds > 0 else { return closed }
+        return closed.suffix(self.shape.count - 1) + [Slot(counts: meter.open, seconds: self.openSeconds)]
     }
 
     private func alert(_ subject: AlertSubject, _ slots: [Slot], endingAt time: Timestamp) -> Alert {

@@ -51,13 +51,14 @@ private struct RuleReader {
         case rate, bytes
         case requestsEvery = "requests_every"
         case requestsGrowing = "requests_growing"
+        case requestsOverPast = "requests_over_past"
         case failures, repeated
 
         var companion: String? {
             switch self {
             case .rate, .failures, .repeated: "for"
             case .bytes: "per"
-            case .requestsEvery, .requestsGrowing: nil
+            case .requestsEvery, .requestsGrowing, .requestsOverPast: nil
             }
         }
 
@@ -150,6 +151,8 @@ private struct RuleReader {
             // A key needs a value; no rule is the way to switch it off.
             return try ValueForm.word([("true", AlertRule.Kind.requestsGrowing)])
                 .read(self.name(of: key), self.node(key))
+        case .requestsOverPast:
+            return .requestsOverPast(times: try self.value(key, example: "3x", Self.multiple))
         case .failures:
             return .failures(
                 share: try self.value(key, example: "20%", Self.share),
@@ -209,6 +212,13 @@ private struct RuleReader {
             throw ValueFault(message: "is '\(text)', and must be a number of bytes such as 1500, 10k, 1.5M or 500G")
         }
         return UInt64(number)
+    }
+
+    private static func multiple(_ text: String) throws(ValueFault) -> Double {
+        guard text.hasSuffix("x"), let times = Double(text.dropLast()), AlertRule.multiples ~= times else {
+            throw ValueFault(message: "is '\(text)', and must be a multiple from 2x to 1000x, such as 3x")
+        }
+        return times
     }
 
     private static func share(_ text: String) throws(ValueFault) -> Double {

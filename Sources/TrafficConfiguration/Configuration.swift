@@ -39,11 +39,11 @@ package struct Configuration: Sendable, Hashable {
     /// Counts no packets with the method `lifecycle`, whatever this is.
     package var wire: WireCounting { self.wantedWire ?? .exact }
 
-    /// Rules of alerts that are about the bytes of history, by their names, although no history is kept. A file alone does
-    /// not tell, because the state directory is often an option.
+    /// Rules of alerts that need history, by their names, although no history is kept. A file alone does not tell, because
+    /// the state directory is often an option.
     package var rulesWithoutHistory: [String] {
         guard self.stateDirectory == nil else { return [] }
-        return self.alerts.filter { $0.kind.reported == .bytes }.map(\.name)
+        return self.alerts.filter { $0.kind.reported.needsHistory }.map(\.name)
     }
 
     /// Why these settings do not go together; `nil` if they do.

@@ -53,6 +53,7 @@ extension Alert: Row {
         sink.number(CodingKeys.bytes, self.bytes)
         sink.number(CodingKeys.bytesPerSecond, self.bytesPerSecond)
         sink.number(CodingKeys.requestsPerSecond, self.requestsPerSecond)
+        sink.number(CodingKeys.pastRequestsPerSecond, self.pastRequestsPerSecond)
         sink.number(CodingKeys.failedShare, self.failedShare)
         sink.number(CodingKeys.repeatedShare, self.repeatedShare)
         sink.number(ComputedKeys.monthBytes, self.monthBytes)

@@ -122,6 +122,13 @@ public final class History: HistorySource {
         return try await self.ask(nil) { try $0.report(question, host: host, now: Int64(time(nil))) }
     }
 
+    /// What it says of each endpoint's last days.
+    ///
+    /// - Throws: ``HistoryRefusal``.
+    public func pasts(of endpoints: [ServiceEndpoint]) async throws -> [ServiceEndpoint: EndpointPast] {
+        try await self.ask(nil) { try $0.pasts(of: endpoints, now: Int64(time(nil))) }
+    }
+
     /// - Parameters:
     ///   - uid: Whose question it is; `nil` if it is of one who may see all.
     ///   - question: Called on the history's own thread.

@@ -139,23 +139,30 @@ package final class HistoryStore {
         if let other = series.other, other != series, self.places[series.kind]?.hasRoom(for: series.uid) == false {
             return try self.admitted(other)
         }
-        let values = series.values
-        var id = try self.file.number(
+        let id: Int64
+        if let known = try self.id(of: series) { id = known } else { id = try self.insert(series) }
+        self.admit(series, id)
+        return id
+    }
+
+    /// - Returns: `nil` if the file has no such series.
+    func id(of series: HistorySeries) throws(SQLiteError) -> Int64? {
+        let id = try self.file.number(
             """
             SELECT id FROM series WHERE kind = ? AND name = ? AND executable IS ? AND uid IS ? AND unit IS ?
             AND container IS ? AND role IS ? AND host IS ? AND route IS ?
             """,
-            values
+            series.values
         )
-        if id == 0 {
-            try self.file.run(
-                "INSERT INTO series (\(HistorySeries.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                values
-            )
-            id = self.file.lastRowID
-        }
-        self.admit(series, id)
-        return id
+        return id == 0 ? nil : id
+    }
+
+    private func insert(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
+        try self.file.run(
+            "INSERT INTO series (\(HistorySeries.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            series.values
+        )
+        return self.file.lastRowID
     }
 
     /// Removes what is too old.

@@ -27,6 +27,7 @@ public enum AlertKind: String, Sendable, Codable, Hashable, CaseIterable {
     case rate, bytes
     case requestsEvery = "requests_every"
     case requestsGrowing = "requests_growing"
+    case requestsOverPast = "requests_over_past"
     case failures, repeated
 }
 
@@ -49,6 +50,8 @@ public struct Alert: Sendable, Decodable, Hashable {
     /// The numbers of the time that was judged last.
     public var bytesPerSecond: Double
     public var requestsPerSecond: Double?
+    /// Of ``AlertKind/requestsOverPast``: the most of an hour before.
+    public var pastRequestsPerSecond: Double?
     /// Failed exchanges in 1 that ended.
     public var failedShare: Double?
     /// Exchanges with the same answer as the one before, in 1 that ended.
@@ -71,6 +74,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         bytes: UInt64 = 0,
         bytesPerSecond: Double = 0,
         requestsPerSecond: Double? = nil,
+        pastRequestsPerSecond: Double? = nil,
         failedShare: Double? = nil,
         repeatedShare: Double? = nil,
         limitBytes: UInt64? = nil,
@@ -80,7 +84,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
         (self.process, self.role, self.host, self.route) = (process, role, host, route)
         (self.bytes, self.bytesPerSecond) = (bytes, bytesPerSecond)
-        self.requestsPerSecond = requestsPerSecond
+        (self.requestsPerSecond, self.pastRequestsPerSecond) = (requestsPerSecond, pastRequestsPerSecond)
         (self.failedShare, self.repeatedShare) = (failedShare, repeatedShare)
         (self.limitBytes, self.stepPercent, self.projectedBytes) = (limitBytes, stepPercent, projectedBytes)
     }
@@ -92,6 +96,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         case rule, kind, match, process, role, host, route, since, bytes
         case bytesPerSecond = "bytes_per_second"
         case requestsPerSecond = "requests_per_second"
+        case pastRequestsPerSecond = "past_requests_per_second"
         case failedShare = "failed_ratio"
         case repeatedShare = "repeated_ratio"
         case limitBytes = "limit_bytes"
@@ -119,6 +124,7 @@ extension Alert {
         if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
         if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % had the same answer again" }
         if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
+        if let rate = self.pastRequestsPerSecond { text += ", at most \(Self.decimal(60 * rate)) in an hour before" }
         if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(limitBytes) reached" }
         if let projectedBytes { text += ", \(projectedBytes) at the end if it goes on" }
         let month = Self.decimal(Double(self.monthBytes) / 1e9)

@@ -12,7 +12,7 @@ package struct RecordedAlerts {
     package private(set) var events: [Event] = []
     /// Those in force at the end.
     package private(set) var alerts: [Alert] = []
-    /// Rules about the bytes of a day or month, which a recording of some minutes can't tell.
+    /// Rules that need history: a recording of some minutes can't tell the bytes of a month, or what was before.
     package private(set) var unjudged: [AlertRule]
     private var users: [UInt32: String] = [:]
 
@@ -21,7 +21,7 @@ package struct RecordedAlerts {
 
     /// - Throws: ``RecordingError``.
     package init(_ rules: [AlertRule], over recording: Recording) throws(RecordingError) {
-        self.unjudged = rules.filter { $0.kind.reported == .bytes }
+        self.unjudged = rules.filter { $0.kind.reported.needsHistory }
         var (book, sums) = (AlertBook(), RecordedSums())
         _ = book.configure(rules)
         var last: Balance?

@@ -18,6 +18,7 @@ final class AlertWatch: AlertSource {
         var hasMinute = false
         /// What history says of rules.
         var sums: [(sum: BudgetSum, rule: AlertRule)] = []
+        var pasts: [ServiceEndpoint: EndpointPast] = [:]
         var isOver = false
     }
 
@@ -31,8 +32,10 @@ final class AlertWatch: AlertSource {
         var lastFollower: UInt64 = 0
         /// The daemon ends, and history answers no more.
         var isStopped = false
-        /// Questions to history are under way.
+        /// Questions to history about bytes are under way.
         var isAsking = false
+        /// The same of questions about the past.
+        var isAskingForPasts = false
         /// The earliest minute that history has got and no rule was judged by: seconds since 1970.
         var unjudged: Int64?
         /// The same, of rules for which history had no answer, by their names.
@@ -133,6 +136,12 @@ final class AlertWatch: AlertSource {
             var changes = work.rules.map { book.configure($0) } ?? []
             if let sample = work.sample { changes += book.add(sample) { self.names[$0] } }
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
+            changes += book.take(work.pasts, at: .now)
+            if work.sample != nil { self.askForPasts(of: book.unknownPasts) }
+            // Only after a reload: a start without history refuses such a rule.
+            if self.history == nil, let rule = work.rules?.first(where: \.kind.reported.needsHistory) {
+                self.logger.warning("alert \(rule.name) needs history: set state_directory and restart")
+            }
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             let alerts = book.alerts
             let followers = self.state.withLock { state in
@@ -162,13 +171,7 @@ final class AlertWatch: AlertSource {
     /// questions at once. A minute that ended a day or month is judged with that day or month.
     private func ask(_ rules: [AlertRule]) {
         let rules = rules.filter { $0.kind.reported == .bytes }
-        guard !rules.isEmpty else { return }
-        guard let history else {
-            // Only after a reload: a start without history refuses such a rule.
-            return self.logger.warning(
-                "alerts: rules about bytes of a day or month need history: set state_directory and restart"
-            )
-        }
+        guard let history, !rules.isEmpty else { return }
         // The minute from which on each rule is judged.
         let minutes = self.state.withLock { state -> [(AlertRule, Int64?)]? in
             guard !state.isAsking else { return nil }
@@ -190,6 +193,28 @@ final class AlertWatch: AlertSource {
                 }
             }
             self.state.withLock { $0.isAsking = false }
+        }
+    }
+
+    /// So many endpoints are asked for at once. The rest comes with the next sample.
+    private static let mostPasts = 500
+
+    /// Asks history what was before. A failure is no news: the next sample asks again.
+    private func askForPasts(of endpoints: Set<ServiceEndpoint>) {
+        guard let history, !endpoints.isEmpty else { return }
+        let isFree = self.state.withLock { state in
+            defer { state.isAskingForPasts = true }
+            return !state.isAskingForPasts
+        }
+        guard isFree else { return }
+        // In no order: nobody has to wait behind the many endpoints of another user.
+        let some = Array(endpoints.shuffled().prefix(Self.mostPasts))
+        Task {
+            let pasts = (try? await history.pasts(of: some)) ?? [:]
+            self.hand { state in
+                state.work.pasts.merge(pasts) { $1 }
+                state.isAskingForPasts = false
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ struct ConfigurationSource: Sendable {
         }
         if let rule = configuration.rulesWithoutHistory.first {
             let problem = ConfigurationProblem(
-                "alerts: rule '\(rule)' is about bytes of history, and there is none: set state_directory",
+                "alerts: rule '\(rule)' needs history, and there is none: set state_directory",
                 at: nil
             )
             throw ConfigurationFault(path: file.path, problems: [problem])

@@ -179,7 +179,44 @@ extension SystemTests {
             defer { unlink(file) }
             try Self.write(rules, to: file)
             let run = try await Program.run(Machine.programs.daemon, ["run", "--config", file] + directories.arguments)
-            #expect(run.code == 78 && run.error.contains("rule 'month' is about bytes of history"), "\(run.error)")
+            #expect(run.code == 78 && run.error.contains("rule 'month' needs history"), "\(run.error)")
+        }
+
+        @Test("requests beyond the past that history has raise an alert, and an endpoint without a past none")
+        func past() async throws {
+            let directories = try DaemonDirectories()
+            let state = directories.root.appending(path: "state").path
+            let rules = "  - {name: usual, requests_over_past: 2x}\n  - {name: never, requests_over_past: 1000x}"
+            for isFirst in [true, false] {
+                try await Self.withRules(rules, arguments: ["--state-directory", state]) { daemon, _ in
+                    let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
+                    let count = isFirst ? 1 : 100
+                    _ = try await Curl.run([], (0..<count).map { "\(server.url)/length/\($0)" })
+                    _ = try await Curl.run([], (0..<count).map { _ in "\(server.url)/status/200" })
+                    if !isFirst {
+                        let report = try await Self.wait(daemon) { !$0.alerts.isEmpty }
+                        #expect(report.alerts.count == 1, "\(daemon.program.errorText)")
+                        let alert = try #require(report.alerts.first)
+                        #expect(alert.rule == "usual" && alert.route == "/length/{id}" && alert.role == .server)
+                        #expect(alert.pastRequestsPerSecond == 25.0 / 3_600)
+                    }
+                    try await server.stop()
+                }
+                guard isFirst else { break }
+                // The first daemon is gone. Before it, each of 30 hours had up to 25 requests for one of the routes.
+                let script = """
+                    import sqlite3, sys, time
+                    file = sqlite3.connect(sys.argv[1])
+                    [(series,)] = file.execute("SELECT id FROM series WHERE kind = 4 AND route = '/length/{id}'")
+                    now = int(time.time()) // 3600 * 60
+                    for hour in range(3, 33):
+                        at = now - 60 * hour
+                        file.execute("INSERT INTO counted VALUES ('hour', ?, 3600)", (at,))
+                        file.execute("INSERT INTO endpoint_hours VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (at, series, 25 - hour % 2))
+                    file.commit()
+                    """
+                _ = try await Tool.run("python3", ["-c", script, state + "/history.sqlite"])
+            }
         }
 
         @Test("a webhook does not feed itself: alerts about its own requests are in the log, and are not posted")

@@ -19,6 +19,11 @@ struct Simulation {
     /// When each alert began and ended.
     private(set) var changes: [(seconds: Double, change: AlertChange)] = []
 
+    /// What history says of an endpoint at this second.
+    var past: (ServiceEndpoint, Double) -> EndpointPast? = { _, _ in nil }
+    /// How often history was asked.
+    private(set) var questions = 0
+
     init(_ rules: AlertRule...) { _ = self.book.configure(rules) }
 
     /// - Parameter move: Says what moves in the 5 seconds that begin at this second.
@@ -29,7 +34,13 @@ struct Simulation {
             self.now += 5
             var sample = AlertSample(takenAt: Self.time(self.now), seconds: 5)
             move(start, &sample)
-            changes += self.book.add(sample) { $0 == 1_000 ? "web" : nil }.map { (self.now, $0) }
+            self.changes += self.book.add(sample) { $0 == 1_000 ? "web" : nil }.map { (self.now, $0) }
+            var pasts: [ServiceEndpoint: EndpointPast] = [:]
+            for endpoint in self.book.unknownPasts {
+                self.questions += 1
+                pasts[endpoint] = self.past(endpoint, self.now)
+            }
+            self.changes += self.book.take(pasts, at: Self.time(self.now)).map { (self.now, $0) }
         }
     }
 

@@ -19,6 +19,7 @@ struct AlertRuleTests {
               - {name: leak.1, match: "host:api.example", requests_growing: true}
               - {name: errors, match: app, failures: 20%, for: 30s}
               - {name: same, repeated: 90%, for: 10m}
+              - {name: usual, match: "host:api.example", requests_over_past: 2.5x}
             """
         ).configuration()
         func rule(_ name: String, _ match: String, _ kind: AlertRule.Kind) throws -> AlertRule {
@@ -34,9 +35,10 @@ struct AlertRuleTests {
                 rule("leak.1", "host:api.example", .requestsGrowing),
                 rule("errors", "app", .failures(share: 0.2, seconds: 30)),
                 rule("same", "", .repeated(share: 0.9, seconds: 600)),
+                rule("usual", "host:api.example", .requestsOverPast(times: 2.5)),
             ]
         )
-        #expect(configuration.rulesWithoutHistory == ["month", "day"])
+        #expect(configuration.rulesWithoutHistory == ["month", "day", "usual"])
         var kept = configuration
         kept.stateDirectory = "/srv/x"
         #expect(kept.rulesWithoutHistory == [])
@@ -57,7 +59,7 @@ struct AlertRuleTests {
             ),
             (
                 "alerts: [{name: a}]",
-                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, failures, repeated"
+                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, requests_over_past, failures, repeated"
             ),
             (
                 "alerts: [{name: a, rate: 1k, bytes: 1k, for: 5m}]",
@@ -101,6 +103,11 @@ struct AlertRuleTests {
             (
                 "alerts: [{name: a, requests_growing: false}]",
                 "1:38: error: alerts: requests_growing is 'false', and must be one of true"
+            ),
+            ("alerts: [{name: a, requests_over_past: 2x}]", nil),
+            (
+                "alerts: [{name: a, requests_over_past: 1.9x}]",
+                "1:40: error: alerts: requests_over_past is '1.9x', and must be a multiple from 2x to 1000x, such as 3x"
             ),
             ("alerts: [{name: a, failures: 100%, for: 5m}]", nil),
             (

@@ -322,6 +322,7 @@ struct RandomSnapshot {
                     bytes: $0.count(),
                     bytesPerSecond: $0.rate(),
                     requestsPerSecond: $0.maybe { $0.rate() },
+                    pastRequestsPerSecond: $0.maybe { $0.rate() },
                     failedShare: $0.maybe { $0.rate() },
                     repeatedShare: $0.maybe { $0.rate() },
                     limitBytes: $0.maybe { $0.count() },

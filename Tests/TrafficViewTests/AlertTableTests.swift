@@ -36,6 +36,17 @@ struct AlertTableTests {
                 repeatedShare: 1
             ),
             Alert(
+                rule: "usual",
+                kind: .requestsOverPast,
+                process: ProcessGroup(name: "app", uid: 1_000),
+                role: .client,
+                host: "api.example",
+                route: "/list",
+                since: Self.time,
+                requestsPerSecond: 1,
+                pastRequestsPerSecond: 0.125
+            ),
+            Alert(
                 rule: "month",
                 kind: .bytes,
                 match: "user:web",
@@ -61,6 +72,7 @@ struct AlertTableTests {
                 "RULE PROCESS USER ENDPOINT SINCE RATE/S REQ/MIN SO FAR 30 DAYS",
                 "line app web api.example /line 2026-11-25 14:30 1.00 kB 30.0 1.00 MB 2.59 GB 25 % failed",
                 "same app web api.example /list 2026-11-25 14:30 0 B 60.0 0 B 0 B 100 % repeated",
+                "usual app web api.example /list 2026-11-25 14:30 0 B 60.0 0 B 0 B at most 7.5 a minute before",
                 "month user:web - - 2026-11-25 14:30 0 B - 400 B 0 B 80 % of 500 B, 612 kB at the end",
             ]
         )

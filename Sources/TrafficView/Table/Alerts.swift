@@ -43,6 +43,9 @@ extension Alert {
         func percent(_ share: Double) -> String { Units.fixed(100 * min(1, max(0, share)), decimals: 0) + " %" }
         if let share = self.failedShare { return percent(share) + " failed" }
         if let share = self.repeatedShare { return percent(share) + " repeated" }
+        if let rate = self.pastRequestsPerSecond {
+            return "at most " + Units.fixed(60 * max(0, rate), decimals: 1) + " a minute before"
+        }
         guard let step = self.stepPercent, let limit = self.limitBytes else { return nil }
         let end = self.projectedBytes.map { ", \(units.text($0)) at the end" } ?? ""
         return "\(step) % of \(units.text(limit))\(end)"

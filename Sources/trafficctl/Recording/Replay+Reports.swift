@@ -26,7 +26,7 @@ extension ReplayCommand {
         let rules = try self.rules()
         let judged = try RecordedAlerts(rules, over: recording)
         for rule in judged.unjudged {
-            say("rule \(rule.name) is about the bytes of a day or month, and is not judged")
+            say("rule \(rule.name) is about more time than a recording has, and is not judged")
         }
         let table = Table.alertEvents(
             judged.events.map { event in
