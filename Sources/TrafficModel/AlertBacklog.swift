@@ -2,7 +2,8 @@
 /// that does not answer.
 ///
 /// Whoever runs many programs sets off many changes, and must not push out those about others. So each rule has so many
-/// places about each user. Where all places are taken, whoever has the most loses the oldest.
+/// places about each user. Where all places are taken, whoever has the most loses the oldest. And nobody waits behind the
+/// changes of another.
 package struct AlertBacklog {
     private struct Key: Hashable {
         var rule: String
@@ -23,24 +24,40 @@ package struct AlertBacklog {
     private var entries: [Key: [Entry]] = [:]
     package private(set) var count = 0
     private var added: UInt64 = 0
+    /// When each user who has entries is to be served: after all with a lower number.
+    private var turns: [UInt32?: Int] = [:]
+    private var lastTurn = 0
+    /// Dropped changes that no entry says.
+    private var untold: UInt64 = 0
 
     package init() {}
 
     package mutating func add(_ notice: AlertNotice) {
         let key = Key(rule: notice.alert?.rule ?? "", uid: notice.alert?.process?.uid)
         self.added += 1
+        // Before the one who had the last turn, and after all who wait for theirs, however often the user comes anew.
+        if self.turns[key.uid] == nil { self.turns[key.uid] = self.lastTurn - 1 }
         self.entries[key, default: []].append(Entry(order: self.added, notice: notice))
         self.count += 1
         if self.entries[key, default: []].count > Self.mostOfOne {
-            self.removeFirst(of: key)
+            self.dropFirst(of: key)
         } else if self.count > Self.most {
             // Of those with equally many, the one whose first is the oldest.
             let longest = self.entries.max { one, other in
                 (one.value.count, other.value.first?.order ?? 0) < (other.value.count, one.value.first?.order ?? 0)
             }
-            if let longest { self.removeFirst(of: longest.key) }
+            if let longest { self.dropFirst(of: longest.key) }
         }
     }
+
+    /// The lowest number of this origin.
+    package func firstNumber(of origin: String) -> UInt64? {
+        self.entries.values.lazy.joined().filter { $0.notice.position.origin == origin }.map(\.notice.position.number)
+            .min()
+    }
+
+    /// A change that is not taken to the reader leaves these dropped changes behind: the next one says them.
+    package mutating func carryOver(_ dropped: UInt64) { self.untold += dropped }
 
     /// Those that came after this number of their origin, in the order in which they came.
     package func notices(after number: UInt64) -> [AlertNotice] {
@@ -48,18 +65,36 @@ package struct AlertBacklog {
             .sorted { $0.order < $1.order }.map(\.notice)
     }
 
-    /// Takes out the oldest.
-    package mutating func takeFirst() -> AlertNotice? {
-        let oldest = self.entries.min { ($0.value.first?.order ?? 0) < ($1.value.first?.order ?? 0) }
-        guard let oldest else { return nil }
-        self.removeFirst(of: oldest.key)
-        return oldest.value.first?.notice
+    /// Takes out the oldest of a user, of one user after the other: nobody waits behind the many changes of another.
+    package mutating func takeNext() -> AlertNotice? {
+        let next = self.entries.min { one, other in
+            (self.turns[one.key.uid] ?? 0, one.value.first?.order ?? 0)
+                < (self.turns[other.key.uid] ?? 0, other.value.first?.order ?? 0)
+        }
+        guard let key = next?.key, var notice = self.removeFirst(of: key) else { return nil }
+        self.lastTurn += 1
+        if self.turns[key.uid] != nil { self.turns[key.uid] = self.lastTurn }
+        notice.droppedBefore +|= self.untold
+        self.untold = 0
+        return notice
     }
 
-    private mutating func removeFirst(of key: Key) {
-        self.entries[key]?.removeFirst()
+    /// The next change of the same rule about the same user says how many it lacks.
+    private mutating func dropFirst(of key: Key) {
+        guard let dropped = self.removeFirst(of: key) else { return }
+        if self.entries[key] == nil {
+            self.untold +|= dropped.droppedBefore +| 1
+        } else {
+            self.entries[key]?[0].notice.droppedBefore +|= dropped.droppedBefore +| 1
+        }
+    }
+
+    private mutating func removeFirst(of key: Key) -> AlertNotice? {
+        let first = self.entries[key]?.removeFirst()
         if self.entries[key]?.isEmpty == true { self.entries[key] = nil }
+        if !self.entries.keys.contains(where: { $0.uid == key.uid }) { self.turns[key.uid] = nil }
         self.count -= 1
+        return first?.notice
     }
 
     /// For `doctor`, docs/security.md and its test.

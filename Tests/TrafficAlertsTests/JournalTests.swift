@@ -82,13 +82,62 @@ struct JournalTests {
         #expect(kept.reduce(0) { $0 + $1.droppedBefore } + UInt64(kept.count) == journal.position.number)
     }
 
-    @Test("a backlog gives out the oldest first, whatever their rules")
-    func takeFirst() {
+    @Test("a backlog gives out the oldest of a user first, whatever their rules")
+    func takeNext() {
         var (journal, backlog) = (Self.journal(), AlertBacklog())
         for index in 0..<10 { journal.add(Self.changes("\(index % 3)", uid: 1, 1), at: Simulation.began) }
         for notice in journal.notices(after: 0) { backlog.add(notice) }
         var numbers: [UInt64] = []
-        while let notice = backlog.takeFirst() { numbers.append(notice.position.number) }
+        while let notice = backlog.takeNext() { numbers.append(notice.position.number) }
         #expect(numbers == Array(1...10) && backlog.count == 0)
+    }
+
+    @Test("a user waits for one change of each other user, however many these have, and however often they come anew")
+    func turns() {
+        var (journal, backlog) = (Self.journal(), AlertBacklog())
+        func add(_ uid: UInt32, _ count: Int) {
+            let last = journal.position.number
+            journal.add(Self.changes("r", uid: uid, count), at: Simulation.began)
+            for notice in journal.notices(after: last) { backlog.add(notice) }
+        }
+        func take() -> UInt32? { backlog.takeNext()?.alert?.process?.uid }
+        add(1, 40)
+        add(2, 3)
+        add(3, 1)
+        #expect(backlog.firstNumber(of: journal.position.origin) == 1)
+        #expect(backlog.firstNumber(of: "elsewhere") == nil)
+        #expect((0..<6).map { _ in take() } == [1, 2, 3, 1, 2, 1])
+        #expect(backlog.firstNumber(of: journal.position.origin) == 4)
+        // User 4 comes anew after each of its turns, and has no more turns than the others for that.
+        add(2, 10)
+        var order: [UInt32?] = []
+        for _ in 0..<9 {
+            if order.isEmpty || order.last == 4 { add(4, 1) }
+            order.append(take())
+        }
+        let turns = [1, 2, 4].map { (uid: UInt32) in order.filter { $0 == uid }.count }
+        #expect(turns == [3, 3, 3], "\(order)")
+    }
+
+    @Test("each change that was dropped is said once, by the next of the same rule about the same user")
+    func drops() {
+        var (journal, backlog) = (Self.journal(), AlertBacklog())
+        for _ in 0..<3 {
+            for uid in 1...3 as ClosedRange<UInt32> {
+                let last = journal.position.number
+                journal.add(Self.changes("r", uid: uid, 30 * Int(uid)), at: Simulation.began)
+                for notice in journal.notices(after: last) { backlog.add(notice) }
+            }
+        }
+        backlog.carryOver(7)
+        var (taken, dropped) = ([UInt32: Int](), [UInt32: UInt64]())
+        while let notice = backlog.takeNext() {
+            guard let uid = notice.alert?.process?.uid else { continue }
+            taken[uid, default: 0] += 1
+            dropped[uid, default: 0] += notice.droppedBefore
+        }
+        #expect(taken == [1: 50, 2: 50, 3: 50])
+        // The first that is taken says what nobody else does.
+        #expect(dropped == [1: 47, 2: 130, 3: 220] as [UInt32: UInt64])
     }
 }

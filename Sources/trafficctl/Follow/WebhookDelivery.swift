@@ -4,9 +4,15 @@ import TrafficModel
 
 /// Brings changes of alerts to a server, one after the other. Whoever reads them from the daemon never waits for it.
 final class WebhookDelivery: Sendable {
+    private struct Waiting {
+        var backlog = AlertBacklog()
+        /// The last that was read from the daemon.
+        var received: AlertPosition?
+    }
+
     private let webhook: Webhook
     private let file: PositionFile?
-    private let waiting = Mutex(AlertBacklog())
+    private let waiting = Mutex(Waiting())
     private let news: AsyncStream<Void>
     private let filled: AsyncStream<Void>.Continuation
 
@@ -17,7 +23,10 @@ final class WebhookDelivery: Sendable {
     }
 
     func add(_ notice: AlertNotice) {
-        self.waiting.withLock { $0.add(notice) }
+        self.waiting.withLock { waiting in
+            waiting.received = notice.position
+            if notice.change != .following { waiting.backlog.add(notice) }
+        }
         self.filled.yield()
     }
 
@@ -25,34 +34,38 @@ final class WebhookDelivery: Sendable {
     ///
     /// - Throws: ``Failure`` if the file can't be written.
     func run() async throws {
-        // The last change that needs nothing more.
-        var (last, refusals) = (nil as AlertPosition?, 0)
+        var (saved, refusals) = (nil as AlertPosition?, 0)
         let own = OwnGroup()
         for await _ in self.news {
-            while var notice = self.waiting.withLock({ $0.takeFirst() }) {
-                if notice.change == .following {
-                    // Where this process began. A stream that goes on says nothing new.
-                    if last?.origin == notice.position.origin { continue }
-                } else {
-                    notice.droppedBefore = notice.position.number - Self.numberBefore(notice, after: last) - 1
-                    if notice.droppedBefore > 0 { say("\(notice.droppedBefore) changes were dropped: too many waited") }
+            var notice: AlertNotice?
+            repeat {
+                notice = self.waiting.withLock { $0.backlog.takeNext() }
+                if let notice, own.contains(notice) {
                     // Our own requests would set off the next change.
-                    if !own.contains(notice), let reason = try await self.deliver(notice) {
+                    self.waiting.withLock { $0.backlog.carryOver(notice.droppedBefore) }
+                } else if let notice {
+                    if notice.droppedBefore > 0 { say("\(notice.droppedBefore) changes were dropped: too many waited") }
+                    if let reason = try await self.deliver(notice) {
                         refusals += 1
                         say(
                             "\(self.webhook.name) refuses change \(notice.position), \(reason): given up, \(refusals) so far"
                         )
                     }
                 }
-                last = notice.position
-                try self.file?.save(notice.position)
-            }
+                guard let file, let position = self.done, position != saved else { continue }
+                try file.save(position)
+                saved = position
+            } while notice != nil
         }
     }
 
-    /// The number of the last change that the server got or could not get of the same run of the daemon.
-    private static func numberBefore(_ notice: AlertNotice, after last: AlertPosition?) -> UInt64 {
-        last.flatMap { $0.origin == notice.position.origin ? $0.number : nil } ?? 0
+    /// Up to which change nothing waits. One user after the other gets a turn, so some later changes may be done, too.
+    private var done: AlertPosition? {
+        self.waiting.withLock { waiting in
+            guard var position = waiting.received else { return nil }
+            if let first = waiting.backlog.firstNumber(of: position.origin) { position.number = first - 1 }
+            return position
+        }
     }
 
     /// Tries until the server takes the change or refuses it for good.
