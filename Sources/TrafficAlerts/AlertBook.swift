@@ -41,7 +41,7 @@ public struct AlertBook {
     }
 
     /// Endpoints whose past is needed.
-    public var unknownPasts: Set<ServiceEndpoint> { Set(self.meters.flatMap(\.unknownPasts)) }
+    public var neededPasts: Set<ServiceEndpoint> { Set(self.meters.flatMap(\.neededPasts)) }
 
     /// Takes what history says of endpoints. Who is gone meanwhile is left out.
     public mutating func take(_ pasts: [ServiceEndpoint: EndpointPast], at time: Timestamp) -> [AlertChange] {

@@ -12,13 +12,13 @@ public struct AlertRule: Sendable, Hashable {
         case requestsEvery(seconds: Double)
         /// An endpoint has more requests from minute to minute.
         case requestsGrowing
-        /// An endpoint has had more than so many times as many requests in the last hour as in any hour of the past that
-        /// history knows. Of two times as many, it would not be certain that they have not come before: they may have come
-        /// in the ends of two hours.
-        case requestsOverPast(times: Double)
+        /// An endpoint has had more than this multiple of requests in the last hour as in any hour of the past that history
+        /// knows. At least 2: an hour that begins at any minute is in two hours of the clock, and may have twice as many
+        /// requests as either.
+        case requestsOverPast(multiple: Double)
         /// So many of an endpoint's exchanges that ended in this time failed: 0 to 1.
         case failures(share: Double, seconds: Double)
-        /// So many of them had the same answer as the one before: 0 to 1.
+        /// So many of them had the same response as the one before: 0 to 1.
         case repeated(share: Double, seconds: Double)
     }
 
@@ -45,7 +45,7 @@ public struct AlertRule: Sendable, Hashable {
     public static let times = 5.0...86_400
     /// The times of ``Kind/requestsEvery(seconds:)``.
     public static let periods = 1.0...3_600
-    /// The multiples of ``Kind/requestsOverPast(times:)``.
+    /// The multiples of ``Kind/requestsOverPast(multiple:)``.
     public static let multiples = 2.0...1_000
 }
 
@@ -90,7 +90,7 @@ extension AlertRule: CustomStringConvertible {
             case .bytes(let bytes, let period): "bytes \(bytes) per \(period.rawValue)"
             case .requestsEvery(let seconds): "requests_every \(seconds)s"
             case .requestsGrowing: "requests_growing"
-            case .requestsOverPast(let times): "requests_over_past \(times)x"
+            case .requestsOverPast(let multiple): "requests_over_past \(multiple)x"
             case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
             case .repeated(let share, let seconds): "repeated \(share) for \(seconds)s"
             }

@@ -49,7 +49,7 @@ extension AlertRule.Kind {
     package static let leastExchanges: UInt64 = 20
     /// Of fewer requests in an hour, even many times as many are few.
     package static let leastRequestsOfHour: UInt64 = 60
-    /// What is younger has no past. A server's day has its ups and downs.
+    /// A past must have a whole day, because requests rise and fall with the time of day.
     package static let shortestPastNanoseconds: Int64 = 86_400_000_000_000
 
     /// `nil` for the kind that history counts.
@@ -78,12 +78,12 @@ extension AlertRule.Kind {
             return self.isComplete(slots) && slots.allSatisfy { Double($0.counts.bytes) > rate * $0.seconds }
         case .requestsEvery(let period):
             return self.isComplete(slots)
-                && stride(from: 0, to: slots.count, by: 2).allSatisfy { Self.exceeds(slots[$0..<$0 + 2], period) }
+                && stride(from: 0, to: slots.count, by: 2).allSatisfy { Self.exceedsPeriod(slots[$0..<$0 + 2], period) }
         case .requestsGrowing:
             return self.isComplete(slots) && Trend(slots.map(self.usualRequests)).isSteadyGrowth
         // Fewer slots than an hour has may be enough.
-        case .requestsOverPast(let times):
-            return slots.total(\.requests) >= Self.leastRequestsOfHour && Self.exceeds(slots, past, times)
+        case .requestsOverPast(let multiple):
+            return slots.total(\.requests) >= Self.leastRequestsOfHour && Self.exceedsPast(slots, past, multiple)
         case .failures(let share, _):
             return Self.reaches(share, \.failures, slots)
         case .repeated(let share, _):
@@ -99,9 +99,9 @@ extension AlertRule.Kind {
         switch self {
         case .rate(let rate, _):
             Double(slots.total(\.bytes)) > rate * slots.seconds
-        case .requestsEvery(let period): Self.exceeds(slots.suffix(2), period)
+        case .requestsEvery(let period): Self.exceedsPeriod(slots.suffix(2), period)
         case .requestsGrowing: Trend(slots.map(self.usualRequests)).mayGrow
-        case .requestsOverPast(let times): Self.exceeds(slots, past, times)
+        case .requestsOverPast(let multiple): Self.exceedsPast(slots, past, multiple)
         case .failures(let share, _): Self.reaches(share, \.failures, slots)
         case .repeated(let share, _): Self.reaches(share, \.repeated, slots)
         case .bytes: false
@@ -119,15 +119,17 @@ extension AlertRule.Kind {
     }
 
     /// More than one and a half times the expected requests, and at least one more than expected.
-    private static func exceeds(_ window: ArraySlice<Slot>, _ period: Double) -> Bool {
+    private static func exceedsPeriod(_ window: ArraySlice<Slot>, _ period: Double) -> Bool {
         let (requests, expected) = (Double(window.total(\.requests)), window.seconds / period)
         return requests > 1.5 * expected && requests >= expected + 1
     }
 
-    private static func exceeds(_ slots: [Slot], _ past: EndpointPast?, _ times: Double) -> Bool {
+    private static func exceedsPast(_ slots: [Slot], _ past: EndpointPast?, _ multiple: Double) -> Bool {
         guard let past else { return false }
+        // Samples that come late make slots longer than an hour together.
+        let hours = max(1, slots.seconds / 3_600)
         return past.until.nanosecondsSinceEpoch -| past.since.nanosecondsSinceEpoch >= Self.shortestPastNanoseconds
-            && Double(slots.total(\.requests)) > times * Double(past.mostRequests) * max(1, slots.seconds / 3_600)
+            && Double(slots.total(\.requests)) > multiple * Double(past.mostRequests) * hours
     }
 
     private static func reaches(_ share: Double, _ count: KeyPath<SlotCounts, UInt64>, _ slots: [Slot]) -> Bool {

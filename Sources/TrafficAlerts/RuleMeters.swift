@@ -52,7 +52,7 @@ struct RuleMeters {
     private var lengths: [Double] = []
     private var openSeconds = 0.0
     /// Endpoints whose past this rule needs, of the last slot or the open one.
-    private(set) var unknownPasts: Set<ServiceEndpoint> = []
+    private(set) var neededPasts: Set<ServiceEndpoint> = []
 
     private struct Meter {
         /// Of the slot that is not over.
@@ -91,7 +91,8 @@ struct RuleMeters {
         }
         self.openSeconds += sample.seconds
         guard self.openSeconds >= self.shape.seconds - Self.toleranceSeconds else {
-            return sample.endpoints.keys.compactMap { self.compare($0, at: sample.takenAt) }
+            guard case .requestsOverPast = self.rule.kind else { return [] }
+            return sample.endpoints.keys.compactMap { self.judgeEarly($0, at: sample.takenAt) }
         }
         return self.closeSlot(at: sample.takenAt)
     }
@@ -119,7 +120,7 @@ struct RuleMeters {
         Self.push(self.openSeconds, to: &self.lengths, most: self.shape.count)
         self.openSeconds = 0
         var changes: [AlertChange] = []
-        self.unknownPasts = []
+        self.neededPasts = []
         for (subject, meter) in self.meters {
             var meter = meter
             Self.push(meter.open, to: &meter.closed, most: self.shape.count)
@@ -158,10 +159,10 @@ struct RuleMeters {
     /// - Parameter time: The present.
     mutating func take(_ pasts: [ServiceEndpoint: EndpointPast], at time: Timestamp) -> [AlertChange] {
         guard case .requestsOverPast = self.rule.kind else { return [] }
-        self.unknownPasts.subtract(pasts.keys)
         return pasts.compactMap { endpoint, past in
             let subject = AlertSubject(endpoint)
-            guard var meter = self.meters[subject] else { return nil }
+            // Another rule may have asked. The past of an alert stays that of the time when it began.
+            guard self.neededPasts.remove(endpoint) != nil, var meter = self.meters[subject] else { return nil }
             meter.past = past
             defer { self.meters[subject] = meter }
             return self.judge(subject, &meter, at: time)
@@ -169,11 +170,9 @@ struct RuleMeters {
     }
 
     /// Judges an endpoint before the slot is over, because what it has by then may be enough.
-    private mutating func compare(_ endpoint: ServiceEndpoint, at time: Timestamp) -> AlertChange? {
+    private mutating func judgeEarly(_ endpoint: ServiceEndpoint, at time: Timestamp) -> AlertChange? {
         let subject = AlertSubject(endpoint)
-        guard case .requestsOverPast = self.rule.kind, var meter = self.meters[subject], meter.alert == nil else {
-            return nil
-        }
+        guard var meter = self.meters[subject], meter.alert == nil else { return nil }
         self.needPast(subject, meter, at: time)
         guard let change = self.judge(subject, &meter, at: time) else { return nil }
         self.meters[subject] = meter
@@ -189,14 +188,14 @@ struct RuleMeters {
         let requests = self.slots(of: meter).total(\.requests)
         guard meter.alert != nil || requests >= AlertRule.Kind.leastRequestsOfHour else { return }
         guard let past = meter.past else {
-            self.unknownPasts.insert(endpoint)
+            self.neededPasts.insert(endpoint)
             return
         }
         // What an alert is about is not its past, until it has gone on for so long that it is nothing new any more.
         let from = meter.alert.map { $0.since.nanosecondsSinceEpoch +| EndpointPast.longestSeconds * 1_000_000_000 }
         if let from, time.nanosecondsSinceEpoch < from { return }
         let age = time.nanosecondsSinceEpoch -| past.until.nanosecondsSinceEpoch
-        if age.magnitude > 7_200_000_000_000 { self.unknownPasts.insert(endpoint) }
+        if age.magnitude > 7_200_000_000_000 { self.neededPasts.insert(endpoint) }
     }
 
     /// The last ones, the oldest first, with the open one if it has a length.

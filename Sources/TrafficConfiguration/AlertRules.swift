@@ -152,7 +152,7 @@ private struct RuleReader {
             return try ValueForm.word([("true", AlertRule.Kind.requestsGrowing)])
                 .read(self.name(of: key), self.node(key))
         case .requestsOverPast:
-            return .requestsOverPast(times: try self.value(key, example: "3x", Self.multiple))
+            return .requestsOverPast(multiple: try self.value(key, example: "3x", Self.multiple))
         case .failures:
             return .failures(
                 share: try self.value(key, example: "20%", Self.share),
@@ -216,7 +216,8 @@ private struct RuleReader {
 
     private static func multiple(_ text: String) throws(ValueFault) -> Double {
         guard text.hasSuffix("x"), let times = Double(text.dropLast()), AlertRule.multiples ~= times else {
-            throw ValueFault(message: "is '\(text)', and must be a multiple from 2x to 1000x, such as 3x")
+            let (least, most) = (Int(AlertRule.multiples.lowerBound), Int(AlertRule.multiples.upperBound))
+            throw ValueFault(message: "is '\(text)', and must be a multiple from \(least)x to \(most)x, such as 3x")
         }
         return times
     }

@@ -126,7 +126,11 @@ public final class History: HistorySource {
     ///
     /// - Throws: ``HistoryRefusal``.
     public func pasts(of endpoints: [ServiceEndpoint]) async throws -> [ServiceEndpoint: EndpointPast] {
-        try await self.ask(nil) { try $0.pasts(of: endpoints, now: Int64(time(nil))) }
+        try await self.ask(nil) { store in
+            try store.file.limited(seconds: HistoryStore.patience) {
+                try store.pasts(of: endpoints, now: Int64(time(nil)))
+            }
+        }
     }
 
     /// - Parameters:
@@ -141,7 +145,8 @@ public final class History: HistorySource {
                 let waiting = queue.jobs.compactMap {
                     if case .question(let other, _) = $0 { other } else { nil as UInt32?? }
                 }
-                guard !queue.isClosed, waiting.count < Self.mostQuestions.inAll,
+                // Other users together can't keep out those who may see all.
+                guard !queue.isClosed, uid == nil || waiting.count < Self.mostQuestions.inAll,
                     waiting.count(where: { $0 == uid }) < Self.mostQuestions.ofUser
                 else { return false }
                 queue.jobs.append(

@@ -23,6 +23,8 @@ package struct SQLiteError: Error, CustomStringConvertible {
 final class SQLiteFile {
     private let handle: OpaquePointer
     private var statements: [String: Statement] = [:]
+    /// Clients ask in many ways, and each way is another statement of about 20 kB. Beyond so many, all are made anew.
+    private static let mostStatements = 200
 
     /// - Throws: ``SQLiteError``.
     init(path: String) throws(SQLiteError) {
@@ -155,6 +157,7 @@ final class SQLiteFile {
         try self.check(sqlite3_prepare_v3(self.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil))
         guard let handle else { throw SQLiteError(code: SQLITE_MISUSE, message: "no statement: \(sql)") }
         let statement = Statement(handle: handle)
+        if self.statements.count >= Self.mostStatements { self.statements.removeAll() }
         self.statements[sql] = statement
         return statement
     }

@@ -54,7 +54,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var pastRequestsPerSecond: Double?
     /// Failed exchanges in 1 that ended.
     public var failedShare: Double?
-    /// Exchanges with the same answer as the one before, in 1 that ended.
+    /// Exchanges with the same response as the one before, in 1 that ended.
     public var repeatedShare: Double?
     /// Of ``AlertKind/bytes``: the allowed bytes, the highest step that was reached, and the bytes at the end of the day
     /// or month if it goes on as before, once an hour was counted.
@@ -122,9 +122,9 @@ extension Alert {
         if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
         text += " since \(self.since): \(self.bytes) bytes so far"
         if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
-        if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % had the same answer again" }
+        if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % repeated" }
         if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
-        if let rate = self.pastRequestsPerSecond { text += ", at most \(Self.decimal(60 * rate)) in an hour before" }
+        if let rate = self.pastRequestsPerSecond { text += ", at most \(Self.decimal(60 * rate)) a minute before" }
         if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(limitBytes) reached" }
         if let projectedBytes { text += ", \(projectedBytes) at the end if it goes on" }
         let month = Self.decimal(Double(self.monthBytes) / 1e9)

@@ -1,7 +1,6 @@
 /// What history says of the requests of an endpoint, of the time before an hour that is judged.
 public struct EndpointPast: Sendable, Hashable {
-    /// So far back, what was is the past of an endpoint: a weekly job is in it, also where a clock change or a slow start
-    /// moves the job.
+    /// How far the past reaches: a weekly job is in it, even if a clock change or a slow start moves it.
     public static let longestSeconds: Int64 = 8 * 86_400
 
     /// The time that this is about. Both are the same if history knows nothing.

@@ -36,6 +36,8 @@ final class AlertWatch: AlertSource {
         var isAsking = false
         /// The same of questions about the past.
         var isAskingForPasts = false
+        /// The last of these failed.
+        var hasNoPasts = false
         /// The earliest minute that history has got and no rule was judged by: seconds since 1970.
         var unjudged: Int64?
         /// The same, of rules for which history had no answer, by their names.
@@ -137,7 +139,7 @@ final class AlertWatch: AlertSource {
             if let sample = work.sample { changes += book.add(sample) { self.names[$0] } }
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
             changes += book.take(work.pasts, at: .now)
-            if work.sample != nil { self.askForPasts(of: book.unknownPasts) }
+            if work.sample != nil { self.askForPasts(of: book.neededPasts) }
             // Only after a reload: a start without history refuses such a rule.
             if self.history == nil, let rule = work.rules?.first(where: \.kind.reported.needsHistory) {
                 self.logger.warning("alert \(rule.name) needs history: set state_directory and restart")
@@ -196,10 +198,11 @@ final class AlertWatch: AlertSource {
         }
     }
 
-    /// So many endpoints are asked for at once. The rest comes with the next sample.
-    private static let mostPasts = 500
+    /// So many endpoints are asked for at once, so that minutes and other questions never wait long. The rest comes with
+    /// the next sample.
+    private static let mostPasts = 50
 
-    /// Asks history what was before. A failure is no news: the next sample asks again.
+    /// Asks history what was before. After a failure, the next sample asks again.
     private func askForPasts(of endpoints: Set<ServiceEndpoint>) {
         guard let history, !endpoints.isEmpty else { return }
         let isFree = self.state.withLock { state in
@@ -210,8 +213,16 @@ final class AlertWatch: AlertSource {
         // In no order: nobody has to wait behind the many endpoints of another user.
         let some = Array(endpoints.shuffled().prefix(Self.mostPasts))
         Task {
-            let pasts = (try? await history.pasts(of: some)) ?? [:]
-            self.hand { state in
+            var (pasts, failure) = ([ServiceEndpoint: EndpointPast](), nil as String?)
+            do { pasts = try await history.pasts(of: some) } catch { failure = "\(error)" }
+            let isNews = self.state.withLock { state in
+                defer { state.hasNoPasts = failure != nil }
+                return !state.hasNoPasts && !state.isStopped
+            }
+            if let failure, isNews {
+                self.logger.warning("alerts about requests over the past wait until history answers: \(failure)")
+            }
+            self.hand { [pasts] state in
                 state.work.pasts.merge(pasts) { $1 }
                 state.isAskingForPasts = false
             }

@@ -108,7 +108,7 @@ extension SystemTests {
             }
         }
 
-        @Test("requests beyond a period, failing requests and repeated answers raise alerts about their endpoint")
+        @Test("requests beyond a period, failing requests and repeated responses raise alerts about their endpoint")
         func requests() async throws {
             try await Self.withRules(
                 """

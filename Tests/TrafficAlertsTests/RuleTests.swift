@@ -169,7 +169,7 @@ struct RuleTests {
         #expect(simulation.times == [720, -960])
     }
 
-    @Test("a share of repeated answers counts from 20 exchanges on")
+    @Test("a share of repeated responses counts from 20 exchanges on")
     func repeated() throws {
         var simulation = Simulation(try AlertRule(.repeated(share: 0.9, seconds: 60)))
         // Fails, and each failure is another one.
@@ -182,7 +182,7 @@ struct RuleTests {
         #expect(simulation.times.count == 1)
         let alert = try #require(simulation.book.alerts.first)
         #expect(alert.repeatedShare == 0.9 && alert.failedShare == nil && alert.kind == .repeated)
-        #expect(alert.description.contains("90.0 % had the same answer again"))
+        #expect(alert.description.contains("90.0 % repeated"))
         simulation.run(for: 100)
         #expect(simulation.times.count == 2)
     }

@@ -36,7 +36,7 @@ struct Simulation {
             move(start, &sample)
             self.changes += self.book.add(sample) { $0 == 1_000 ? "web" : nil }.map { (self.now, $0) }
             var pasts: [ServiceEndpoint: EndpointPast] = [:]
-            for endpoint in self.book.unknownPasts {
+            for endpoint in self.book.neededPasts {
                 self.questions += 1
                 pasts[endpoint] = self.past(endpoint, self.now)
             }

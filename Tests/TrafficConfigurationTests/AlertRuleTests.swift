@@ -35,7 +35,7 @@ struct AlertRuleTests {
                 rule("leak.1", "host:api.example", .requestsGrowing),
                 rule("errors", "app", .failures(share: 0.2, seconds: 30)),
                 rule("same", "", .repeated(share: 0.9, seconds: 600)),
-                rule("usual", "host:api.example", .requestsOverPast(times: 2.5)),
+                rule("usual", "host:api.example", .requestsOverPast(multiple: 2.5)),
             ]
         )
         #expect(configuration.rulesWithoutHistory == ["month", "day", "usual"])

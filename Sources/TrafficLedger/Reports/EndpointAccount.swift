@@ -40,8 +40,8 @@ struct EndpointAccount: Codable {
     private var quality = JoinQuality.exact
     private var durations = DurationTotals()
     /// Of the exchange that ended last.
-    private var answer: Answer?
-    /// Exchanges that ended with the same answer as the one before.
+    private var responseKey: ResponseKey?
+    /// Exchanges that ended with the same response as the one before.
     private var repeated: UInt64 = 0
 
     init(_ group: ProcessGroup, _ name: EndpointName) {
@@ -54,8 +54,8 @@ struct EndpointAccount: Codable {
         if let response = share.response { self.add(response) }
         if let outcome = share.outcome {
             self.add(outcome, bytes: share.bytes)
-            if share.answer != nil, share.answer == self.answer { self.repeated += 1 }
-            self.answer = share.answer
+            if share.responseKey != nil, share.responseKey == self.responseKey { self.repeated += 1 }
+            self.responseKey = share.responseKey
         }
     }
 

@@ -248,17 +248,23 @@ struct ExchangeShare {
     /// With an outcome: the bytes of the exchange's messages.
     var bytes: UInt64 = 0
     /// With an outcome, if the response is known.
-    var answer: Answer?
+    var responseKey: ResponseKey?
 
     var isEmpty: Bool { self.request == nil && self.response == nil && self.outcome == nil }
 }
 
-/// What two responses have in common if they are taken for the same. No report has a body, so a body is its length.
-struct Answer: Codable, Equatable {
-    /// HTTP status.
-    var status: UInt16
-    /// Of the body, before a content coding is undone.
-    var bytes: UInt64
+/// What two responses have in common if they count as the same. No report has a body, so a body is its length.
+struct ResponseKey: Codable, Equatable {
+    private let status: UInt16
+    private let body: UInt64
+    private let decodedBody: UInt64?
+
+    /// - Returns: `nil` if nobody knows how long the body is.
+    init?(_ message: Report.Exchange.Message) {
+        let isUnknown = message.bodyBytes == 0 && message.decodedBodyBytes == nil && message.contentClass != .none
+        guard !isUnknown else { return nil }
+        (self.status, self.body, self.decodedBody) = (message.status, message.bodyBytes, message.decodedBodyBytes)
+    }
 }
 
 /// The content row of a record, which the response of its exchange decides.

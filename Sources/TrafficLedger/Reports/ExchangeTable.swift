@@ -84,8 +84,8 @@ struct ExchangeTable: Codable {
     /// Takes the parts of a record that count.
     ///
     /// - Parameters:
-    ///   - share: What of the record counts. The table completes the outcome with what the kernel adds to it, and with
-    ///     the exchange's messages.
+    ///   - share: What of the record counts. The table completes the outcome with what the kernel adds to it, and adds the
+    ///     exchange's bytes and what its response is known by.
     ///   - group: The group of the sender.
     ///   - connection: How the socket of the messages was connected, if the kernel saw that.
     /// - Returns: The content row of the record.
@@ -256,7 +256,7 @@ extension ExchangeTable.Open {
         if let connection = self.connection { share.outcome?.complete(with: connection, of: exchange) }
         if let outcome = share.outcome { self.listed.end(with: outcome) }
         share.bytes = self.listed.messageBytes
-        share.answer = self.listed.answer
+        share.responseKey = self.listed.responseKey
         // A status means that there was a response. The ledger has not seen that response, or no longer remembers it.
         let contentClass =
             share.response.map { ContentClass($0.contentClass) } ?? self.contentClass

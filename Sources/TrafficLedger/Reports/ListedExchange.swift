@@ -24,6 +24,7 @@ struct ListedExchange: Codable {
     private var quality = JoinQuality.exact
     private(set) var request: MessageBytes?
     private(set) var response: MessageBytes?
+    private(set) var responseKey: ResponseKey?
     private var end: End?
 
     init(_ exchange: Report.Exchange, of sender: ReportSender, startedAt: Timestamp) {
@@ -37,12 +38,6 @@ struct ListedExchange: Codable {
 
     /// Bytes of the messages that the ledger has seen.
     var messageBytes: UInt64 { (self.request?.message ?? 0) &+ (self.response?.message ?? 0) }
-
-    /// The response, if the ledger has seen it.
-    var answer: Answer? {
-        guard let response, let status else { return nil }
-        return Answer(status: status, bytes: response.body)
-    }
 
     /// Adds the parts of a record that count.
     mutating func add(
@@ -64,6 +59,7 @@ struct ListedExchange: Codable {
         }
         if let response = share.response, let message = exchange.response {
             self.response = response.bytes
+            self.responseKey = ResponseKey(message)
             self.quality = max(self.quality, response.quality)
             self.status = message.status
             self.version = HTTPVersion(message.version) ?? self.version
