@@ -194,7 +194,11 @@ final class AlertWatch: AlertSource {
                     return
                 }
             }
-            self.state.withLock { $0.isAsking = false }
+            // A minute that ended meanwhile must not wait for the next one.
+            self.hand { state in
+                state.isAsking = false
+                if state.unjudged != nil { state.work.hasMinute = true }
+            }
         }
     }
 
