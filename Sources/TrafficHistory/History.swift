@@ -133,6 +133,14 @@ public final class History: HistorySource {
         }
     }
 
+    /// Says which contacts are new, and knows them from now on.
+    ///
+    /// - Returns: An answer for each, in the same order.
+    /// - Throws: ``HistoryRefusal``.
+    package func learn(_ contacts: [Contact], at time: Timestamp) async throws -> [ContactAnswer] {
+        try await self.ask(nil) { try $0.learn(contacts, at: time.seconds) }
+    }
+
     /// - Parameters:
     ///   - uid: Whose question it is; `nil` if it is of one who may see all.
     ///   - question: Called on the history's own thread.

@@ -19,7 +19,7 @@ extension HistoryStore {
                 until: Timestamp(seconds: until),
                 mostRequests: 0
             )
-            guard let id = try self.id(of: .endpoint(endpoint)) else { continue }
+            guard let id = try self.identifier(of: .endpoint(endpoint)) else { continue }
             // One look for each hour. The key begins with the time, so a look for the series alone would read all rows.
             try self.file.run(
                 """

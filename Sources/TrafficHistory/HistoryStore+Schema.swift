@@ -2,8 +2,8 @@ import TrafficModel
 
 extension HistoryStore {
     static let application: Int64 = 0x7472_6166  // "traf"
-    /// 1: without sums of 5 minutes and without a mark. 2: without sums by endpoint and interface.
-    static let version: Int64 = 3
+    /// 1: without sums of 5 minutes and without a mark. 2: without sums by endpoint and interface. 3: without contacts.
+    static let version: Int64 = 4
 
     func create(_ machine: String?) throws(SQLiteError) {
         try self.file.transaction { () throws(SQLiteError) in
@@ -23,6 +23,7 @@ extension HistoryStore {
             for level in HistoryLevel.allCases { try self.createTable(level.table, .total) }
             try self.createMark()
             try self.createEndpointsAndInterfaces()
+            try self.createContacts()
         }
     }
 
@@ -61,17 +62,33 @@ extension HistoryStore {
     func upgrade(from version: Int64) throws(SQLiteError) {
         try self.file.transaction { () throws(SQLiteError) in
             if version < 2 { try self.addFiveMinutes() }
-            try self.createEndpointsAndInterfaces()
-            let last = try self.file.number(
-                "SELECT max(time) FROM counted WHERE level = ?",
-                [.text(HistoryLevel.minute.rawValue)]
-            )
-            try self.file.run(
-                "INSERT INTO removed VALUES (?, ?)",
-                [.text(Self.endpointsAndInterfaces), .number(last > 0 ? last + 1 : 0)]
-            )
+            if version < 3 { try self.addEndpointsAndInterfaces() }
+            try self.createContacts()
             try self.file.run("PRAGMA user_version = \(Self.version)")
         }
+    }
+
+    private func addEndpointsAndInterfaces() throws(SQLiteError) {
+        try self.createEndpointsAndInterfaces()
+        let last = try self.file.number(
+            "SELECT max(time) FROM counted WHERE level = ?",
+            [.text(HistoryLevel.minute.rawValue)]
+        )
+        try self.file.run(
+            "INSERT INTO removed VALUES (?, ?)",
+            [.text(Self.endpointsAndInterfaces), .number(last > 0 ? last + 1 : 0)]
+        )
+    }
+
+    /// What version 4 has beside version 3: whom process groups have reached, and when that was first noted of each group.
+    private func createContacts() throws(SQLiteError) {
+        try self.file.run(
+            """
+            CREATE TABLE contact (series INTEGER, destination TEXT, day INTEGER NOT NULL,
+                PRIMARY KEY (series, destination)) WITHOUT ROWID;
+            CREATE TABLE contact_group (series INTEGER PRIMARY KEY, since INTEGER NOT NULL);
+            """
+        )
     }
 
     /// In the table `removed`, beside the levels: before this time, sums by endpoint and interface are in no level.

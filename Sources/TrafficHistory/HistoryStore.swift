@@ -13,6 +13,8 @@ package final class HistoryStore {
     private var places: [HistorySeries.Kind: GroupPlaces] = [:]
     private var month: Int64 = .min
     private var tidied: Int64 = .min
+    /// Of known contacts; `nil`: not counted yet.
+    var contactPlaces: GroupPlaces?
     /// What is old is removed at most so many times as fast as time passes: a clock that is wrong for an hour must not
     /// remove the sums of years. The time by which it is old is in the file, so a restart does not believe the clock.
     private static let fastestForgetting: Int64 = 24
@@ -38,6 +40,7 @@ package final class HistoryStore {
         for level in HistoryLevel.allCases {
             for table in level.tables { _ = try self.file.number("SELECT max(time) FROM \(table)") }
         }
+        _ = try self.file.number("SELECT max(day) FROM contact")
     }
 
     // MARK: Writing
@@ -139,14 +142,14 @@ package final class HistoryStore {
         if let other = series.other, other != series, self.places[series.kind]?.hasRoom(for: series.uid) == false {
             return try self.admitted(other)
         }
-        let id: Int64
-        if let known = try self.id(of: series) { id = known } else { id = try self.insert(series) }
+        let known = try self.identifier(of: series)
+        let id = if let known { known } else { try self.insert(series) }
         self.admit(series, id)
         return id
     }
 
-    /// - Returns: `nil` if the file has no such series.
-    func id(of series: HistorySeries) throws(SQLiteError) -> Int64? {
+    /// - Returns: `nil` if the file does not have the series.
+    func identifier(of series: HistorySeries) throws(SQLiteError) -> Int64? {
         let id = try self.file.number(
             """
             SELECT id FROM series WHERE kind = ? AND name = ? AND executable IS ? AND uid IS ? AND unit IS ?
@@ -157,7 +160,7 @@ package final class HistoryStore {
         return id == 0 ? nil : id
     }
 
-    private func insert(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
+    func insert(_ series: HistorySeries) throws(SQLiteError) -> Int64 {
         try self.file.run(
             "INSERT INTO series (\(HistorySeries.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             series.values
@@ -186,7 +189,8 @@ package final class HistoryStore {
         let day = HistoryLevel.day.start(of: time)
         guard day != self.tidied else { return }
         self.tidied = day
-        let used = HistoryLevel.allCases.flatMap(\.tables).map { "SELECT series FROM \($0)" }
+        try self.forgetContacts(at: time)
+        let used = (HistoryLevel.allCases.flatMap(\.tables) + ["contact"]).map { "SELECT series FROM \($0)" }
             .joined(separator: " UNION ")
         try self.file.run("DELETE FROM series WHERE id NOT IN (\(used))")
         (self.identifiers, self.month) = ([:], .min)

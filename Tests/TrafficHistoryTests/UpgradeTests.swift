@@ -18,6 +18,7 @@ struct UpgradeTests {
             file = sqlite3.connect(sys.argv[1])
             for table, in file.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%e_%s'").fetchall():
                 if table.startswith(("endpoint_", "interface_")): file.execute("DROP TABLE " + table)
+            file.executescript("DROP TABLE contact; DROP TABLE contact_group")
             file.executescript("BEGIN; DROP INDEX series_of_name; ALTER TABLE series DROP COLUMN role;"
                 "ALTER TABLE series DROP COLUMN host; ALTER TABLE series DROP COLUMN route;"
                 "CREATE INDEX series_of_name ON series (name); COMMIT")
@@ -58,7 +59,7 @@ struct UpgradeTests {
             """
         #expect(try await sums(folder, sql) == "0 6 21 180\n300 30 35 300\n600 119 14 180\n")
         #expect(try await sums(folder, "SELECT count(*) FROM five_minutes JOIN series ON id = series") == "6\n")
-        #expect(try await sums(folder, "PRAGMA user_version") == "3\n")
+        #expect(try await sums(folder, "PRAGMA user_version") == "4\n")
         #expect(try await sums(folder, "PRAGMA integrity_check") == "ok\n")
         let report = try Self.store(folder).report(
             HistoryQuestion(since: Timestamp(seconds: Self.now), bucket: .fiveMinutes, by: [.scope]),
@@ -106,7 +107,7 @@ struct UpgradeTests {
         #expect(try await sums(folder, "SELECT count(*) FROM sqlite_schema WHERE name = 'five_minutes'") == "0\n")
         _ = try await sums(folder, "DROP TRIGGER full")
         _ = try Self.store(folder)
-        #expect(try await sums(folder, "PRAGMA user_version") == "3\n")
+        #expect(try await sums(folder, "PRAGMA user_version") == "4\n")
     }
 
     /// What trafficd wrote before it had endpoints and interfaces.
@@ -157,7 +158,7 @@ struct UpgradeTests {
         #expect(try await sums(folder, group) == "2 42 90 None\n")
         let endpoint = "SELECT requests, host, route FROM endpoint_months JOIN series ON id = series WHERE kind = 4"
         #expect(try await sums(folder, endpoint) == "3 api.example /a\n")
-        #expect(try await sums(folder, "PRAGMA user_version") == "3\n")
+        #expect(try await sums(folder, "PRAGMA user_version") == "4\n")
         #expect(try await sums(folder, "PRAGMA integrity_check") == "ok\n")
         // Time without sums by endpoint is no time without requests.
         let opened = try Self.store(folder)
@@ -190,6 +191,33 @@ struct UpgradeTests {
         #expect(try await sums(folder, "SELECT name, sql FROM sqlite_schema ORDER BY name") == before)
         _ = try await sums(folder, remove)
         _ = try Self.store(folder)
+        #expect(try await sums(folder, "PRAGMA user_version") == "4\n")
+    }
+
+    @Test("a file of version 3 keeps all it has and learns contacts, and what ends in the upgrade leaves it as it was")
+    func contacts() async throws {
+        let folder = try Folder()
+        var store: HistoryStore? = try Self.store(folder)
+        try store?.add(.requests(at: Self.now, [.made("/a", uid: 33): 3], groups: [HistoryStoreTests.web: .sent(2)]))
+        store = nil
+        _ = try await sums(folder, "DROP TABLE contact_group")
+        let version3 = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])"
+        let script = "DROP TABLE contact; PRAGMA user_version = 3; CREATE TABLE contact_group (theirs)"
+        _ = try await Tool.run("python3", ["-c", version3, folder.database, script])
+        let before = try await sums(folder, "SELECT name, sql FROM sqlite_schema ORDER BY name")
+        #expect(throws: SQLiteError.self) { try Self.store(folder) }
+        #expect(try await sums(folder, "SELECT name, sql FROM sqlite_schema ORDER BY name") == before)
         #expect(try await sums(folder, "PRAGMA user_version") == "3\n")
+        _ = try await sums(folder, "DROP TABLE contact_group")
+        store = try Self.store(folder)
+        let contact = Contact(process: HistoryStoreTests.web, destination: "192.0.2.0/24")
+        #expect(try store?.learn([contact], at: Self.now) == [.new(groupSince: Timestamp(seconds: Self.now))])
+        store = nil
+        #expect(try await sums(folder, "PRAGMA user_version") == "4\n")
+        #expect(try await sums(folder, "PRAGMA integrity_check") == "ok\n")
+        // The group is the series that it was.
+        let sql = "SELECT sent FROM months JOIN contact ON contact.series = months.series"
+        #expect(try await sums(folder, sql) == "2\n")
+        #expect(try await sums(folder, "SELECT requests FROM endpoint_months") == "3\n")
     }
 }
