@@ -46,6 +46,7 @@ public struct Ledger: Sendable, Codable {
     private var absences = Absences()
     private(set) var goneSockets = GoneSockets()
     private(set) var reports = ReportAccounts()
+    private var contacts = ContactLog()
 
     /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -201,6 +202,16 @@ public struct Ledger: Sendable, Codable {
     /// Puts the bytes of every process into a group, because counting ends and nothing more will be found out.
     public mutating func groupAll() { self.processes.groupAll() }
 
+    /// From now on the ledger collects whom processes reach, or no longer does.
+    ///
+    /// - Parameter localPorts: The ports that the kernel gives to clients; `nil`: nobody asks.
+    public mutating func watchContacts(from localPorts: ClosedRange<UInt16>?) {
+        self.contacts.watch(from: localPorts)
+    }
+
+    /// What processes have reached since the last call.
+    public mutating func takeContacts() -> ContactSums { self.contacts.take(self.processes) }
+
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
         let growth = self.sockets.absorb(observation, after: presumed)
@@ -310,6 +321,9 @@ public struct Ledger: Sendable, Codable {
             let uid = growth.owners.first?.owner.uid ?? 0
             let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
             if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
+            if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {
+                self.contacts.add(growth, of: socket, at: decided)
+            }
         }
     }
 
@@ -357,6 +371,7 @@ public struct Ledger: Sendable, Codable {
     private mutating func settleDestinations() {
         for (serial, ends, destination) in self.destinations.settle() {
             self.sockets.change(serial) { $0.settle(ends, at: destination) }
+            self.contacts.settle(ends.remote.address, at: destination)
         }
     }
 
