@@ -7,6 +7,8 @@ public struct AlertLog {
         case change(AlertChange)
         /// Further changes of this rule about this user are not in the log before the hour ends.
         case silence(rule: String, uid: UInt32?)
+        /// So many contacts were not judged, for want of room.
+        case unjudged(UInt64)
     }
 
     private struct Key: Hashable {
@@ -19,19 +21,30 @@ public struct AlertLog {
 
     private var lines: [Key: Int] = [:]
     private var seconds = 0.0
+    private var unjudged: UInt64 = 0
+    private var hasSaidUnjudged = false
 
     public init() {}
 
-    /// - Parameter seconds: The time since the last call.
-    public mutating func lines(_ changes: [AlertChange], seconds: Double) -> [Line] {
+    /// - Parameters:
+    ///   - unjudged: Contacts since the last call that were not judged. One line an hour says how many.
+    ///   - seconds: The time since the last call.
+    public mutating func lines(_ changes: [AlertChange], unjudged: UInt64 = 0, seconds: Double) -> [Line] {
         self.seconds += seconds
-        if self.seconds >= Self.hour { (self.lines, self.seconds) = ([:], 0) }
-        return changes.compactMap { change in
-            let key = Key(rule: change.alert.rule, uid: change.alert.process?.uid)
-            let count = self.lines[key, default: 0] + 1
-            self.lines[key] = count
-            if count <= Self.most { return .change(change) }
-            return count == Self.most + 1 ? .silence(rule: key.rule, uid: key.uid) : nil
+        self.unjudged +|= unjudged
+        if self.seconds >= Self.hour { (self.lines, self.seconds, self.hasSaidUnjudged) = ([:], 0, false) }
+        var lines: [Line] = []
+        if self.unjudged > 0, !self.hasSaidUnjudged {
+            lines.append(.unjudged(self.unjudged))
+            (self.unjudged, self.hasSaidUnjudged) = (0, true)
         }
+        return lines
+            + changes.compactMap { change in
+                let key = Key(rule: change.alert.rule, uid: change.alert.process?.uid)
+                let count = self.lines[key, default: 0] + 1
+                self.lines[key] = count
+                if count <= Self.most { return .change(change) }
+                return count == Self.most + 1 ? .silence(rule: key.rule, uid: key.uid) : nil
+            }
     }
 }

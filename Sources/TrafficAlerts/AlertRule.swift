@@ -20,6 +20,8 @@ public struct AlertRule: Sendable, Hashable {
         case failures(share: Double, seconds: Double)
         /// So many of them had the same response as the one before: 0 to 1.
         case repeated(share: Double, seconds: Double)
+        /// A process group reaches a destination for the first time, once its own destinations were learned for so long.
+        case newDestination(learningSeconds: Double)
     }
 
     /// One of the host's local time.
@@ -47,6 +49,9 @@ public struct AlertRule: Sendable, Hashable {
     public static let periods = 1.0...3_600
     /// The multiples of ``Kind/requestsOverPast(multiple:)``.
     public static let multiples = 2.0...1_000
+    /// The times of ``Kind/newDestination(learningSeconds:)``, and the usual one.
+    public static let learningTimes = 3_600.0...5_356_800
+    public static let learningTime = 604_800.0
 }
 
 extension AlertRule.Kind {
@@ -59,6 +64,7 @@ extension AlertRule.Kind {
         case .requestsOverPast: .requestsOverPast
         case .failures: .failures
         case .repeated: .repeated
+        case .newDestination: .newDestination
         }
     }
 }
@@ -68,6 +74,7 @@ extension AlertKind {
     public var reader: FilterReader {
         switch self {
         case .rate, .bytes: .byteAlerts
+        case .newDestination: .destinationAlerts
         case .requestsEvery, .requestsGrowing, .requestsOverPast, .failures, .repeated: .requestAlerts
         }
     }
@@ -75,7 +82,7 @@ extension AlertKind {
     /// Whether history has a part of what is judged.
     public var needsHistory: Bool {
         switch self {
-        case .bytes, .requestsOverPast: true
+        case .bytes, .requestsOverPast, .newDestination: true
         case .rate, .requestsEvery, .requestsGrowing, .failures, .repeated: false
         }
     }
@@ -93,6 +100,7 @@ extension AlertRule: CustomStringConvertible {
             case .requestsOverPast(let multiple): "requests_over_past \(multiple)x"
             case .failures(let share, let seconds): "failures \(share) for \(seconds)s"
             case .repeated(let share, let seconds): "repeated \(share) for \(seconds)s"
+            case .newDestination(let seconds): "new_destination learn \(seconds)s"
             }
         return "\(self.name): \(condition)" + (self.match.map { " of '\($0)'" } ?? "")
     }

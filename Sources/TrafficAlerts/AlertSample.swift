@@ -10,15 +10,18 @@ public struct AlertSample: Sendable, Hashable {
     public var groups: [ProcessGroup: UInt64]
     /// Only endpoints that gained something.
     public var endpoints: [ServiceEndpoint: EndpointCounts]
+    /// Whom processes have reached, if a rule asks.
+    public var contacts: ContactSums
 
     public init(
         takenAt: Timestamp,
         seconds: Double,
         groups: [ProcessGroup: UInt64] = [:],
-        endpoints: [ServiceEndpoint: EndpointCounts] = [:]
+        endpoints: [ServiceEndpoint: EndpointCounts] = [:],
+        contacts: ContactSums = ContactSums()
     ) {
         (self.takenAt, self.seconds) = (takenAt, seconds)
-        (self.groups, self.endpoints) = (groups, endpoints)
+        (self.groups, self.endpoints, self.contacts) = (groups, endpoints, contacts)
     }
 
     /// Both times as one.
@@ -31,7 +34,8 @@ public struct AlertSample: Sendable, Hashable {
                 var sum = first
                 sum += second
                 return sum
-            }
+            },
+            contacts: self.contacts.joined(with: later.contacts)
         )
     }
 }

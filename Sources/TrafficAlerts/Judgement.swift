@@ -52,7 +52,7 @@ extension AlertRule.Kind {
     /// A past must have a whole day, because requests rise and fall with the time of day.
     package static let shortestPastNanoseconds: Int64 = 86_400_000_000_000
 
-    /// `nil` for the kind that history counts.
+    /// `nil` for the kinds that history alone judges.
     var shape: SlotShape? {
         switch self {
         case .rate(_, let seconds), .failures(_, let seconds), .repeated(_, let seconds):
@@ -63,7 +63,7 @@ extension AlertRule.Kind {
         case .requestsGrowing: return SlotShape(seconds: 60, count: 15, recent: 1)
         // An hour, as history has it.
         case .requestsOverPast: return SlotShape(seconds: 180, count: 20, recent: 2)
-        case .bytes: return nil
+        case .bytes, .newDestination: return nil
         }
     }
 
@@ -88,7 +88,7 @@ extension AlertRule.Kind {
             return Self.reaches(share, \.failures, slots)
         case .repeated(let share, _):
             return Self.reaches(share, \.repeated, slots)
-        case .bytes:
+        case .bytes, .newDestination:
             return false
         }
     }
@@ -104,7 +104,7 @@ extension AlertRule.Kind {
         case .requestsOverPast(let multiple): Self.exceedsPast(slots, past, multiple)
         case .failures(let share, _): Self.reaches(share, \.failures, slots)
         case .repeated(let share, _): Self.reaches(share, \.repeated, slots)
-        case .bytes: false
+        case .bytes, .newDestination: false
         }
     }
 

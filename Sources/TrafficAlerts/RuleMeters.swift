@@ -86,6 +86,8 @@ struct RuleMeters {
             for (group, bytes) in sample.groups {
                 self.add(SlotCounts(bytes: bytes), to: AlertSubject(process: group), userName)
             }
+        // It has no meters here.
+        case .newDestination: break
         case .requestsEvery, .requestsGrowing, .requestsOverPast, .failures, .repeated:
             for (name, counts) in sample.endpoints { self.add(SlotCounts(counts), to: AlertSubject(name), userName) }
         }

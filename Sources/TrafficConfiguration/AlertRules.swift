@@ -53,19 +53,20 @@ private struct RuleReader {
         case requestsGrowing = "requests_growing"
         case requestsOverPast = "requests_over_past"
         case failures, repeated
+        case newDestination = "new_destination"
 
         var companion: String? {
             switch self {
             case .rate, .failures, .repeated: "for"
             case .bytes: "per"
-            case .requestsEvery, .requestsGrowing, .requestsOverPast: nil
+            case .requestsEvery, .requestsGrowing, .requestsOverPast, .newDestination: nil
             }
         }
 
         static let names = Self.allCases.map(\.rawValue).joined(separator: ", ")
     }
 
-    private static let keys = ["name", "match"] + Condition.allCases.map(\.rawValue) + ["for", "per"]
+    private static let keys = ["name", "match"] + Condition.allCases.map(\.rawValue) + ["for", "per", "learn"]
 
     private let section: String
     private let position: TextPosition
@@ -129,6 +130,9 @@ private struct RuleReader {
                 throw self.problem("rule '\(name)': \(condition.rawValue) has no \(key)")
             }
         }
+        if condition != .newDestination, self.values["learn"] != nil {
+            throw self.problem("rule '\(name)': \(condition.rawValue) has no learn")
+        }
         return condition
     }
 
@@ -153,6 +157,12 @@ private struct RuleReader {
                 .read(self.name(of: key), self.node(key))
         case .requestsOverPast:
             return .requestsOverPast(multiple: try self.value(key, example: "3x", Self.multiple))
+        case .newDestination:
+            let seconds =
+                self.values["learn"] == nil
+                ? AlertRule.learningTime : try self.time("learn", in: AlertRule.learningTimes)
+            return try ValueForm.word([("true", AlertRule.Kind.newDestination(learningSeconds: seconds))])
+                .read(self.name(of: key), self.node(key))
         case .failures:
             return .failures(
                 share: try self.value(key, example: "20%", Self.share),

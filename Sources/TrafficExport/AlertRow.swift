@@ -49,6 +49,7 @@ extension Alert: Row {
         sink.word(CodingKeys.role, self.role)
         sink.text(CodingKeys.host, self.host)
         sink.text(CodingKeys.route, self.route)
+        sink.text(CodingKeys.destination, self.destination)
         sink.time(CodingKeys.since, self.since)
         sink.number(CodingKeys.bytes, self.bytes)
         sink.number(CodingKeys.bytesPerSecond, self.bytesPerSecond)

@@ -29,6 +29,7 @@ public enum AlertKind: String, Sendable, Codable, Hashable, CaseIterable {
     case requestsGrowing = "requests_growing"
     case requestsOverPast = "requests_over_past"
     case failures, repeated
+    case newDestination = "new_destination"
 }
 
 /// A rule that something breaks at this time.
@@ -43,11 +44,13 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var role: EndpointRole?
     public var host: String?
     public var route: String?
+    /// Of ``AlertKind/newDestination``: as ``Contact/destination``, or `_other`.
+    public var destination: String?
     /// When it began: the beginning of the time that was judged. Of ``AlertKind/bytes``, that of the day or month.
     public var since: Timestamp
     /// Payload since then; of an endpoint, bytes of messages.
     public var bytes: UInt64
-    /// The numbers of the time that was judged last.
+    /// The numbers of the time that was judged last; of ``AlertKind/newDestination``, of the time since the alert began.
     public var bytesPerSecond: Double
     public var requestsPerSecond: Double?
     /// Of ``AlertKind/requestsOverPast``: the most of an hour before.
@@ -70,6 +73,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         role: EndpointRole? = nil,
         host: String? = nil,
         route: String? = nil,
+        destination: String? = nil,
         since: Timestamp,
         bytes: UInt64 = 0,
         bytesPerSecond: Double = 0,
@@ -83,7 +87,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     ) {
         (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
         (self.process, self.role, self.host, self.route) = (process, role, host, route)
-        (self.bytes, self.bytesPerSecond) = (bytes, bytesPerSecond)
+        (self.destination, self.bytes, self.bytesPerSecond) = (destination, bytes, bytesPerSecond)
         (self.requestsPerSecond, self.pastRequestsPerSecond) = (requestsPerSecond, pastRequestsPerSecond)
         (self.failedShare, self.repeatedShare) = (failedShare, repeatedShare)
         (self.limitBytes, self.stepPercent, self.projectedBytes) = (limitBytes, stepPercent, projectedBytes)
@@ -93,7 +97,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var monthBytes: UInt64 { UInt64(min(max(0, self.bytesPerSecond) * 2_592_000, 0x1p63)) }
 
     package enum CodingKeys: String, CodingKey {
-        case rule, kind, match, process, role, host, route, since, bytes
+        case rule, kind, match, process, role, host, route, destination, since, bytes
         case bytesPerSecond = "bytes_per_second"
         case requestsPerSecond = "requests_per_second"
         case pastRequestsPerSecond = "past_requests_per_second"
@@ -120,6 +124,7 @@ extension Alert {
             text += " of '\(match)'"
         }
         if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
+        if let destination { text += " to \(destination)" }
         text += " since \(self.since): \(self.bytes) bytes so far"
         if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
         if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % repeated" }

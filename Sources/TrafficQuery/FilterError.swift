@@ -91,14 +91,14 @@ public enum FilterReader: Sendable, Hashable {
     case history
     /// The list of a past minute in `top`, which has processes alone.
     case pastMinute
-    /// Alerts about the bytes of processes, and those about the requests of endpoints.
-    case byteAlerts, requestAlerts
+    /// Alerts about the bytes of processes, those about the requests of endpoints, and those about new destinations.
+    case byteAlerts, requestAlerts, destinationAlerts
 
     public var keys: [FilterKey] {
         switch self {
         case .history: HistoryFilter.keys
         case .pastMinute: HistoryFilter.keys.filter { $0 != .host && $0 != .route }
-        case .byteAlerts: [.process, .user, .unit, .container]
+        case .byteAlerts, .destinationAlerts: [.process, .user, .unit, .container]
         case .requestAlerts: Self.byteAlerts.keys + [.host, .route]
         }
     }
@@ -109,6 +109,7 @@ public enum FilterReader: Sendable, Hashable {
         case .pastMinute: "a past minute does"
         case .byteAlerts: "alerts about bytes do"
         case .requestAlerts: "alerts about requests do"
+        case .destinationAlerts: "alerts about new destinations do"
         }
     }
 }

@@ -23,7 +23,7 @@ package struct RecordedAlerts {
     package init(_ rules: [AlertRule], over recording: Recording) throws(RecordingError) {
         self.unjudged = rules.filter { $0.kind.reported.needsHistory }
         var (book, sums) = (AlertBook(), RecordedSums())
-        _ = book.configure(rules)
+        _ = book.configure(rules.filter { !$0.kind.reported.needsHistory })
         var last: Balance?
         for index in 0..<recording.count {
             let snapshot = try recording.snapshot(index)

@@ -35,6 +35,7 @@ final class Accountant {
     private let alerts: AlertWatch
     /// `nil` if no rule needs samples.
     private var alertFeed: AlertFeed?
+    private let localPorts = LocalPorts.range()
     private var failures = ReadFailureLog()
     /// The number of successive rounds in which nothing could be read.
     private var vainRounds = 0
@@ -211,7 +212,7 @@ final class Accountant {
             self.box.publishNothing()
         }
         if case .tick(let now, let boottime) = end {
-            if self.alertFeed?.isDue(at: boottime) == true, let sample = self.alertFeed?.sample(self.ledger) {
+            if self.alertFeed?.isDue(at: boottime) == true, let sample = self.alertFeed?.sample(&self.ledger) {
                 self.alerts.add(sample)
             }
             if self.history?.feed.isDue(at: now) == true { try self.endMinute() }
@@ -244,6 +245,8 @@ final class Accountant {
 
     private func watch(_ rules: [AlertRule]) {
         self.alerts.configure(rules)
+        let asksContacts = rules.contains { $0.kind.reported == .newDestination }
+        self.ledger.watchContacts(from: asksContacts ? self.localPorts : nil)
         let needsSamples = rules.contains { $0.kind.reported != .bytes }
         if !needsSamples {
             self.alertFeed = nil

@@ -19,7 +19,7 @@ struct AlertFeed {
     /// - Parameter boottime: `CLOCK_BOOTTIME` of a tick.
     func isDue(at boottime: UInt64) -> Bool { boottime -| self.last.takenBoottimeNanoseconds >= Self.interval }
 
-    mutating func sample(_ ledger: Ledger) -> AlertSample? {
+    mutating func sample(_ ledger: inout Ledger) -> AlertSample? {
         let balance = ledger.balance(countingSince: self.countingSince)
         // Before the first tick the ledger has no time.
         guard let growth = balance.growth(since: self.last), self.last.takenBoottimeNanoseconds > 0 else {
@@ -32,7 +32,8 @@ struct AlertFeed {
             takenAt: balance.takenAt,
             seconds: Double(nanoseconds) / 1e9,
             groups: growth.byGroup.mapValues(\.payload.total).filter { $0.value > 0 },
-            endpoints: growth.byEndpoint
+            endpoints: growth.byEndpoint,
+            contacts: ledger.takeContacts()
         )
     }
 }

@@ -19,6 +19,8 @@ final class AlertWatch: AlertSource {
         /// What history says of rules.
         var sums: [(sum: BudgetSum, rule: AlertRule)] = []
         var pasts: [ServiceEndpoint: EndpointPast] = [:]
+        /// What history says of contacts.
+        var answers: [(answer: ContactAnswer, contact: Contact)] = []
         var isOver = false
     }
 
@@ -42,6 +44,10 @@ final class AlertWatch: AlertSource {
         var unjudged: Int64?
         /// The same, of rules for which history had no answer, by their names.
         var unanswered: [String: Int64] = [:]
+        /// A question about contacts is under way.
+        var isAskingContacts = false
+        /// The last one had no answer.
+        var lacksContacts = false
     }
 
     private let state: Mutex<State>
@@ -135,16 +141,15 @@ final class AlertWatch: AlertSource {
                 return state.work
             }
             guard !work.isOver else { return }
-            var changes = work.rules.map { book.configure($0) } ?? []
+            var changes = work.rules.map { book.configure(self.judgeable($0)) } ?? []
             if let sample = work.sample { changes += book.add(sample) { self.names[$0] } }
             for (sum, rule) in work.sums { changes += book.take(sum, of: rule) }
             changes += book.take(work.pasts, at: .now)
             if work.sample != nil { self.askForPasts(of: book.neededPasts) }
-            // Only after a reload: a start without history refuses such a rule.
-            if self.history == nil, let rule = work.rules?.first(where: \.kind.reported.needsHistory) {
-                self.logger.warning("alert \(rule.name) needs history: set state_directory and restart")
-            }
+            for (answer, contact) in work.answers { changes += book.take(answer, of: contact) { self.names[$0] } }
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
+            // Not after a question that failed: the next sample tries again.
+            if work.sample != nil || !work.answers.isEmpty { self.ask(about: book.question) }
             let alerts = book.alerts
             let followers = self.state.withLock { state in
                 state.alerts = alerts
@@ -152,7 +157,7 @@ final class AlertWatch: AlertSource {
                 return changes.isEmpty ? [] : Array(state.followers.values)
             }
             for follower in followers { follower.yield() }
-            self.log(log.lines(changes, seconds: work.sample?.seconds ?? 0))
+            self.log(log.lines(changes, unjudged: book.takeLost(), seconds: work.sample?.seconds ?? 0))
         }
     }
 
@@ -165,6 +170,45 @@ final class AlertWatch: AlertSource {
             case .silence(let rule, let uid):
                 let user = uid.map { " of user \($0)" } ?? ""
                 self.logger.warning("alert \(rule): no more lines\(user) for up to an hour: see trafficctl alerts")
+            case .unjudged(let count):
+                self.logger.warning(
+                    "alerts: \(count) destinations of processes were not judged, for want of room: see trafficd's limits with trafficctl doctor --limits"
+                )
+            }
+        }
+    }
+
+    /// The rules that are judged. Without history some are not, and only after a reload: a start refuses them.
+    private func judgeable(_ rules: [AlertRule]) -> [AlertRule] {
+        guard self.history == nil else { return rules }
+        for rule in rules where rule.kind.reported.needsHistory {
+            self.logger.warning("alert \(rule.name) needs history: set state_directory and restart")
+        }
+        return rules.filter { !$0.kind.reported.needsHistory }
+    }
+
+    /// Asks history which contacts are new, one question at a time.
+    private func ask(about contacts: [Contact]) {
+        guard !contacts.isEmpty, let history else { return }
+        let isFree = self.state.withLock { state in
+            defer { state.isAskingContacts = true }
+            return !state.isAskingContacts
+        }
+        guard isFree else { return }
+        Task {
+            do {
+                let answers = try await history.learn(contacts, at: .now)
+                self.hand { state in
+                    (state.isAskingContacts, state.lacksContacts) = (false, false)
+                    state.work.answers += zip(answers, contacts).map { ($0, $1) }
+                }
+            } catch {
+                let isNews = self.state.withLock { state in
+                    defer { (state.isAskingContacts, state.lacksContacts) = (false, true) }
+                    return !state.lacksContacts && !state.isStopped
+                }
+                guard isNews else { return }
+                self.logger.warning("alerts about new destinations wait until history answers: \(error)")
             }
         }
     }

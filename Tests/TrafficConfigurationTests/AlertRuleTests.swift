@@ -20,6 +20,8 @@ struct AlertRuleTests {
               - {name: errors, match: app, failures: 20%, for: 30s}
               - {name: same, repeated: 90%, for: 10m}
               - {name: usual, match: "host:api.example", requests_over_past: 2.5x}
+              - {name: new, match: "user:web", new_destination: true}
+              - {name: quick, new_destination: true, learn: 1h}
             """
         ).configuration()
         func rule(_ name: String, _ match: String, _ kind: AlertRule.Kind) throws -> AlertRule {
@@ -36,9 +38,11 @@ struct AlertRuleTests {
                 rule("errors", "app", .failures(share: 0.2, seconds: 30)),
                 rule("same", "", .repeated(share: 0.9, seconds: 600)),
                 rule("usual", "host:api.example", .requestsOverPast(multiple: 2.5)),
+                rule("new", "user:web", .newDestination(learningSeconds: 7 * 86_400)),
+                rule("quick", "", .newDestination(learningSeconds: 3_600)),
             ]
         )
-        #expect(configuration.rulesWithoutHistory == ["month", "day", "usual"])
+        #expect(configuration.rulesWithoutHistory == ["month", "day", "usual", "new", "quick"])
         var kept = configuration
         kept.stateDirectory = "/srv/x"
         #expect(kept.rulesWithoutHistory == [])
@@ -59,7 +63,7 @@ struct AlertRuleTests {
             ),
             (
                 "alerts: [{name: a}]",
-                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, requests_over_past, failures, repeated"
+                "1:10: error: alerts: rule 'a' has no condition: give it one of rate, bytes, requests_every, requests_growing, requests_over_past, failures, repeated, new_destination"
             ),
             (
                 "alerts: [{name: a, rate: 1k, bytes: 1k, for: 5m}]",
@@ -108,6 +112,27 @@ struct AlertRuleTests {
             (
                 "alerts: [{name: a, requests_over_past: 1.9x}]",
                 "1:40: error: alerts: requests_over_past is '1.9x', and must be a multiple from 2x to 1000x, such as 3x"
+            ),
+            ("alerts: [{name: a, new_destination: true, learn: 62d}]", nil),
+            (
+                "alerts: [{name: a, new_destination: true, learn: 63d}]",
+                "1:50: error: alerts: learn is 63d, and must be between 1h and 62d"
+            ),
+            (
+                "alerts: [{name: a, new_destination: yes}]",
+                "1:37: error: alerts: new_destination is 'yes', and must be one of true"
+            ),
+            (
+                "alerts: [{name: a, new_destination: true, for: 7d}]",
+                "1:10: error: alerts: rule 'a': new_destination has no for"
+            ),
+            (
+                "alerts: [{name: a, rate: 1k, for: 5m, learn: 7d}]",
+                "1:10: error: alerts: rule 'a': rate has no learn"
+            ),
+            (
+                "alerts: [{name: a, match: \"host:x\", new_destination: true}]",
+                "1:27: error: alerts: match of rule 'a': alerts about new destinations do not know 'host' at character 1, but these keys: process, user, unit, container"
             ),
             ("alerts: [{name: a, failures: 100%, for: 5m}]", nil),
             (

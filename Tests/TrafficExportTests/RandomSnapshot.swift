@@ -318,6 +318,7 @@ struct RandomSnapshot {
                     role: $0.maybe { $0.pick(EndpointRole.allCases) },
                     host: $0.maybe { $0.text() },
                     route: $0.maybe { $0.text() },
+                    destination: $0.maybe { $0.text() },
                     since: $0.time(),
                     bytes: $0.count(),
                     bytesPerSecond: $0.rate(),

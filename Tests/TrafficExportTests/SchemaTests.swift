@@ -98,7 +98,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.alerts.count)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == report.alerts.count + 1)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 21 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 22 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: AlertReport.jsonSchema) == Python.Result(status: 0, output: ""))

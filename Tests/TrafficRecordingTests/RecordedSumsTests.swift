@@ -137,11 +137,12 @@ struct RecordedSumsTests {
         #expect(other.events.allSatisfy { $0.change.alert.bytes <= 360_000_000 })
     }
 
-    @Test("a timer that leaks is found from the endpoints, and bytes of a month are said to be unjudged")
+    @Test("a timer that leaks is found from the endpoints, and what needs history is said to be unjudged")
     func endpoints() throws {
         let group = ProcessGroup(name: "app", uid: 1_000)
         let every = try AlertRule(.requestsEvery(seconds: 15), named: "line", of: "route:/line")
         let month = try AlertRule(.bytes(1, per: .month), named: "month")
+        let new = try AlertRule(.newDestination(learningSeconds: 3_600), named: "new")
         var (requests, snapshots): (UInt64, [Snapshot]) = (1_000, [])
         for second in stride(from: 0, to: 900, by: 5) {
             let timers = second < 300 ? 1 : 1 + (second - 300) / 60
@@ -155,8 +156,8 @@ struct RecordedSumsTests {
             usage.outcomes = [.ok: requests]
             snapshots.append(Snapshot.made(at: Double(second), endpoints: [usage]))
         }
-        let judged = try RecordedAlerts([every, month], over: try recording(of: snapshots))
-        #expect(judged.unjudged == [month])
+        let judged = try RecordedAlerts([every, month, new], over: try recording(of: snapshots))
+        #expect(judged.unjudged == [month, new])
         let began = try #require(judged.events.first)
         let second = began.time.nanosecondsSinceEpoch / 1_000_000_000 - Snapshot.began
         #expect((360...540).contains(second) && began.change.alert.route == "/line")

@@ -56,6 +56,15 @@ struct AlertTableTests {
                 stepPercent: 80,
                 projectedBytes: 612_000
             ),
+            Alert(
+                rule: "new",
+                kind: .newDestination,
+                process: ProcessGroup(name: "app", uid: 1_000),
+                destination: "192.0.2.0/24",
+                since: Self.time,
+                bytes: 70,
+                bytesPerSecond: 7
+            ),
         ]
     )
 
@@ -74,6 +83,7 @@ struct AlertTableTests {
                 "same app web api.example /list 2026-11-25 14:30 0 B 60.0 0 B 0 B 100 % repeated",
                 "usual app web api.example /list 2026-11-25 14:30 0 B 60.0 0 B 0 B at most 7.5 a minute before",
                 "month user:web - - 2026-11-25 14:30 0 B - 400 B 0 B 80 % of 500 B, 612 kB at the end",
+                "new app web 192.0.2.0/24 2026-11-25 14:30 7 B - 70 B 18.1 MB -",
             ]
         )
     }

@@ -13,23 +13,6 @@ import TrafficQuery
 /// Budgets as the daemon judges them: with a real history, and minutes of this test.
 @Suite("Budgets of days and months", .timeLimit(.minutes(10)))
 struct BudgetTests {
-    /// Keeps what is logged.
-    private struct Lines: LogHandler {
-        let all: Kept
-        var logLevel = Logger.Level.trace
-        var metadata: Logger.Metadata = [:]
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { nil }
-            set {}
-        }
-
-        func log(event: LogEvent) { self.all.lines.withLock { $0.append("\(event.message)") } }
-    }
-
-    private final class Kept: Sendable {
-        let lines = Mutex<[String]>([])
-    }
-
     @Test(
         "a budget that the last minute of a day or month exceeds is said of that day or month",
         arguments: ["day", "month"]

@@ -34,7 +34,7 @@ extension Table {
 
 extension Alert {
     fileprivate var endpoint: String? {
-        guard let host, let route else { return nil }
+        guard let host, let route else { return self.destination }
         return host + " " + route
     }
 
