@@ -9,18 +9,12 @@ extension HistoryStore {
     /// - Returns: An answer for each, in the same order.
     /// - Throws: ``SQLiteError``.
     package func learn(_ contacts: [Contact], at time: Int64) throws(SQLiteError) -> [ContactAnswer] {
+        var places = if let places = self.contactPlaces { places } else { try self.countContacts() }
         var answers: [ContactAnswer] = []
-        do throws(SQLiteError) {
-            try self.file.transaction { () throws(SQLiteError) in
-                var places = if let places = self.contactPlaces { places } else { try self.countContacts() }
-                for contact in contacts { answers.append(try self.learn(contact, at: time, &places)) }
-                self.contactPlaces = places
-            }
-        } catch {
-            // It may count rows that were not written.
-            self.contactPlaces = nil
-            throw error
+        try self.file.transaction { () throws(SQLiteError) in
+            for contact in contacts { answers.append(try self.learn(contact, at: time, &places)) }
         }
+        self.contactPlaces = places
         return answers
     }
 

@@ -116,10 +116,14 @@ struct DestinationTests {
         #expect(watched.book.question == [Self.far])
         #expect(watched.new(since: -7_200).map(\.alert.rule) == ["short"])
         #expect(watched.book.alerts.first?.match == "user:web")
+        // Each rule judges those of its own filter alone.
+        let stranger = Contact(process: ProcessGroup(name: "curl", uid: 1_000), destination: "192.0.2.0/24")
+        _ = watched.sample([stranger: 1])
+        #expect(watched.new(since: -2 * Self.week, stranger).map(\.alert.rule) == ["short"])
         // A rule that stays goes on, and alerts of the other one end.
         let changes = watched.book.configure([short, try Self.rule(1_000_000)])
-        #expect(changes == [] && watched.book.alerts.count == 1)
-        #expect(watched.book.configure([]).count == 1 && watched.book.alerts.isEmpty)
+        #expect(changes == [] && watched.book.alerts.count == 2)
+        #expect(watched.book.configure([]).count == 2 && watched.book.alerts.isEmpty)
         #expect(watched.sample([other: 8]) == [] && watched.book.question == [])
     }
 
