@@ -127,7 +127,7 @@ public final class History: HistorySource {
     /// - Throws: ``HistoryRefusal``.
     public func pasts(of endpoints: [ServiceEndpoint]) async throws -> [ServiceEndpoint: EndpointPast] {
         try await self.ask(nil) { store in
-            try store.file.limited(seconds: HistoryStore.patience) {
+            try store.file.limited(seconds: store.patience) {
                 try store.pasts(of: endpoints, now: Int64(time(nil)))
             }
         }

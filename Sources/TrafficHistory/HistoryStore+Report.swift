@@ -35,7 +35,7 @@ extension HistoryStore {
             )
         )
         report.keptSince = try self.first(level).map { Timestamp(seconds: max($0, try self.begin(of: kind, level))) }
-        try self.file.limited(seconds: Self.patience) {
+        try self.file.limited(seconds: self.patience) {
             try self.answer(question, level, range, passing: try self.passing(question, userName), &report)
         }
         return report
@@ -239,8 +239,6 @@ extension HistoryStore {
 
     /// Of one answer. About 200 bytes each.
     static let mostRows = 100_000
-    /// Seconds that a question may take.
-    static let patience = 2
 }
 
 extension SQLiteFile.Row {

@@ -8,6 +8,8 @@ import TrafficModel
 package final class HistoryStore {
     let file: SQLiteFile
     var retention: HistoryRetention
+    /// Seconds that a question may take. A test must not fail because the machine is slow, so tests take more.
+    var patience = 2
     private var identifiers: [HistorySeries: Int64] = [:]
     /// Of series with sums in the month that began at `month`.
     private var places: [HistorySeries.Kind: GroupPlaces] = [:]

@@ -12,7 +12,7 @@ struct ContactTests {
     private static let shop = HistoryStoreTests.shop
 
     private static func store(_ folder: Folder) throws -> HistoryStore {
-        try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
     }
 
     private static func contact(_ destination: String, _ group: ProcessGroup = Self.web) -> Contact {

@@ -60,7 +60,7 @@ struct EndpointHistoryTests {
     private static var now: Int64 { HistoryStoreTests.now }
 
     private static func store(_ folder: Folder) throws -> HistoryStore {
-        try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
     }
 
     private static func report(

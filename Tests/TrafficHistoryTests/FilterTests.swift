@@ -14,7 +14,7 @@ struct HistoryFilterTests {
 
     /// Two hours: the web server moves 10 + 10, the shop 3 + 200, the container 1 + 0.
     private static func store(_ folder: Folder) throws -> HistoryStore {
-        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
         try store.add(.made(at: self.now, [self.web: .sent(10, 1), self.shop: .sent(3), self.box: .sent(1)]))
         try store.add(.made(at: self.now + 3_600, [self.web: .sent(10), self.shop: .sent(200)]))
         return store
@@ -110,7 +110,7 @@ struct HistoryFilterTests {
     @Test("a filter of so many groups that their ids are a long list")
     func many() throws {
         let folder = try Folder()
-        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
         for minute in 0..<20 as Range<Int64> {
             var groups: [ProcessGroup: ByteCounts] = [:]
             for index in 0..<100 { groups[ProcessGroup(name: "p\(minute)-\(index)", uid: 1)] = .sent(1) }

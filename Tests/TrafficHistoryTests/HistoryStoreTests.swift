@@ -47,6 +47,12 @@ extension HistoryMinute {
 }
 
 extension HistoryStore {
+    /// A question may take as long as the machine is slow.
+    func patient() -> HistoryStore {
+        self.patience = 3_600
+        return self
+    }
+
     static let groupLimit = HistorySeries.Kind.group.limits!.month
 }
 
@@ -70,7 +76,7 @@ struct HistoryStoreTests {
     static let shop = ProcessGroup(name: "python3", systemdUnit: "shop.service", uid: 1_000)
 
     private static func store(_ folder: Folder, _ retention: HistoryRetention = .default) throws -> HistoryStore {
-        try HistoryStore(path: folder.database, retention: retention, machine: nil)
+        try HistoryStore(path: folder.database, retention: retention, machine: nil).patient()
     }
 
     private static func question(_ since: Int64, by: HistoryDimension...) -> HistoryQuestion {

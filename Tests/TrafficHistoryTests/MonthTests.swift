@@ -15,7 +15,7 @@ struct MonthTests {
     private static var start: Int64 { Self.november?.start ?? 0 }
 
     private static func store(_ folder: Folder) throws -> HistoryStore {
-        try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
     }
 
     /// Whatever the database has, by other arithmetic than ours: the largest twentieth is thrown away, and the largest of

@@ -12,7 +12,7 @@ struct PastTests {
     @Test("it is the hour with the most requests, of 8 days up to an hour ago, and another program finds the same")
     func most() async throws {
         let folder = try Folder()
-        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
         // 10:30, so the hour from 8 to 9 is the last of the past.
         let now = HistoryStoreTests.now + 1_800
         let until = HistoryStoreTests.now - 3_600
@@ -51,7 +51,7 @@ struct PastTests {
     @Test("what history does not know has no past")
     func unknown() throws {
         let folder = try Folder()
-        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        let store = try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
         let (now, until) = (HistoryStoreTests.now, Timestamp(seconds: HistoryStoreTests.now - 3_600))
         let none = EndpointPast(since: until, until: until, mostRequests: 0)
         #expect(try store.pasts(of: [Self.line], now: now) == [Self.line: none])

@@ -29,7 +29,7 @@ struct UpgradeTests {
     }
 
     private static func store(_ folder: Folder) throws -> HistoryStore {
-        try HistoryStore(path: folder.database, retention: .default, machine: nil)
+        try HistoryStore(path: folder.database, retention: .default, machine: nil).patient()
     }
 
     /// A file of version 1 with a minute in each of `minutes`, counted from 2 minutes after a full 5.

@@ -114,7 +114,7 @@ struct NewDestinationTests {
         watched.reach("192.0.2.0/24")
         try await Self.wait { !watched.kept.lines.withLock(\.isEmpty) }
         let lines = watched.kept.lines.withLock(\.self)
-        #expect(lines.count == 1 && lines[0].contains("new destinations need history: set state_directory"), "\(lines)")
+        #expect(lines.count == 1 && lines[0] == "alert new needs history: set state_directory and restart", "\(lines)")
         #expect(watched.watch.alerts().rules == 1 && watched.watch.alerts().alerts.isEmpty)
     }
 }
