@@ -25,8 +25,8 @@ struct ContactBook {
     /// Contacts that were not judged, for want of room.
     private var lost: UInt64 = 0
 
-    /// So many at once: a minute waits for one question of history at most.
-    private static let mostAtOnce = 1_000
+    /// So many at once: minutes and other questions wait for one question at most, and must not wait long.
+    private static let mostAtOnce = 100
 
     /// - Parameter isAsked: Whether a rule is about the contact.
     mutating func add(_ moved: Moved, of sample: AlertSample, isAsked: (Contact) -> Bool) {

@@ -11,7 +11,10 @@ struct ContactLog: NotSaved {
     /// The local ports that the kernel gives to sockets that did not ask for one. `nil`: no rule asks.
     private(set) var localPorts: ClosedRange<UInt16>?
     private var sums: [InternetAddress: [ProcessIdentity: Sum]] = [:]
-    /// Of the sums.
+    /// The same by the serials of sockets of which the ledger does not know yet how far they reach. Each is decided by
+    /// itself: another user's socket to the same address may stay on this host, in a network namespace of theirs.
+    private var undecided: [UInt64: [ProcessIdentity: Sum]] = [:]
+    /// Of the sums. As many sockets may be undecided as ``DestinationTotals`` lets wait.
     private var places = GroupPlaces(Contact.sampled)
     private var lost: UInt64 = 0
 
@@ -20,28 +23,47 @@ struct ContactLog: NotSaved {
         self.localPorts = localPorts
     }
 
-    /// - Parameter destination: `nil` if it is not decided yet. ``settle(_:at:)`` decides.
-    mutating func add(_ growth: SocketAccount.Growth, of socket: SocketObservation, at destination: Destination?) {
+    /// - Parameter destination: `nil` if it is not decided yet. ``settle(_:_:at:)`` decides.
+    mutating func add(
+        _ growth: SocketAccount.Growth,
+        of serial: UInt64,
+        _ socket: SocketObservation,
+        at destination: Destination?
+    ) {
         guard let localPorts, let remote = growth.ends?.remote.address, socket.isBegunHere(localPorts),
             destination?.scope.isFar != false
         else { return }
         for (owner, payload) in growth.owners where payload.total > 0 {
-            if self.sums[remote]?[owner.identity] == nil {
-                guard self.places.hasRoom(for: owner.uid) else {
-                    self.lost +|= 1
-                    continue
-                }
-                self.places.take(for: owner.uid)
+            if destination == nil {
+                let none = Sum(uid: owner.uid)
+                self.undecided[serial, default: [:]][owner.identity, default: none].bytes +|= payload.total
+            } else {
+                self.add(Sum(uid: owner.uid, bytes: payload.total), of: owner.identity, at: remote)
             }
-            self.sums[remote, default: [:]][owner.identity, default: Sum(uid: owner.uid)].bytes +|= payload.total
         }
     }
 
-    /// The ledger knows now how far this address is.
-    mutating func settle(_ remote: InternetAddress, at destination: Destination) {
-        guard !destination.scope.isFar, let near = self.sums.removeValue(forKey: remote) else { return }
-        for sum in near.values { self.places.giveBack(of: sum.uid) }
+    private mutating func add(_ sum: Sum, of process: ProcessIdentity, at remote: InternetAddress) {
+        guard self.sums[remote]?[process] == nil else {
+            self.sums[remote]?[process]?.bytes +|= sum.bytes
+            return
+        }
+        guard self.places.hasRoom(for: sum.uid) else {
+            self.lost +|= 1
+            return
+        }
+        self.places.take(for: sum.uid)
+        self.sums[remote, default: [:]][process] = sum
     }
+
+    /// The ledger knows now how far this socket reaches.
+    mutating func settle(_ serial: UInt64, _ remote: InternetAddress, at destination: Destination) {
+        guard let sums = self.undecided.removeValue(forKey: serial), destination.scope.isFar else { return }
+        for (process, sum) in sums { self.add(sum, of: process, at: remote) }
+    }
+
+    /// All sockets are decided that ever will be. The others reach nobody.
+    mutating func forgetUndecided() { self.undecided = [:] }
 
     /// What processes of known groups have reached. Other processes stay until the daemon has looked them up.
     mutating func take(_ processes: ProcessTable) -> ContactSums {

@@ -322,7 +322,7 @@ public struct Ledger: Sendable, Codable {
             let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
             if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
             if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {
-                self.contacts.add(growth, of: socket, at: decided)
+                self.contacts.add(growth, of: serial, socket, at: decided)
             }
         }
     }
@@ -371,8 +371,9 @@ public struct Ledger: Sendable, Codable {
     private mutating func settleDestinations() {
         for (serial, ends, destination) in self.destinations.settle() {
             self.sockets.change(serial) { $0.settle(ends, at: destination) }
-            self.contacts.settle(ends.remote.address, at: destination)
+            self.contacts.settle(serial, ends.remote.address, at: destination)
         }
+        self.contacts.forgetUndecided()
     }
 
     private mutating func forgetClosedSockets(boottime: UInt64) {

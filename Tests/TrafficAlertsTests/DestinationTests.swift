@@ -175,8 +175,8 @@ struct DestinationTests {
     func manyContacts() throws {
         var watched = Watched(try Self.rule())
         let (crawler, stranger) = (ProcessGroup(name: "crawler", uid: 7), ProcessGroup(name: "p", uid: 8))
-        for start in stride(from: 0, to: Contact.learned.ofUser, by: 1_000) {
-            let contacts = (start..<start + 1_000).map { Contact(process: crawler, destination: "d\($0)") }
+        for start in stride(from: 0, to: Contact.learned.ofUser, by: 100) {
+            let contacts = (start..<start + 100).map { Contact(process: crawler, destination: "d\($0)") }
             _ = watched.sample(Dictionary(uniqueKeysWithValues: contacts.map { ($0, 1) }))
             let question = watched.book.question
             #expect(Set(question) == Set(contacts))
@@ -191,15 +191,15 @@ struct DestinationTests {
         #expect(watched.answer(.noRoom, other) == [] && watched.book.alerts.isEmpty && watched.book.takeLost() == 1)
     }
 
-    @Test("a question has a thousand contacts at most, and the rest comes next")
+    @Test("a question has a hundred contacts at most, and the rest comes next")
     func questions() throws {
         var watched = Watched(try Self.rule())
-        let contacts = (0..<1_500).map { Contact(process: Simulation.app, destination: "d\($0)") }
+        let contacts = (0..<150).map { Contact(process: Simulation.app, destination: "d\($0)") }
         _ = watched.sample(Dictionary(uniqueKeysWithValues: contacts.map { ($0, 1) }))
         let first = watched.book.question
-        #expect(first.count == 1_000)
+        #expect(first.count == 100)
         for contact in first { _ = watched.answer(.known, contact) }
-        #expect(Set(watched.book.question).union(first) == Set(contacts) && watched.book.question.count == 500)
+        #expect(Set(watched.book.question).union(first) == Set(contacts) && watched.book.question.count == 50)
     }
 
     @Test("samples that are joined have as many contacts as one may have")

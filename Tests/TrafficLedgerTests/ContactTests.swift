@@ -106,6 +106,22 @@ struct ContactTests {
         #expect(f.ledger.takeContacts().lost == 0)
     }
 
+    @Test("a socket that stays on this host takes nothing from another user's socket to the same address")
+    func namespaces() {
+        var f = Self.fixture()
+        // Sockets to themselves, in a network namespace whose interface has the address.
+        let near = Self.socket(9, to: "192.0.2.1", pid: 2, uid: 7, local: "192.0.2.1")
+        f.absorb(Self.socket(1, to: "192.0.2.1"), near)
+        f.absorb(Self.details(1, "app"), Self.details(2, "other", uid: 7))
+        f.tick()
+        #expect(Self.contacts(f.ledger.takeContacts()) == ["app 192.0.2.0/24": 10])
+        // Also where the first is decided already.
+        f.absorb(Self.socket(1, to: "192.0.2.1", sent: 15))
+        f.absorb(Self.socket(10, to: "192.0.2.1", pid: 2, uid: 7, local: "192.0.2.1"))
+        f.tick()
+        #expect(Self.contacts(f.ledger.takeContacts()) == ["app 192.0.2.0/24": 5])
+    }
+
     @Test("a process that the daemon does not know yet comes later, and one that is gone by then is counted")
     func unknown() {
         var f = Self.fixture()
