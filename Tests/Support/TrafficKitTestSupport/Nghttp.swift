@@ -26,7 +26,7 @@ public enum Nghttp {
 
     /// - Parameter urls: Fetched at the same time, on one connection.
     public static func fetch(_ options: [String], _ urls: [String]) async throws -> Frames {
-        let tool = try await Tool.run("nghttp", ["-nv", "--timeout=60"] + options + urls)
+        let tool = try await Tool.run("nghttp", ["-nv", "--timeout=600"] + options + urls)
         return Self.frames(in: tool.output)
     }
 
