@@ -85,14 +85,7 @@ extension SystemTests {
 
         /// What Python's own SQLite finds in history.
         private static func sql(_ state: String, _ sql: String) async throws -> String {
-            let mode = sql.hasPrefix("SELECT") ? "ro" : "rw"
-            let script = """
-                import sqlite3, sys
-                file = sqlite3.connect("file:" + sys.argv[1] + "/history.sqlite?mode=\(mode)", uri=True)
-                for row in file.execute(sys.argv[2]).fetchall(): print(*row)
-                file.commit()
-                """
-            return try await Tool.run("python3", ["-c", script, state, sql]).output
+            try await Tool.sql(state + "/history.sqlite", sql)
         }
 
         @Test("a program reaches another network than those it has been learned with: one alert names both")

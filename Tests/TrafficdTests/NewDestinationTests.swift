@@ -61,14 +61,7 @@ struct NewDestinationTests {
         let directory = FileManager.default.temporaryDirectory.appending(path: "tn-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
         func sql(_ sql: String) async throws -> String {
-            let mode = sql.hasPrefix("SELECT") ? "ro" : "rw"
-            let script = """
-                import sqlite3, sys
-                file = sqlite3.connect("file:" + sys.argv[1] + "/history.sqlite?mode=\(mode)", uri=True)
-                for row in file.execute(sys.argv[2]).fetchall(): print(*row)
-                file.commit()
-                """
-            return try await Tool.run("python3", ["-c", script, directory, sql]).output
+            try await Tool.sql(directory + "/history.sqlite", sql)
         }
         do {
             let first = try Watched(directory)

@@ -124,3 +124,19 @@ public struct Tool: Sendable {
         return pid
     }
 }
+
+extension Tool {
+    /// What another program's SQLite, that of Python, finds in a database: a line for each row.
+    ///
+    /// - Parameter sql: One statement. Only what begins with SELECT leaves the file as it is.
+    public static func sql(_ path: String, _ sql: String) async throws -> String {
+        let mode = sql.hasPrefix("SELECT") ? "ro" : "rw"
+        let script = """
+            import sqlite3, sys
+            file = sqlite3.connect("file:" + sys.argv[1] + "?mode=\(mode)", uri=True)
+            for row in file.execute(sys.argv[2]).fetchall(): print(*row)
+            file.commit()
+            """
+        return try await Self.run("python3", ["-c", script, path, sql]).output
+    }
+}
