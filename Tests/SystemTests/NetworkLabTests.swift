@@ -4,7 +4,7 @@ import Testing
 
 extension SystemTests {
     /// The lab in which scripts/accuracy measures. The lab must itself be right, and leave nothing behind.
-    @Suite(.needsRoot, .needs("ip", "nft", "ethtool"))
+    @Suite(.needsRoot, .needs("ip", "nft", "ethtool", "tc"))
     struct NetworkLabTests {
         private func exists(_ namespace: String) -> Bool {
             FileManager.default.fileExists(atPath: "/run/netns/\(namespace)")

@@ -18,6 +18,7 @@ public struct LabCounters: Equatable, Sendable {
         public var sentPackets: UInt64 = 0
         public var receivedBytes: UInt64 = 0
         public var receivedPackets: UInt64 = 0
+        /// By this end, and by a namespace in between on the way to it.
         public var dropped: UInt64 = 0
     }
 
@@ -96,8 +97,9 @@ extension NetworkLab {
         counters.atPeer = try Self.arrivals(peer)
         counters.atNear = try Self.arrivals(atNear)
         counters.handedOver = try Self.bytes("handed_over", near)
-        counters.veth = try await Self.statistics(self.near, Self.interface)
-        counters.loopback = try await Self.statistics(self.near, "lo")
+        counters.veth = try await Self.statistics(self.near, Self.interface).counters
+        if let middle { counters.veth.dropped += try await Self.statistics(middle, "near").tx.dropped }
+        counters.loopback = try await Self.statistics(self.near, "lo").counters
         return counters
     }
 
@@ -114,13 +116,12 @@ extension NetworkLab {
         return bytes
     }
 
-    private static func statistics(_ namespace: LabNamespace, _ interface: String) async throws -> LabCounters.Interface
-    {
+    private static func statistics(_ namespace: LabNamespace, _ interface: String) async throws -> Link.Statistics {
         let text = try await namespace.ip("-json", "-statistics", "link", "show", "dev", interface)
         guard let link = try JSONDecoder().decode([Link].self, from: text).first else {
             throw Unavailable("its interface \(interface) is gone")
         }
-        return link.counters
+        return link.statistics
     }
 
     /// - Returns: Bytes by the counter's name.
@@ -160,22 +161,22 @@ extension NetworkLab {
         struct Statistics: Decodable {
             var rx: Direction
             var tx: Direction
+
+            var counters: LabCounters.Interface {
+                LabCounters.Interface(
+                    sentBytes: self.tx.bytes,
+                    sentPackets: self.tx.packets,
+                    receivedBytes: self.rx.bytes,
+                    receivedPackets: self.rx.packets,
+                    dropped: self.tx.dropped + self.rx.dropped
+                )
+            }
         }
 
         var statistics: Statistics
 
         enum CodingKeys: String, CodingKey {
             case statistics = "stats64"
-        }
-
-        var counters: LabCounters.Interface {
-            LabCounters.Interface(
-                sentBytes: self.statistics.tx.bytes,
-                sentPackets: self.statistics.tx.packets,
-                receivedBytes: self.statistics.rx.bytes,
-                receivedPackets: self.statistics.rx.packets,
-                dropped: self.statistics.tx.dropped + self.statistics.rx.dropped
-            )
         }
     }
 }

@@ -87,6 +87,9 @@ public final class NetworkLab: Sendable {
                 try await middle.ip("link", "set", port, "master", "bridge", "up")
                 try await middle.switchOffloads(false, of: port)
             }
+            // The near end takes packets from a ring of 256. If its processor is away for a moment, the ring is full, and
+            // what was counted on its way into the bridge would never arrive. With a queue, the packets wait (Linux 6.16).
+            try await middle.run("tc", "qdisc", "replace", "dev", "near", "root", "pfifo", "limit", "100000")
             try await middle.ip("link", "set", "bridge", "up")
         } else {
             try await Self.pair(self.near, Self.interface, self.peer, Self.interface)
