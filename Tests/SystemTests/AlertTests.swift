@@ -53,11 +53,11 @@ extension SystemTests {
             _ isWanted: (AlertReport) -> Bool,
             doing body: () async throws -> Void = { try await Task.sleep(for: .milliseconds(200)) }
         ) async throws -> AlertReport {
-            let deadline = ContinuousClock.now + .seconds(200)
-            while true {
-                let report = try await Self.report(daemon)
-                if isWanted(report) || ContinuousClock.now > deadline { return report }
-                try await body()
+            var isFirst = true
+            return try await look(every: .zero, until: { isWanted($0) }) {
+                if !isFirst { try await body() }
+                isFirst = false
+                return try await Self.report(daemon)
             }
         }
 
@@ -139,10 +139,10 @@ extension SystemTests {
                 let same = try #require(report.alerts.first { $0.rule == "same" })
                 #expect(same.route == "/status/{id}" && same.repeatedShare == 1 && same.failedShare == nil)
                 // What curl asked, and nothing else.
-                var endpoints: [EndpointUsage] = []
-                for _ in 0..<100 where endpoints.count < 2 || !endpoints.allSatisfy({ $0.outcomes.total == requests }) {
-                    try await Task.sleep(for: .milliseconds(100))
-                    endpoints = (try await daemon.snapshot().endpoints ?? []).filter { $0.role == .server }
+                let endpoints = try await look(until: {
+                    $0.count == 2 && $0.allSatisfy { $0.outcomes.total == requests }
+                }) {
+                    try await daemon.snapshot().endpoints?.filter { $0.role == .server } ?? []
                 }
                 #expect(endpoints.count == 2)
                 for row in endpoints {

@@ -29,14 +29,13 @@ extension SystemTests {
 
         /// Waits until the daemon has logged `count` lines with this text.
         private static func log(of daemon: Daemon, has text: String, times count: Int = 1) async throws -> [Substring] {
-            for _ in 0..<6_000 {
+            let lines = try await look(every: .milliseconds(10), until: { $0.count >= count }) {
                 let lines = daemon.program.errorText.split(separator: "\n").filter { $0.contains(text) }
-                if lines.count >= count { return lines }
-                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
-                try await Task.sleep(for: .milliseconds(10))
+                try #require(lines.count >= count || daemon.program.isRunning, "\(daemon.program.errorText)")
+                return lines
             }
-            Issue.record("the log has no \(text): \(daemon.program.errorText)")
-            return []
+            #expect(lines.count >= count, "the log has no \(text): \(daemon.program.errorText)")
+            return lines
         }
 
         private static func hangUp(_ daemon: Daemon, until text: String, times count: Int = 1) async throws {
@@ -192,11 +191,7 @@ extension SystemTests {
             }
             try await place.move(4)
             #expect(try await Self.sent(daemon) == ["new": 337, "kept": 0])
-            var counted = PayloadBytes()
-            for _ in 0..<300 where counted != mover.moved {
-                counted = try await daemon.snapshot().payload(of: mover)
-            }
-            #expect(counted == mover.moved && mover.moved.sent > 0)
+            #expect(try await daemon.counted(mover) == mover.moved && mover.moved.sent > 0)
             #expect(try await daemon.snapshot().capture.loss.isLossy == false)
             try await finish(daemon)
         }

@@ -255,9 +255,9 @@ extension SystemTests {
                 kill(daemon, SIGTERM)
                 Tool.end(of: daemon)
             }
-            for _ in 0..<3_000 where !FileManager.default.fileExists(atPath: Self.directory + "/control.sock") {
-                try await Task.sleep(for: .milliseconds(10))
-            }
+            try #require(
+                try await eventually { FileManager.default.fileExists(atPath: Self.directory + "/control.sock") }
+            )
             var run = 0
             for (name, text) in Documents.all.sorted(by: { $0.key < $1.key }) {
                 for command in Documents.blocks("sh", in: text).flatMap(Documents.commands) {

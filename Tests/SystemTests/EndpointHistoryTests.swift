@@ -57,10 +57,8 @@ extension SystemTests {
                 truth[route, default: Truth()].add(transfer)
             }
             let wanted = truth.values.reduce(0) { $0 + $1.requests }
-            var ended: UInt64 = 0
-            for _ in 0..<300 where ended != wanted {
-                ended = (try await daemon.snapshot().endpoints ?? []).reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
-                if ended != wanted { try await Task.sleep(for: .milliseconds(50)) }
+            let ended = try await look(until: { $0 == wanted }) {
+                (try await daemon.snapshot().endpoints ?? []).reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
             }
             #expect(ended == wanted)
             try await Self.waitForCheckpoint(daemon)
@@ -69,12 +67,11 @@ extension SystemTests {
         /// Until a checkpoint has what was counted before this call.
         private static func waitForCheckpoint(_ daemon: Daemon) async throws {
             let (file, asked) = (daemon.directories.runtime.appending(path: "checkpoint").path, Date())
-            for _ in 0..<300 {
+            let isKept = try await eventually {
                 let attributes = try? FileManager.default.attributesOfItem(atPath: file)
-                if let written = attributes?[.modificationDate] as? Date, written > asked { return }
-                try await Task.sleep(for: .milliseconds(50))
+                return attributes?[.modificationDate] as? Date ?? .distantPast > asked
             }
-            Issue.record("no checkpoint")
+            #expect(isKept, "no checkpoint")
         }
 
         private static func report(

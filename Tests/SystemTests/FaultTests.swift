@@ -153,9 +153,8 @@ extension SystemTests {
                 var after = try await daemon.snapshot().capture
                 #expect(after.loss.readsFailed > before.loss.readsFailed)
                 // Within about a second the daemon watches again the processes for which it had no descriptor.
-                let deadline = ContinuousClock.now + Program.patience
-                while after.blindSpots != before.blindSpots && ContinuousClock.now < deadline {
-                    after = try await daemon.snapshot().capture
+                after = try await look(until: { $0.blindSpots == before.blindSpots }) {
+                    try await daemon.snapshot().capture
                 }
                 #expect(after.blindSpots == before.blindSpots)
                 #expect(daemon.program.errorText.contains("sweep_sockets"))

@@ -80,15 +80,13 @@ extension SystemTests {
                         truth[name, default: PayloadBytes()] += said
                         moved += said
                     }
-                    var bytes = ByteCounts()
-                    for _ in 0..<300 where bytes.payload != moved {
+                    let bytes = try await look(until: { $0.payload == moved }) {
                         let snapshot = try await daemon.snapshot()
                         let running = snapshot.processes?.map { ($0.details.name, $0.bytes) } ?? []
                         let ended = snapshot.exited?.map { ($0.group.name, $0.bytes) } ?? []
-                        bytes = (running + ended).filter { self.names.contains($0.0) }.reduce(ByteCounts()) {
+                        return (running + ended).filter { self.names.contains($0.0) }.reduce(ByteCounts()) {
                             $0 + $1.1
                         }
-                        try await Task.sleep(for: .milliseconds(100))
                     }
                     #expect(bytes.payload == moved)
                     wire += (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0)

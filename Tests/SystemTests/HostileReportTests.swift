@@ -137,17 +137,15 @@ extension SystemTests {
                 #expect(try await honest.line() == Data("ready".utf8), "\(honest.errorText)")
                 // A process's first records wait until the daemon knows its name. With a flood on a slow machine that
                 // takes two rounds.
-                for _ in 0..<100 where try await daemon.snapshot().endpoints?.isEmpty != false {}
+                #expect(try await eventually { try await daemon.snapshot().endpoints?.isEmpty == false })
                 for flooder in flooders { try flooder.writeLine() }
                 try honest.writeLine()
                 let exchanges = UInt64(Self.connections * Self.exchangesOfConnection)
                 #expect(try await honest.line() == Data("\(exchanges)".utf8), "\(honest.errorText)")
                 // The daemon settles earlier records in the next rounds. Each round also takes what the flood has sent
                 // in the meantime.
-                let deadline = ContinuousClock.now + .seconds(60)
-                var snapshot = try await daemon.snapshot()
-                while snapshot.capture.reports.joined < 2 * exchanges && ContinuousClock.now < deadline {
-                    snapshot = try await daemon.snapshot()
+                let snapshot = try await look(until: { $0.capture.reports.joined >= 2 * exchanges }) {
+                    try await daemon.snapshot()
                 }
                 for flooder in flooders { flooder.signal(SIGKILL) }
 

@@ -171,13 +171,18 @@ extension SystemTests {
             in namespace: NetworkNamespace? = nil
         ) async throws -> ([UInt64: Connection], Snapshot) {
             let options = ["--tcp", "--info", "--extended", "--numeric", "--no-header", "--oneline"]
-            let look = { try await tool("ss", (namespace.map { ["--net", $0.name] } ?? []) + options).output }
-            for _ in 0..<20 {
-                let before = Self.connections(try await look())
-                let snapshot = try await daemon.snapshot()
-                if Self.connections(try await look()) == before { return (before, snapshot) }
+            func connections() async throws -> [UInt64: Connection] {
+                let arguments = (namespace.map { ["--net", $0.name] } ?? []) + options
+                return Self.connections(try await tool("ss", arguments).output)
             }
-            throw Program.Failure(description: "the connections are never quiet")
+            let moment = try await look(until: { $0.isQuiet }) {
+                () -> (connections: [UInt64: Connection], snapshot: Snapshot, isQuiet: Bool) in
+                let before = try await connections()
+                let snapshot = try await daemon.snapshot()
+                return (before, snapshot, try await connections() == before)
+            }
+            try #require(moment.isQuiet, "the connections are never quiet")
+            return (moment.connections, moment.snapshot)
         }
 
         /// From `ss -tieO`: `sk:COOKIE` in hexadecimal, then the counters.

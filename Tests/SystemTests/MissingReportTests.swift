@@ -33,10 +33,8 @@ extension SystemTests {
 
         /// The daemon's snapshot once the daemon has received this many datagrams. Then no more must come for a while.
         private func settled(_ daemon: Daemon, datagrams: UInt64) async throws -> Snapshot {
-            let deadline = ContinuousClock.now + .seconds(20)
-            var snapshot = try await daemon.snapshot()
-            while snapshot.capture.reports.datagrams < datagrams, ContinuousClock.now < deadline {
-                snapshot = try await daemon.snapshot()
+            var snapshot = try await look(until: { $0.capture.reports.datagrams >= datagrams }) {
+                try await daemon.snapshot()
             }
             for _ in 0..<3 { snapshot = try await daemon.snapshot() }
             #expect(snapshot.capture.reports.datagrams == datagrams && snapshot.capture.reports.rejected == 0)

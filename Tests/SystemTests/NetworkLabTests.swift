@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 
 extension SystemTests {
@@ -61,13 +62,11 @@ extension SystemTests {
         /// another. After two equal readings, the packets that end connections have passed, too.
         private func settled(_ lab: NetworkLab) async throws -> LabCounters {
             var last = try await lab.counters()
-            for _ in 0..<20 {
-                try await Task.sleep(for: .milliseconds(500))
+            return try await look(every: .milliseconds(500), until: { $0.areStill }) {
                 let now = try await lab.counters()
-                if now == last { break }
-                last = now
-            }
-            return last
+                defer { last = now }
+                return (counters: now, areStill: now == last)
+            }.counters
         }
 
         @Test("offloads make the near interface's packets large, and every packet of the link still counts")

@@ -41,14 +41,11 @@ extension SystemTests {
                 // A customer visits at once, and then waits for ten seconds before it prints the number of its visits.
                 let buy = ["buy", "--seconds", "1", "--rate", "0.1"] + options
                 let customers = try [1, 3].map { try Program(example, buy + ["--visitors", "\($0)"]) }
-                var snapshot = try await daemon.snapshot()
-                let deadline = ContinuousClock.now + .seconds(20)
-                func isSettled() -> Bool {
+                var snapshot = try await look(until: { snapshot in
                     self.responses(snapshot, customers[0]) == Self.requestsOfVisit
                         && self.responses(snapshot, customers[1]) == 3 * Self.requestsOfVisit
                         && self.responses(snapshot, server) == 4 * Self.requestsOfVisit + 1
-                }
-                while !isSettled() && ContinuousClock.now < deadline { snapshot = try await daemon.snapshot() }
+                }) { try await daemon.snapshot() }
 
                 var visits: UInt64 = 0
                 for customer in customers {
@@ -64,8 +61,8 @@ extension SystemTests {
                 self.expectSums(snapshot, [server] + customers)
 
                 // The endpoints of processes that exited are gone, and nothing is missing from the sums.
-                while self.own(snapshot, customers[1]) != nil && ContinuousClock.now < deadline + .seconds(20) {
-                    snapshot = try await daemon.snapshot()
+                snapshot = try await look(until: { self.own($0, customers[1]) == nil }) {
+                    try await daemon.snapshot()
                 }
                 #expect(customers.allSatisfy { self.own(snapshot, $0) == nil })
                 #expect(self.requests(snapshot, server) == visits * Self.requestsOfVisit + 1)

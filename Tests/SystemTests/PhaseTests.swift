@@ -21,16 +21,11 @@ extension SystemTests {
     struct PhaseTests {
         /// The exchanges of clients once `count` of them have ended, in the order of their starts.
         private func ended(_ daemon: Daemon, _ count: Int) async throws -> [ExchangeUsage] {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
+            try await look(until: { $0.count >= count }) {
                 let answer = try await daemon.get("/v1/exchanges")
-                let exchanges = try JSONDecoder().decode(ExchangeReport.self, from: answer.output).exchanges
+                return try JSONDecoder().decode(ExchangeReport.self, from: answer.output).exchanges
                     .filter { $0.role == .client && $0.outcome != nil }
-                if exchanges.count >= count || ContinuousClock.now > deadline {
-                    return exchanges.sorted { $0.startedAt < $1.startedAt }
-                }
-                try await Task.sleep(for: .milliseconds(100))
-            }
+            }.sorted { $0.startedAt < $1.startedAt }
         }
 
         /// All ended exchanges and the endpoints, once an exchange with `host` has ended and the endpoints contain all
@@ -39,14 +34,11 @@ extension SystemTests {
             _ daemon: Daemon,
             host: String
         ) async throws -> (exchanges: [ExchangeUsage], endpoints: [EndpointUsage]) {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
-                let exchanges = try await self.ended(daemon, 0)
-                let endpoints = try await daemon.snapshot().endpoints ?? []
+            try await look(until: { exchanges, endpoints in
                 let outcomes = endpoints.filter { $0.role == .client }.flatMap(\.outcomes.values).reduce(0, +)
-                let isSettled = outcomes == exchanges.count && exchanges.contains { $0.host == host }
-                if isSettled || ContinuousClock.now > deadline { return (exchanges, endpoints) }
-                try await Task.sleep(for: .milliseconds(100))
+                return outcomes == exchanges.count && exchanges.contains { $0.host == host }
+            }) {
+                (try await self.ended(daemon, 0), try await daemon.snapshot().endpoints ?? [])
             }
         }
 

@@ -54,16 +54,11 @@ struct PinnedDaemons {
 }
 
 extension Daemon {
-    /// The payload that the daemon has for the program, when it is as much as wanted, or after a while.
+    /// The payload that the daemon has for the program, when it is as much as wanted, or after a long while.
     ///
     /// - Parameter wanted: `nil`: what the program says.
     func counted(_ mover: Mover, wanted: PayloadBytes? = nil) async throws -> PayloadBytes {
         let wanted = wanted ?? mover.moved
-        var counted = PayloadBytes()
-        for _ in 0..<300 where counted != wanted {
-            counted = try await self.snapshot().payload(of: mover)
-            if counted != wanted { try await Task.sleep(for: .milliseconds(50)) }
-        }
-        return counted
+        return try await look(until: { $0 == wanted }) { try await self.snapshot().payload(of: mover) }
     }
 }

@@ -51,10 +51,9 @@ extension SystemTests {
             let interface = "tv\(UUID().uuidString.prefix(8))"
             let daemon = try await self.startBeside(interface)
             // The kernel deletes the pair once nothing keeps the namespace of its other end.
-            for _ in 0..<600 where FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)") {
-                try await Task.sleep(for: .milliseconds(50))
-            }
-            #expect(!FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)"))
+            #expect(
+                try await eventually { !FileManager.default.fileExists(atPath: "/sys/class/net/\(interface)") }
+            )
             try await finish(daemon)
         }
 

@@ -108,24 +108,20 @@ extension SystemTests {
                 for round in 1...6 {
                     try await mover.tell("churn \(round) 1001")
                     // A process that the daemon has not looked up yet would come into history with a later minute.
-                    var isReady = false
-                    for _ in 0..<500 where !isReady {
+                    let isReady = try await eventually(every: .milliseconds(20)) {
                         let snapshot = try await daemon.snapshot()
                         let process = snapshot.processes?.first { $0.details.name == mover.name }
-                        isReady = process?.details.executable != nil && snapshot.payload(of: mover) == mover.moved
-                        if !isReady { try await Task.sleep(for: .milliseconds(20)) }
+                        return process?.details.executable != nil && snapshot.payload(of: mover) == mover.moved
                     }
                     try #require(isReady)
                     try configure(round)
                     daemon.program.signal(SIGHUP)
-                    var kept = PayloadBytes()
-                    for _ in 0..<300 where kept != mover.moved {
+                    let kept = try await look(every: .milliseconds(20), until: { $0 == mover.moved }) {
                         let said = try await Program.run(
                             Machine.programs.client,
                             ["history", "--since", "2h", "--format", "json"] + directories.arguments
                         )
-                        kept = try JSONDecoder().decode(HistoryReport.self, from: said.output).payload(of: mover.name)
-                        if kept != mover.moved { try await Task.sleep(for: .milliseconds(20)) }
+                        return try JSONDecoder().decode(HistoryReport.self, from: said.output).payload(of: mover.name)
                     }
                     #expect(kept == mover.moved)
                     record.answers.append((try Self.parse(Data(contentsOf: writes)).count, kept))

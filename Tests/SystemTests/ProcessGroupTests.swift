@@ -50,11 +50,8 @@ extension SystemTests {
             let program = try Program(URL(filePath: "/bin/sh"), ["-c", script, Self.program])
             let line = try #require(try await program.line(), "\(program.errorText)")
             let moved = String(decoding: line, as: UTF8.self).split(separator: " ").compactMap { UInt64($0) }
-            let deadline = ContinuousClock.now + .seconds(30)
-            var known: String?
-            while known != unit, ContinuousClock.now < deadline {
-                let processes = try await daemon.snapshot().processes ?? []
-                known = processes.first { $0.identity.pid == program.pid }?.details.systemdUnit
+            let known = try await look(until: { $0 == unit }) {
+                try await daemon.snapshot().processes?.first { $0.identity.pid == program.pid }?.details.systemdUnit
             }
             program.closeInput()
             #expect(try await program.exit() == 0 && known == unit, "\(program.errorText)")
@@ -74,10 +71,8 @@ extension SystemTests {
                 truth["one.service"] = try await Self.run(1_234, in: "one.service", as: 0, daemon)
                 truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Self.stranger, daemon)
 
-                var rows: [ExitedUsage] = []
-                let deadline = ContinuousClock.now + .seconds(40)
-                while rows.count < truth.count, ContinuousClock.now < deadline {
-                    rows = try await daemon.snapshot().exited?.filter { truth[$0.group.systemdUnit ?? ""] != nil } ?? []
+                let rows = try await look(until: { $0.count == truth.count }) {
+                    try await daemon.snapshot().exited?.filter { truth[$0.group.systemdUnit ?? ""] != nil } ?? []
                 }
                 let counted = Dictionary(rows.map { ($0.group.systemdUnit!, $0.bytes.payload) }, uniquingKeysWith: +)
                 #expect(counted == truth.mapValues { PayloadBytes(sent: $0, received: $0) })

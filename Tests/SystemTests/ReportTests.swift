@@ -13,12 +13,9 @@ extension SystemTests {
     struct ReportTests {
         /// The daemon's snapshot once the daemon has settled `requests` exchanges of this process.
         private func settled(_ daemon: Daemon, requests: Int) async throws -> Snapshot {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
-                let snapshot = try await daemon.snapshot()
-                let ended = snapshot.endpoints?.reduce(0) { $0 + $1.outcomes.values.reduce(0, +) } ?? 0
-                if ended >= requests || ContinuousClock.now > deadline { return snapshot }
-            }
+            try await look(until: { snapshot in
+                snapshot.endpoints?.reduce(0) { $0 + $1.outcomes.values.reduce(0, +) } ?? 0 >= requests
+            }) { try await daemon.snapshot() }
         }
 
         /// The server's sockets, at least one more than known before. The daemon lists closed sockets only for a short
@@ -28,14 +25,15 @@ extension SystemTests {
             _ server: InstrumentedServer,
             after known: [UInt64: SocketUsage]
         ) async throws -> [UInt64: SocketUsage] {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
+            var sockets = known
+            _ = try await eventually {
                 let cookies = Set(server.records.requests.map(\.cookie))
                 let listed = try await daemon.snapshot().sockets?.filter { cookies.contains($0.cookie.rawValue) } ?? []
-                let sockets = known.merging(listed.map { ($0.cookie.rawValue, $0) }) { _, last in last }
+                sockets = known.merging(listed.map { ($0.cookie.rawValue, $0) }) { _, last in last }
                 let isExplained = listed.allSatisfy { $0.closedAt != nil && $0.unattributed == 0 }
-                if isExplained && sockets.count > known.count || ContinuousClock.now > deadline { return sockets }
+                return isExplained && sockets.count > known.count
             }
+            return sockets
         }
 
         private func expectAllExplained(_ snapshot: Snapshot, _ server: InstrumentedServer, connections: Int) {
@@ -354,8 +352,7 @@ extension SystemTests {
         }
 
         private func firstRequest(of server: InstrumentedServer) async throws -> MessagePart? {
-            for _ in 0..<500 where server.records.requests.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
-            return server.records.requests.first
+            try await look(every: .milliseconds(10), until: { $0 != nil }) { server.records.requests.first }
         }
 
         @Test("a daemon that hangs or is gone does not disturb the app; a daemon that comes back explains later bytes")
@@ -502,15 +499,13 @@ extension SystemTests {
 
         /// The daemon's snapshot once both ends have reported equally many exchanges.
         private func settledShop(_ daemon: Daemon) async throws -> Snapshot {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
-                let snapshot = try await daemon.snapshot()
+            try await look(until: { snapshot in
                 let ended = [EndpointRole.client, .server].map { role in
                     (snapshot.endpoints ?? []).filter { $0.role == role }
                         .reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
                 }
-                if ended[0] > 0 && ended[0] == ended[1] || ContinuousClock.now > deadline { return snapshot }
-            }
+                return ended[0] > 0 && ended[0] == ended[1]
+            }) { try await daemon.snapshot() }
         }
 
         @Test(
@@ -538,11 +533,10 @@ extension SystemTests {
                 )
                 #expect(try await listener.line() == Data("asked".utf8))
                 // The library sends a record after it has waited for a tenth of a second.
-                var snapshot = try await daemon.snapshot()
-                for _ in 0..<100 where snapshot.endpoints?.isEmpty != false { snapshot = try await daemon.snapshot() }
+                #expect(try await eventually { try await daemon.snapshot().endpoints?.isEmpty == false })
                 client.signal(SIGKILL)
                 _ = try? await client.exit()
-                snapshot = try await daemon.snapshot()
+                let snapshot = try await daemon.snapshot()
                 let endpoint = try #require(snapshot.endpoints?.first)
                 #expect(endpoint.requests == 1 && endpoint.responses == 0 && endpoint.outcomes == [:])
                 #expect(endpoint.received == MessageBytes() && endpoint.sent.message > 0)

@@ -174,17 +174,18 @@ extension SystemTests {
             let filling = pinned.directories.runtime.appending(path: "filling")
             #expect(throws: (any Error).self) { try Data(repeating: 1, count: 256 << 10).write(to: filling) }
             // The daemon gives up a checkpoint only after some attempts, and then its own old one makes room.
-            for _ in 0..<300 where !daemon.program.errorText.contains("a restart begins at 0") {
+            let isGivenUp = try await eventually(every: .milliseconds(100)) {
                 try await mover.tell("churn 1 100")
-                try await Task.sleep(for: .milliseconds(100))
+                return daemon.program.errorText.contains("a restart begins at 0")
             }
-            #expect(daemon.program.errorText.contains("can't write a checkpoint"), "\(daemon.program.errorText)")
+            #expect(
+                isGivenUp && daemon.program.errorText.contains("can't write a checkpoint"),
+                "\(daemon.program.errorText)"
+            )
             #expect(try await daemon.counted(mover) == mover.moved)
             try? FileManager.default.removeItem(at: filling)
             let checkpoint = pinned.directories.runtime.appending(path: "checkpoint").path
-            for _ in 0..<100 where !FileManager.default.fileExists(atPath: checkpoint) {
-                try await Task.sleep(for: .milliseconds(100))
-            }
+            #expect(try await eventually { FileManager.default.fileExists(atPath: checkpoint) })
             #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
             try await mover.tell("churn 2 500")
             daemon = try await pinned.start()

@@ -69,13 +69,7 @@ struct BPFObjects {
     /// The kernel frees programs and maps in the background, so this waits a moment.
     func stillThere() async throws -> [String] {
         guard Machine.has("bpftool") else { return [] }
-        var left: [String] = []
-        for _ in 0..<40 {
-            left = try await self.find()
-            if left.isEmpty { return [] }
-            try await Task.sleep(for: .milliseconds(100))
-        }
-        return left
+        return try await look(every: .milliseconds(100), until: { $0.isEmpty }) { try await self.find() }
     }
 
     private func find() async throws -> [String] {

@@ -29,11 +29,8 @@ extension SystemTests {
         /// The socket comes first. The daemon then gives up its rights, perhaps after its first answer, and then
         /// notifies systemd.
         private func expectFewRights(of daemon: Daemon) async throws {
-            var rights: [UInt64?] = []
-            for _ in 0..<500 {
-                rights = try self.threads(of: daemon.program.pid, "CapPrm").map { UInt64($0, radix: 16) }
-                if rights.allSatisfy({ ($0 ?? .max) & ~Self.lasting == 0 }) { break }
-                try await Task.sleep(for: .milliseconds(20))
+            let rights = try await look(until: { $0.allSatisfy { ($0 ?? .max) & ~Self.lasting == 0 } }) {
+                try self.threads(of: daemon.program.pid, "CapPrm").map { UInt64($0, radix: 16) }
             }
             #expect(rights.count > 5 && rights.allSatisfy { $0 == Self.lasting }, "\(rights)")
             #expect(
@@ -119,12 +116,7 @@ extension SystemTests {
                 #expect(snapshot.countingSince == since ?? snapshot.countingSince)
                 since = snapshot.countingSince
                 try await mover.tell("churn 50 1001")
-                var counted = PayloadBytes()
-                for _ in 0..<300 where counted != mover.moved {
-                    counted = try await daemon.snapshot().payload(of: mover)
-                    if counted != mover.moved { try await Task.sleep(for: .milliseconds(50)) }
-                }
-                #expect(counted == mover.moved)
+                #expect(try await daemon.counted(mover) == mover.moved)
                 held = BPFObjects.held(by: daemon.program.pid)
                 _ = try await daemon.stop(signal)
                 try await mover.tell("churn 50 77")
@@ -155,11 +147,8 @@ extension SystemTests {
                 daemon.program.signal(SIGSTOP)
                 defer { daemon.program.signal(SIGCONT) }
                 // Each thread stops on its own. Until then a thread may still take datagrams.
-                var states: [String] = []
-                for _ in 0..<1_000 {
-                    states = try self.threads(of: daemon.program.pid, "State")
-                    if states.allSatisfy({ $0.hasPrefix("T") }) { break }
-                    try await Task.sleep(for: .milliseconds(10))
+                let states = try await look(every: .milliseconds(10), until: { $0.allSatisfy { $0.hasPrefix("T") } }) {
+                    try self.threads(of: daemon.program.pid, "State")
                 }
                 try #require(states.allSatisfy { $0.hasPrefix("T") }, "\(states)")
                 var queued = 0
@@ -190,12 +179,11 @@ extension SystemTests {
             func count(_ message: String) -> Int { self.heard.count { $0 == message } }
 
             func wait(for message: String, times: Int) async throws {
-                for _ in 0..<3_000 {
+                let isHeard = try await eventually(every: .milliseconds(10)) {
                     self.listen()
-                    if self.count(message) >= times { return }
-                    try await Task.sleep(for: .milliseconds(10))
+                    return self.count(message) >= times
                 }
-                Issue.record("not \(times) times \(message): \(self.heard)")
+                #expect(isHeard, "not \(times) times \(message): \(self.heard)")
             }
 
             func listen() {
@@ -256,11 +244,11 @@ extension SystemTests {
                 environment: listener.environment
             )
             // Once the daemon catches SIGHUP, which is before it has loaded its programs.
-            for _ in 0..<30_000 {
+            let catches = try await eventually(every: .milliseconds(1)) {
                 let caught = try self.threads(of: daemon.pid, "SigCgt").compactMap { UInt64($0, radix: 16) }
-                if caught.contains(where: { $0 & 1 << UInt64(SIGHUP - 1) != 0 }) { break }
-                try await Task.sleep(for: .milliseconds(1))
+                return caught.contains { $0 & 1 << UInt64(SIGHUP - 1) != 0 }
             }
+            #expect(catches)
             daemon.signal(SIGHUP)
             try await listener.wait(for: "READY=1", times: 2)
             let heard = listener.heard.filter { $0 != "WATCHDOG=1" }

@@ -103,13 +103,11 @@ final class Terminal {
     /// Waits until the screen fulfils the condition, and returns the screen.
     @discardableResult
     func wait(_ what: String, until holds: (String) throws -> Bool) async throws -> String {
-        var screen = ""
-        for _ in 0..<100 {
-            screen = try self.screen
-            if try holds(screen) { return screen }
-            try await Task.sleep(for: .milliseconds(100))
+        let screen = try await look(every: .milliseconds(100), until: { try holds($0) }) { try self.screen }
+        guard try holds(screen) else {
+            throw TerminalFailure(text: "waited in vain for \(what); the screen is:\n\(screen)")
         }
-        throw TerminalFailure(text: "waited in vain for \(what); the screen is:\n\(screen)")
+        return screen
     }
 
     @discardableResult

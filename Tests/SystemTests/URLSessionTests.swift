@@ -113,17 +113,14 @@ extension SystemTests {
 
         /// The session's sockets, once the daemon has settled this many exchanges, each with a request and a response.
         private func sockets(_ daemon: Daemon, of pid: pid_t, exchanges: Int) async throws -> [SocketUsage] {
-            let deadline = ContinuousClock.now + .seconds(20)
-            while true {
-                let snapshot = try await daemon.snapshot()
-                let reports = snapshot.capture.reports
-                let isSettled = reports.records >= exchanges && reports.inferred >= 2 * exchanges
-                guard isSettled || ContinuousClock.now > deadline else { continue }
-                #expect(reports.inferred == 2 * exchanges)
-                #expect(reports.rejected == 0 && reports.dropped == 0)
-                return (snapshot.sockets ?? []).filter { socket in
-                    socket.transport == .tcp && socket.owners.contains { $0.identity.pid == pid }
-                }
+            let snapshot = try await look(until: {
+                $0.capture.reports.records >= exchanges && $0.capture.reports.inferred >= 2 * exchanges
+            }) { try await daemon.snapshot() }
+            let reports = snapshot.capture.reports
+            #expect(reports.inferred == 2 * exchanges)
+            #expect(reports.rejected == 0 && reports.dropped == 0)
+            return (snapshot.sockets ?? []).filter { socket in
+                socket.transport == .tcp && socket.owners.contains { $0.identity.pid == pid }
             }
         }
 

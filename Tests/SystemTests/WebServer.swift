@@ -80,12 +80,10 @@ final class WebServer {
     }
 
     private func waitUntilReady() async throws {
-        let deadline = ContinuousClock.now + .seconds(20)
-        while !FileManager.default.fileExists(atPath: self.root.appending(path: "nginx.pid").path) {
-            guard self.program.isRunning, ContinuousClock.now < deadline else {
-                throw Program.Failure(description: "nginx did not start: \(self.program.errorText)")
-            }
-            try await Task.sleep(for: .milliseconds(20))
+        let file = self.root.appending(path: "nginx.pid").path
+        _ = try await eventually { FileManager.default.fileExists(atPath: file) || !self.program.isRunning }
+        guard FileManager.default.fileExists(atPath: file) else {
+            throw Program.Failure(description: "nginx did not start: \(self.program.errorText)")
         }
     }
 

@@ -253,7 +253,7 @@ struct ControlServerTests {
             let large = Fixture.snapshot(sockets: 2000)
             server.box.publish(Reading(snapshot: large))
             let stalled = try await server.connectAndStall("/v1/stream")
-            #expect(try await TestServer.eventually { try server.openSockets == 2 && server.box.readers == 1 })
+            #expect(try await eventually { try server.openSockets == 2 && server.box.readers == 1 })
             let before = try Self.residentBytes()
             // Each snapshot has 1.5 MB of JSON, so a queue of all of them would have 1.5 GB.
             for tick in 0..<1000 as Range<UInt64> {
@@ -264,7 +264,7 @@ struct ControlServerTests {
             }
             #expect(try Self.residentBytes() - before < 200 << 20)
             #expect(try await server.curl("/healthz").output == "{\"status\":\"ok\"}\n")
-            #expect(try await TestServer.eventually { try server.openSockets == 1 && server.box.readers == 0 })
+            #expect(try await eventually { try server.openSockets == 1 && server.box.readers == 0 })
             try? await stalled.close()
         }
     }
@@ -274,9 +274,9 @@ struct ControlServerTests {
         try await TestServer.with { server in
             for _ in 0..<20 {
                 let channel = try await server.connectAndStall("/v1/stream?interval=3600")
-                #expect(try await TestServer.eventually { server.box.readers == 1 })
+                #expect(try await eventually { server.box.readers == 1 })
                 try await channel.close()
-                #expect(try await TestServer.eventually { try server.openSockets == 1 && server.box.readers == 0 })
+                #expect(try await eventually { try server.openSockets == 1 && server.box.readers == 0 })
             }
         }
     }
@@ -292,7 +292,7 @@ struct ControlServerTests {
             server.box.publish(Fixture.reading(sockets: 5000))
             let stalled = try await server.connectAndStall("/v1/stream")
             async let reader = server.curl("/v1/stream?view=processes", options: ["-N"])
-            #expect(try await TestServer.eventually { server.box.readers == 2 })
+            #expect(try await eventually { server.box.readers == 2 })
             await server.group.triggerGracefulShutdown()
             let result = try await reader
             #expect(result.status == 0, "a whole response, its last chunk included")
@@ -311,7 +311,7 @@ struct ControlServerTests {
                     for try await status in group { #expect(status == 0) }
                 }
             }
-            #expect(try await TestServer.eventually { try server.openSockets == 1 })
+            #expect(try await eventually { try server.openSockets == 1 })
         }
     }
 
@@ -324,7 +324,7 @@ struct ControlServerTests {
             let channel = try await server.connectAndStall("/healthz")
             try await channel.writeAndFlush(ByteBuffer(string: text))
             channel.read()
-            #expect(try await TestServer.eventually { try server.openSockets == 1 })
+            #expect(try await eventually { try server.openSockets == 1 })
             try? await channel.close()
             #expect(try await server.curl("/healthz").status == 0)
         }

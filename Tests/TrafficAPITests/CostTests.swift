@@ -63,9 +63,9 @@ extension ControlServerTests {
         try await TestServer.with { server in
             async let other = server.curl("/v1/doctor?cost=1")
             let client = try await server.connectAndStall("/v1/doctor?cost=10")
-            #expect(try await TestServer.eventually { server.meter.underWay == 2 })
+            #expect(try await eventually { server.meter.underWay == 2 })
             try await client.close()
-            #expect(try await TestServer.eventually { server.meter.cancelled == 1 })
+            #expect(try await eventually { server.meter.cancelled == 1 })
             let report = try JSONDecoder().decode(DoctorReport.self, from: try await other.outputData)
             #expect(report.cost == FakeMeter.cost(seconds: 1))
         }
@@ -75,7 +75,7 @@ extension ControlServerTests {
     func stoppedCost() async throws {
         try await TestServer.with { server in
             async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])
-            #expect(try await TestServer.eventually { server.meter.underWay == 1 })
+            #expect(try await eventually { server.meter.underWay == 1 })
             await server.group.triggerGracefulShutdown()
             let result = try await answer
             #expect(result.output.hasSuffix("503"))

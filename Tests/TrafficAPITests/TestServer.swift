@@ -133,13 +133,4 @@ struct TestServer: Sendable {
         )
         return inodes.count { held.contains("socket:[\($0)]") }
     }
-
-    /// Waits for at most ten minutes, because the tests do not measure this time.
-    static func eventually(_ condition: () throws -> Bool) async throws -> Bool {
-        for _ in 0..<30_000 {
-            if try condition() { return true }
-            try await Task.sleep(for: .milliseconds(20))
-        }
-        return false
-    }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -231,12 +232,7 @@ struct LiveCaptureTests {
             return serial
         }()
         // TCP ends the socket some time after close(2), and the socket has to be missing several times.
-        var isThere = true
-        for _ in 0..<3_000 where isThere {
-            isThere = try owners()[shared] != nil
-            usleep(10_000)
-        }
-        #expect(!isThere)
+        #expect(try blockingLook(until: { $0 }) { try owners()[shared] == nil })
     }
 
     @Test("starting and stopping leaves no descriptor behind")

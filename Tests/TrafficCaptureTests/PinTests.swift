@@ -65,11 +65,10 @@ extension LiveCaptureTests {
                     ledger = kept.ledger
                 }
             }
-            var counted = PayloadBytes()
-            for _ in 0..<200 where counted != mover.moved {
-                counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
+            let counted = try await look(every: .milliseconds(10), until: { $0 == mover.moved }) {
+                let counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
                 try capture.acknowledge()
-                usleep(10_000)
+                return counted
             }
             #expect(ends > 0 && counted == mover.moved, "\(counted) instead of \(mover.moved), \(ends) ends")
             #expect(!capture.status.loss.isLossy, "\(capture.status.loss)")
@@ -99,11 +98,10 @@ extension LiveCaptureTests {
             try await meanwhile(mover)
             capture = try BPFCapture(adopting: pins, from: kept.position)
             ledger = kept.ledger
-            var counted = PayloadBytes()
-            for _ in 0..<100 where counted != mover.moved {
-                counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
+            let counted = try await look(every: .milliseconds(10), until: { $0 == mover.moved }) {
+                let counted = try Self.sweep(capture, &ledger).snapshot.payload(of: mover)
                 try capture.acknowledge()
-                usleep(10_000)
+                return counted
             }
             try pins.removeAll()
             return counted
@@ -151,15 +149,14 @@ extension LiveCaptureTests {
                 #expect(position.counts(by: nil, wire: .exact) && position.counts(by: self.method, wire: .exact))
                 #expect(!position.counts(by: .poll, wire: .exact) && !position.counts(by: nil, wire: .estimated))
                 let capture = try BPFCapture(adopting: pins, from: position)
-                var (counted, loss) = (PayloadBytes(), CaptureLoss())
                 // On a busy machine it takes a while until no program can be adding to a row any more.
-                for _ in 0..<6_000 where counted != mover.moved {
+                let snapshot = try await look(every: .milliseconds(10), until: { $0.payload(of: mover) == mover.moved })
+                {
                     let snapshot = try Self.sweep(capture, &ledger).snapshot
-                    (counted, loss) = (snapshot.payload(of: mover), snapshot.capture.loss)
                     try capture.acknowledge()
-                    usleep(10_000)
+                    return snapshot
                 }
-                #expect(counted == mover.moved, "\(loss)")
+                #expect(snapshot.payload(of: mover) == mover.moved, "\(snapshot.capture.loss)")
                 // Positions that are too old are refused: the kernel has forgotten what was read since.
                 #expect(throws: AdoptionRefusal.forgotten) {
                     try BPFCapture(adopting: pins, from: position)

@@ -1,5 +1,6 @@
 import CLibbpf
 import Glibc
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -81,12 +82,10 @@ extension LiveCaptureTests {
             #expect(others.descriptor >= 0)
         }
         // Another test on this machine may use the statistics just now.
-        var wereOn = true
-        for _ in 0..<100 where wereOn {
-            wereOn = try meter.start().cost().statisticsWereOn ?? true
-            if wereOn { usleep(100_000) }
+        let areOff = try blockingLook(every: .milliseconds(100), until: { $0 }) {
+            try meter.start().cost().statisticsWereOn == false
         }
-        #expect(!wereOn)
+        #expect(areOff)
     }
 
     @Test("the meter works on other threads while the capture runs, and outlives the capture")

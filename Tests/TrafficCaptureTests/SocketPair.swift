@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -45,10 +46,10 @@ struct SocketPair: ~Copyable {
 
     /// Waits until all that the client sent is acknowledged: then neither socket sees another packet.
     func settle() throws {
-        var unacknowledged: Int32 = 1
-        for _ in 0..<3_000 where unacknowledged > 0 {
+        _ = try blockingLook(until: { $0 == 0 }) {
+            var unacknowledged: Int32 = 0
             try check("SIOCOUTQ") { ioctl(self.client.descriptor, UInt(TIOCOUTQ), &unacknowledged) }
-            usleep(10_000)
+            return unacknowledged
         }
     }
 
@@ -72,12 +73,11 @@ extension BPFCapture {
 
     /// The socket's final record. TCP ends a socket some time after close(2); this function waits for the record.
     ///
-    /// - Returns: `nil` where none came within half a minute.
+    /// - Returns: `nil` where none came.
     func lastWord(on cookie: UInt64) throws -> SocketObservation? {
-        for _ in 0..<3_000 {
-            if let last = try self.last(cookie), last.closedBoottimeNanoseconds != nil { return last }
-            usleep(10_000)
+        try blockingLook(until: { $0 != nil }) {
+            let last = try self.last(cookie)
+            return last?.closedBoottimeNanoseconds == nil ? nil : last
         }
-        return nil
     }
 }

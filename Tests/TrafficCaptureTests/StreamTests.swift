@@ -2,6 +2,7 @@ import CLinux
 import Dispatch
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -40,14 +41,12 @@ extension LiveCaptureTests {
             read: Int,
             waitingAt reader: borrowing OwnedDescriptor
         ) throws -> Int {
-            var taken = 0
-            for _ in 0..<600 {
+            var before = 0
+            return try blockingLook(every: .milliseconds(50), until: { $0.isAtRest }) {
                 let now = try self.taken(by: writer, read: read, waitingAt: reader)
-                if now > 0 && now == taken { break }
-                taken = now
-                usleep(50_000)
-            }
-            return taken
+                defer { before = now }
+                return (taken: now, isAtRest: now > 0 && now == before)
+            }.taken
         }
 
         @Test("a send that blocks is seen while it runs, and counted once when it returns")
@@ -228,13 +227,8 @@ extension LiveCaptureTests {
                 return pair.cookies
             }()
             let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
-            var gone: [SocketUsage] = []
             // TCP ends the sockets some time after close(2), and each has to be missing several times.
-            for _ in 0..<3_000 {
-                gone = ours(try sweep())
-                if gone.map(\.state) == [.closed, .closed] { break }
-                usleep(10_000)
-            }
+            let gone = try blockingLook(until: { $0.map(\.state) == [.closed, .closed] }) { ours(try sweep()) }
             #expect(gone.map(\.state) == [.closed, .closed])
             #expect(gone.allSatisfy { $0.closedAt != nil })
             #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == (isSeenBefore ? 30 : 20))

@@ -46,13 +46,8 @@ struct HistoryTests {
         history?.stop()
         history = nil
         // Its thread gives the directory back when it ends.
-        var opened: History?
-        for _ in 0..<6_000 where opened == nil {
-            do {
-                opened = try Self.history(in: folder.path)
-            } catch HistoryError.inUse {
-                try await Task.sleep(for: .milliseconds(10))
-            }
+        let opened = try await look(every: .milliseconds(10), until: { $0 != nil }) { () -> History? in
+            do { return try Self.history(in: folder.path) } catch HistoryError.inUse { return nil }
         }
         let later = try #require(opened)
         later.add(Self.minute(2))

@@ -47,25 +47,23 @@ struct ReportInboxTests {
 
         /// Waits until the inbox has read all that this fixture sent.
         func awaitReading() {
-            var unread: CInt = 1
-            for _ in 0..<3_000 where unread > 0 {
+            _ = blockingLook(until: { $0 == 0 }) {
+                var unread: CInt = 1
                 _ = ioctl(self.sender, UInt(TIOCOUTQ), &unread)
-                usleep(10_000)
+                return unread
             }
             usleep(300_000)  // a datagram that was read may not be stored yet
         }
 
-        /// Takes reports until `isEnough`, for ten seconds at most.
+        /// Takes reports until `isEnough`.
         func take(until isEnough: ([ReceivedReport], UInt64) -> Bool) -> (reports: [ReceivedReport], dropped: UInt64) {
             var (all, dropped) = ([ReceivedReport](), UInt64(0))
-            for _ in 0..<1_000 {
+            return blockingLook(until: { isEnough($0.0, $0.1) }) {
                 let (reports, lost) = self.inbox.take()
                 all += reports
                 dropped = lost
-                if isEnough(all, dropped) { break }
-                usleep(10_000)
+                return (all, dropped)
             }
-            return (all, dropped)
         }
     }
 

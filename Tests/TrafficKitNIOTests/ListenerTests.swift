@@ -2,6 +2,7 @@ import NIOCore
 import NIOEmbedded
 import NIOPosix
 import Synchronization
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitNIO
@@ -229,9 +230,8 @@ struct ListenerTests {
             server.stop()
         }
         // The event loop keeps the channel until the loop is done with it.
-        for _ in 0..<6_000 where closed != nil { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually { closed == nil })
         // An app may keep its handlers longer.
         #expect(handlers.withLock { $0.count } == 1)
-        #expect(closed == nil)
     }
 }

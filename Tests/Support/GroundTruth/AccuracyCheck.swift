@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import TrafficModel
 
 /// Checks one scenario against one daemon.
@@ -75,13 +76,11 @@ public struct AccuracyCheck: Sendable {
         after reports: GeneratorResult.Reports,
         since before: ReportCounters
     ) async throws -> Snapshot {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while true {
-            let snapshot = try await daemon.snapshot()
+        try await look(until: { snapshot in
             let now = snapshot.capture.reports
             let settled = now.joined + now.rejected - before.joined - before.rejected
-            if settled >= reports.joined + reports.rejected || ContinuousClock.now > deadline { return snapshot }
-        }
+            return settled >= reports.joined + reports.rejected
+        }) { try await daemon.snapshot() }
     }
 
     /// Compares twice: with the sockets open, and after they were closed.

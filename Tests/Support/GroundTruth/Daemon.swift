@@ -62,8 +62,7 @@ public final class Daemon {
     }
 
     private func waitUntilReady() async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while true {
+        let isReady = try await eventually(every: .milliseconds(20)) {
             guard self.program.isRunning else {
                 let code = try await self.program.exit()
                 throw Refusal(
@@ -72,12 +71,11 @@ public final class Daemon {
                 )
             }
             // Check which daemon answers: another daemon may have this runtime directory.
-            if let answer = try? await self.latestSnapshot(), answer.daemon.pid == self.program.pid { return }
-            guard ContinuousClock.now < deadline else {
-                self.program.signal(SIGKILL)
-                throw Program.Failure(description: "trafficd is not ready: \(self.program.errorText)")
-            }
-            try await Task.sleep(for: .milliseconds(20))
+            return (try? await self.latestSnapshot())?.daemon.pid == self.program.pid
+        }
+        guard isReady else {
+            self.program.signal(SIGKILL)
+            throw Program.Failure(description: "trafficd is not ready: \(self.program.errorText)")
         }
     }
 
@@ -98,15 +96,13 @@ public final class Daemon {
         var now = timespec()
         clock_gettime(CLOCK_BOOTTIME, &now)
         let called = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
-        let deadline = ContinuousClock.now + .seconds(120)  // enough for an emulated machine
-        while true {
-            let snapshot = try await self.latestSnapshot()
-            if snapshot.takenBoottimeNanoseconds > called { return snapshot }
-            guard ContinuousClock.now < deadline else {
-                throw Program.Failure(description: "no new snapshot in 120 s")
-            }
-            try await Task.sleep(for: .milliseconds(50))
+        let snapshot = try await look(until: { $0.takenBoottimeNanoseconds > called }) {
+            try await self.latestSnapshot()
         }
+        guard snapshot.takenBoottimeNanoseconds > called else {
+            throw Program.Failure(description: "no new snapshot")
+        }
+        return snapshot
     }
 
     /// - Returns: The exit code.

@@ -72,9 +72,8 @@ public final class WireWatch {
 
     /// Counters, and the daemon's numbers of a round that began and was read while the counters stood still.
     private static func quietReading(_ lab: NetworkLab, _ daemon: Daemon) async throws -> Reading {
-        let deadline = ContinuousClock.now + .seconds(60)
         var before = try await lab.counters()
-        while true {
+        let reading = try await look(every: .zero, until: { $0 != nil }) { () -> Reading? in
             let snapshot = try await daemon.snapshot()
             let host = try await daemon.audit()
             let audit = WireAudit(
@@ -83,13 +82,11 @@ public final class WireWatch {
                 host: host
             )
             let after = try await lab.counters()
-            if before == after {
-                return Reading(counters: after, daemon: WireComparison.Reading(snapshot: snapshot, audit: audit))
-            }
-            guard ContinuousClock.now < deadline else {
-                throw Program.Failure(description: "the lab's counters never stood still")
-            }
-            before = after
+            defer { before = after }
+            guard before == after else { return nil }
+            return Reading(counters: after, daemon: WireComparison.Reading(snapshot: snapshot, audit: audit))
         }
+        guard let reading else { throw Program.Failure(description: "the lab's counters never stood still") }
+        return reading
     }
 }

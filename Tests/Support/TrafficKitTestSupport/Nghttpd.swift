@@ -34,14 +34,14 @@ public final class Nghttpd: Sendable {
 
     /// - Returns: `false` where the server has ended.
     private static func listens(_ pid: pid_t, _ port: Int, _ output: URL) async throws -> Bool {
-        for _ in 0..<500 {
+        let listens = try await look(every: .milliseconds(20), until: { $0 != nil }) { () -> Bool? in
             let text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
             if text.contains("listen 127.0.0.1:\(port)") { return true }
             var status: Int32 = 0
-            if waitpid(pid, &status, WNOHANG) == pid { return false }
-            try await Task.sleep(for: .milliseconds(20))
+            return waitpid(pid, &status, WNOHANG) == pid ? false : nil
         }
-        throw Tool.Failure(description: "nghttpd does not say that it listens")
+        guard let listens else { throw Tool.Failure(description: "nghttpd does not say that it listens") }
+        return listens
     }
 
     /// - Returns: The frames that the server has seen. Its received frames are the requests.

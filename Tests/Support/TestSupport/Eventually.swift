@@ -1,0 +1,47 @@
+import Foundation
+
+// How long something takes that must come is no test's subject, because a machine can be very busy. So these functions
+// give up only when it takes as long as a fault (`Program.patience`).
+
+/// Looks until it sees what is wanted.
+///
+/// - Parameter pause: Between two looks.
+/// - Returns: What it saw last: what is wanted, or something else if it gave up.
+public func look<Seen>(
+    every pause: Duration = .milliseconds(50),
+    until isWanted: (Seen) throws -> Bool,
+    isolation: isolated (any Actor)? = #isolation,
+    _ see: () async throws -> Seen
+) async throws -> Seen {
+    let end = ContinuousClock.now + Program.patience
+    while true {
+        let seen = try await see()
+        if try isWanted(seen) || ContinuousClock.now > end { return seen }
+        try await Task.sleep(for: pause)
+    }
+}
+
+/// Waits until something holds.
+///
+/// - Returns: `false`: it gave up.
+public func eventually(
+    every pause: Duration = .milliseconds(50),
+    isolation: isolated (any Actor)? = #isolation,
+    _ holds: () async throws -> Bool
+) async throws -> Bool {
+    try await look(every: pause, until: \.self, isolation: isolation, holds)
+}
+
+/// ``look(every:until:isolation:_:)`` for code that does not suspend.
+public func blockingLook<Seen>(
+    every pause: Duration = .milliseconds(10),
+    until isWanted: (Seen) throws -> Bool,
+    _ see: () throws -> Seen
+) rethrows -> Seen {
+    let end = ContinuousClock.now + Program.patience
+    while true {
+        let seen = try see()
+        if try isWanted(seen) || ContinuousClock.now > end { return seen }
+        Thread.sleep(forTimeInterval: pause / .seconds(1))
+    }
+}
