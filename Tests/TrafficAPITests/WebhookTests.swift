@@ -148,16 +148,16 @@ struct WebhookTests {
     func turns() async throws {
         try await TestServer.with { server in
             let state = server.path + "/position"
+            // All have come before the server takes the first.
+            try Data("0000000000c0ffee-0\n".utf8).write(to: URL(filePath: state))
+            server.alerts.change(40, of: ProcessGroup(name: "p", uid: 7))
+            server.alerts.change(1, of: ProcessGroup(name: "p", uid: 8))
             let receiver = try await Receiver(answers: "503:5", "200", "200", "200", "hang")
             let program = try Self.follow(server, "--webhook", receiver.url, "--state", state)
-            try await Self.wait(of: server)
-            server.alerts.change(40, of: ProcessGroup(name: "p", uid: 7))
-            let first = try await receiver.requests(1)
-            server.alerts.change(1, of: ProcessGroup(name: "p", uid: 8))
-            let next = try await receiver.requests(4)
-            let users = try (first + next).map { try $0.notice.alert?.process?.uid }
+            let requests = try await receiver.requests(5)
+            let users = try requests.map { try $0.notice.alert?.process?.uid }
             #expect(users == [7, 7, 8, 7, 7], "\(users)")
-            #expect(try next.map { try $0.notice.position.number } == [1, 41, 2, 3])
+            #expect(try requests.map { try $0.notice.position.number } == [1, 1, 41, 2, 3])
             program.signal(SIGKILL)
             try await program.exit()
             // The third is not taken, and the 41st is.
@@ -180,11 +180,9 @@ struct WebhookTests {
             #expect(try await receiver.requests(2).map { try $0.notice.position.number } == [1, 2])
             server.alerts.change(1)
             #expect(try await receiver.requests(1)[0].answer == "hang")
-            let start = ContinuousClock.now
             program.signal(SIGTERM)
             #expect(try await program.exit() == 128 + SIGTERM)
-            // Not after the time for an answer.
-            #expect(ContinuousClock.now - start < .seconds(9))
+            #expect(!program.errorText.contains("no answer within"), "\(program.errorText)")
         }
     }
 
