@@ -9,9 +9,7 @@ package struct AlertJournal {
 
     /// - Parameter origin: A number that no other run of a daemon has.
     package init(host: String, origin: UInt64) {
-        let digits = String(origin, radix: 16)
-        self.host = host
-        self.position = AlertPosition(origin: String(repeating: "0", count: 16 - digits.count) + digits, number: 0)
+        (self.host, self.position) = (host, AlertPosition(origin: origin))
     }
 
     package mutating func add(_ changes: [AlertChange], at time: Timestamp) {
@@ -52,7 +50,7 @@ package struct AlertJournal {
 }
 
 extension AlertChange {
-    fileprivate var word: AlertNotice.Change {
+    package var word: AlertNotice.Change {
         switch self {
         case .began: .began
         case .rose: .nextStep

@@ -7,6 +7,14 @@ public struct AlertPosition: Sendable, Hashable {
 
     public init(origin: String, number: UInt64) { (self.origin, self.number) = (origin, number) }
 
+    /// Before the first change.
+    ///
+    /// - Parameter origin: A number that no other run of a daemon has.
+    package init(origin: UInt64) {
+        let digits = String(origin, radix: 16)
+        self.init(origin: String(repeating: "0", count: 16 - digits.count) + digits, number: 0)
+    }
+
     /// - Parameter text: As ``description`` writes it.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)

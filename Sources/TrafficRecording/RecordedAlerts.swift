@@ -10,6 +10,7 @@ package struct RecordedAlerts {
 
     /// In the order of time.
     package private(set) var events: [Event] = []
+    private let header: RecordingHeader
     /// Those in force at the end.
     package private(set) var alerts: [Alert] = []
     /// Rules that need history: a recording of some minutes can't tell the bytes of a month, or what was before.
@@ -21,6 +22,7 @@ package struct RecordedAlerts {
 
     /// - Throws: ``RecordingError``.
     package init(_ rules: [AlertRule], over recording: Recording) throws(RecordingError) {
+        self.header = recording.header
         self.unjudged = rules.filter { $0.kind.reported.needsHistory }
         var (book, sums) = (AlertBook(), RecordedSums())
         _ = book.configure(rules.filter { !$0.kind.reported.needsHistory })
@@ -51,6 +53,22 @@ package struct RecordedAlerts {
             last = balance
         }
         (self.alerts, self.users) = (book.alerts, sums.users)
+    }
+
+    /// The events as followers of a daemon get them. The recording is their origin, so whoever replays it again gets the
+    /// same ids.
+    package var notices: [AlertNotice] {
+        var position = AlertPosition(origin: UInt64(bitPattern: self.header.startedAt.nanosecondsSinceEpoch))
+        return self.events.map { event in
+            position.number += 1
+            return AlertNotice(
+                host: self.header.host?.name ?? "",
+                position: position,
+                at: event.time,
+                change: event.change.word,
+                alert: event.change.alert
+            )
+        }
     }
 
     /// The name of a user, as the recording has it.

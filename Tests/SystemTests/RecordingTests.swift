@@ -6,13 +6,9 @@ import Testing
 import TrafficModel
 import TrafficRecording
 
-/// Waits until the condition holds, for a while.
+/// Waits until the condition holds.
 private func until(_ holds: () async throws -> Bool) async throws {
-    for _ in 0..<300 {
-        if try await holds() { return }
-        try await Task.sleep(for: .milliseconds(50))
-    }
-    Issue.record("it did not happen")
+    #expect(try await eventually { try await holds() })
 }
 
 extension SystemTests {
@@ -162,6 +158,15 @@ extension SystemTests {
             #expect(judged.code == 0, "\(judged.error)")
             let lines = judged.output.split(separator: "\n")
             #expect(lines.count == 2 && lines.last?.contains("begins  uplink  nginx    www-data") == true)
+            let text = try await Self.client(arguments + ["--format", "ndjson"])
+            let notices = try text.output.split(separator: "\n").map {
+                try JSONDecoder().decode(AlertNotice.self, from: Data($0.utf8))
+            }
+            #expect(notices.map(\.change) == [.began] && notices.first?.alert?.process?.name == "nginx")
+            // The same change is the same one whenever somebody looks.
+            #expect(try await Self.client(arguments + ["--format", "json"]).output == text.output)
+            let table = try await Self.client(arguments + ["--format", "csv"])
+            #expect(table.code == 64 && table.error.contains("--to alerts takes --format table, json or ndjson"))
             try Data("alerts:\n  - {name: uplink, rate: often, for: 1m}\n".utf8).write(to: rules)
             let wrong = try await Self.client(arguments)
             #expect(wrong.code == 78 && wrong.error.hasPrefix("\(rules.path):2:"))

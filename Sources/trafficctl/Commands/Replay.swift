@@ -28,6 +28,7 @@ struct ReplayCommand: ParsableCommand {
               trafficctl replay trouble.rec --once --sort total
               trafficctl replay night.rec --to history --by unit --bucket hour
               trafficctl replay night.rec --to alerts --config new-rules.yaml
+              trafficctl replay night.rec --to alerts --config new-rules.yaml --format ndjson | jq .alert.rule
               trafficctl replay night.rec --to ndjson | jq .totals
             """
     )
@@ -75,7 +76,10 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "With --to history: a row for each of these times. (default: one row for the whole time)")
     var bucket: HistoryLevel?
 
-    @Option(help: "With --to history: as in trafficctl history. (default: table)")
+    @Option(
+        help:
+            "With --to history: as in trafficctl history. With --to alerts: table; json, ndjson: a line of JSON for each change. (default: table)"
+    )
     var format: RowOptions.Format?
 
     @Option(
@@ -108,7 +112,7 @@ struct ReplayCommand: ParsableCommand {
             ("--filter", self.filter != nil, [.top, .history, .ndjson]),
             ("--limit", self.limit != nil, [.top, .history]),
             ("--by", self.by != nil, [.history]), ("--bucket", self.bucket != nil, [.history]),
-            ("--format", self.format != nil, [.history]), ("--config", self.config != nil, [.alerts]),
+            ("--format", self.format != nil, [.history, .alerts]), ("--config", self.config != nil, [.alerts]),
         ]
         for option in options where option.isGiven && !option.of.contains(self.to) {
             let words = option.of.map { "--to \($0.rawValue)" }.joined(separator: " or ")
@@ -122,6 +126,9 @@ struct ReplayCommand: ParsableCommand {
         case .history: _ = try self.question()
         case .alerts:
             if self.config == nil { throw ValidationError("--to alerts needs --config FILE, with the rules.") }
+            if self.format == .csv || self.format == .tsv {
+                throw ValidationError("--to alerts takes --format table, json or ndjson.")
+            }
         }
     }
 

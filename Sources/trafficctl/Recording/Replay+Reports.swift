@@ -28,6 +28,12 @@ extension ReplayCommand {
         for rule in judged.unjudged {
             say("rule \(rule.name) is about more time than a recording has, and is not judged")
         }
+        guard self.format ?? .table == .table else {
+            for notice in judged.notices {
+                try StandardStream.output.write(ByteBuffer(bytes: notice.json() + [UInt8(ascii: "\n")]))
+            }
+            return
+        }
         let table = Table.alertEvents(
             judged.events.map { event in
                 switch event.change {
