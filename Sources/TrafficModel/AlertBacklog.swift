@@ -27,6 +27,8 @@ package struct AlertBacklog {
     /// When each user who has entries is to be served: after all with a lower number.
     private var turns: [UInt32?: Int] = [:]
     private var lastTurn = 0
+    /// Who had it. This user may have no entries any more.
+    private var lastServed: UInt32??
     /// Dropped changes that no entry says.
     private var untold: UInt64 = 0
 
@@ -36,7 +38,9 @@ package struct AlertBacklog {
         let key = Key(rule: notice.alert?.rule ?? "", uid: notice.alert?.process?.uid)
         self.added += 1
         // Before the one who had the last turn, and after all who wait for theirs, however often the user comes anew.
-        if self.turns[key.uid] == nil { self.turns[key.uid] = self.lastTurn - 1 }
+        if self.turns[key.uid] == nil {
+            self.turns[key.uid] = self.lastServed == .some(key.uid) ? self.lastTurn : self.lastTurn - 1
+        }
         self.entries[key, default: []].append(Entry(order: self.added, notice: notice))
         self.count += 1
         if self.entries[key, default: []].count > Self.mostOfOne {
@@ -72,7 +76,7 @@ package struct AlertBacklog {
                 < (self.turns[other.key.uid] ?? 0, other.value.first?.order ?? 0)
         }
         guard let key = next?.key, var notice = self.removeFirst(of: key) else { return nil }
-        self.lastTurn += 1
+        (self.lastTurn, self.lastServed) = (self.lastTurn + 1, .some(key.uid))
         if self.turns[key.uid] != nil { self.turns[key.uid] = self.lastTurn }
         notice.droppedBefore +|= self.untold
         self.untold = 0

@@ -117,6 +117,13 @@ struct JournalTests {
         }
         let turns = [1, 2, 4].map { (uid: UInt32) in order.filter { $0 == uid }.count }
         #expect(turns == [3, 3, 3], "\(order)")
+        // Nothing else waits, and a further change of the same user comes before that of another.
+        while take() != nil {}
+        add(1, 1)
+        #expect(take() == 1)
+        add(1, 1)
+        add(2, 1)
+        #expect(take() == 2 && take() == 1 && take() == nil)
     }
 
     @Test("each change that was dropped is said once, by the next of the same rule about the same user")
