@@ -37,7 +37,7 @@ package struct AlertBacklog {
     package mutating func add(_ notice: AlertNotice) {
         let key = Key(rule: notice.alert?.rule ?? "", uid: notice.alert?.process?.uid)
         self.added += 1
-        // Before the one who had the last turn, and after all who wait for theirs, however often the user comes anew.
+        // After all who wait for their turn, however often the user comes anew. Whoever had the last turn comes last.
         if self.turns[key.uid] == nil {
             self.turns[key.uid] = self.lastServed == .some(key.uid) ? self.lastTurn : self.lastTurn - 1
         }

@@ -9,7 +9,7 @@ public struct AlertPosition: Sendable, Hashable {
 
     /// Before the first change.
     ///
-    /// - Parameter origin: A number that no other run of a daemon has.
+    /// - Parameter origin: A number that no other run of a daemon has. Of a replay, it is that of the recording.
     package init(origin: UInt64) {
         let digits = String(origin, radix: 16)
         self.init(origin: String(repeating: "0", count: 16 - digits.count) + digits, number: 0)

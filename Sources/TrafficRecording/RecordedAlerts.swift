@@ -55,8 +55,8 @@ package struct RecordedAlerts {
         (self.alerts, self.users) = (book.alerts, sums.users)
     }
 
-    /// The events as followers of a daemon get them. The recording is their origin, so whoever replays it again gets the
-    /// same ids.
+    /// The events as followers of a daemon get them. The recording is their origin: whoever replays it with the same rules
+    /// gets the same ids.
     package var notices: [AlertNotice] {
         var position = AlertPosition(origin: UInt64(bitPattern: self.header.startedAt.nanosecondsSinceEpoch))
         return self.events.map { event in

@@ -97,7 +97,11 @@ extension SystemTests {
                 // A reload that changes the other rule leaves the alert as it is.
                 try Self.write(rules.replacing("never", with: "seldom"), to: file)
                 daemon.program.signal(SIGHUP)
-                while !daemon.program.errorText.contains("read again") { try await Task.sleep(for: .milliseconds(20)) }
+                let isRead = try await eventually {
+                    try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
+                    return daemon.program.errorText.contains("read again")
+                }
+                #expect(isRead)
                 let later = try await Self.wait(daemon, { $0.alerts.first?.bytes ?? 0 > alert.bytes }, doing: move)
                 #expect(later.alerts.map(\.since) == [alert.since])
 

@@ -68,6 +68,7 @@ extension SystemTests {
         private static func waitForCheckpoint(_ daemon: Daemon) async throws {
             let (file, asked) = (daemon.directories.runtime.appending(path: "checkpoint").path, Date())
             let isKept = try await eventually {
+                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
                 let attributes = try? FileManager.default.attributesOfItem(atPath: file)
                 return attributes?[.modificationDate] as? Date ?? .distantPast > asked
             }

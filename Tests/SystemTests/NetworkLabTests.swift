@@ -62,7 +62,8 @@ extension SystemTests {
         /// another. After two equal readings, the packets that end connections have passed, too.
         private func settled(_ lab: NetworkLab) async throws -> LabCounters {
             var last = try await lab.counters()
-            return try await look(every: .milliseconds(500), until: { $0.areStill }) {
+            return try await look(every: .zero, until: { $0.areStill }) {
+                try await Task.sleep(for: .milliseconds(500))
                 let now = try await lab.counters()
                 defer { last = now }
                 return (counters: now, areStill: now == last)

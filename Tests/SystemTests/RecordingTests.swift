@@ -130,7 +130,7 @@ extension SystemTests {
                     snapshot.takenAt = Timestamp(nanosecondsSinceEpoch: (began + second) * 1_000_000_000)
                     snapshot.takenBoottimeNanoseconds = UInt64(second + 1_000) * 1_000_000_000
                     snapshot.countingSince = Timestamp(nanosecondsSinceEpoch: began * 1_000_000_000)
-                    snapshot.processes?[0].bytes.payload.sent = UInt64(max(0, second - 100)) * 5_000_000
+                    snapshot.processes?[0].bytes.payload.sent = UInt64(min(max(0, second - 100), 100)) * 5_000_000
                     if second == 0 {
                         bytes += try writer.begin(
                             RecordingHeader(
@@ -157,16 +157,18 @@ extension SystemTests {
             let judged = try await Self.client(arguments)
             #expect(judged.code == 0, "\(judged.error)")
             let lines = judged.output.split(separator: "\n")
-            #expect(lines.count == 2 && lines.last?.contains("begins  uplink  nginx    www-data") == true)
+            #expect(lines.count == 3 && lines[1].contains("begins  uplink  nginx    www-data"), "\(judged.output)")
             let text = try await Self.client(arguments + ["--format", "ndjson"])
             let notices = try text.output.split(separator: "\n").map {
                 try JSONDecoder().decode(AlertNotice.self, from: Data($0.utf8))
             }
-            #expect(notices.map(\.change) == [.began] && notices.first?.alert?.process?.name == "nginx")
+            #expect(notices.map(\.change) == [.began, .ended] && notices.map(\.position.number) == [1, 2])
+            #expect(Set(notices.map(\.position.origin)).count == 1 && notices[0].at < notices[1].at)
+            #expect(notices.allSatisfy { $0.host == Snapshot.sample().host.name && $0.alert?.process?.name == "nginx" })
             // The same change is the same one whenever somebody looks.
             #expect(try await Self.client(arguments + ["--format", "json"]).output == text.output)
-            let table = try await Self.client(arguments + ["--format", "csv"])
-            #expect(table.code == 64 && table.error.contains("--to alerts takes --format table, json or ndjson"))
+            let refused = try await Self.client(arguments + ["--format", "csv"])
+            #expect(refused.code == 64 && refused.error.contains("--to alerts takes --format table, json or ndjson"))
             try Data("alerts:\n  - {name: uplink, rate: often, for: 1m}\n".utf8).write(to: rules)
             let wrong = try await Self.client(arguments)
             #expect(wrong.code == 78 && wrong.error.hasPrefix("\(rules.path):2:"))

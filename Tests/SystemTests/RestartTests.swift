@@ -175,6 +175,7 @@ extension SystemTests {
             #expect(throws: (any Error).self) { try Data(repeating: 1, count: 256 << 10).write(to: filling) }
             // The daemon gives up a checkpoint only after some attempts, and then its own old one makes room.
             let isGivenUp = try await eventually(every: .milliseconds(100)) {
+                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
                 try await mover.tell("churn 1 100")
                 return daemon.program.errorText.contains("a restart begins at 0")
             }
@@ -185,7 +186,11 @@ extension SystemTests {
             #expect(try await daemon.counted(mover) == mover.moved)
             try? FileManager.default.removeItem(at: filling)
             let checkpoint = pinned.directories.runtime.appending(path: "checkpoint").path
-            #expect(try await eventually { FileManager.default.fileExists(atPath: checkpoint) })
+            let isKept = try await eventually {
+                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
+                return FileManager.default.fileExists(atPath: checkpoint)
+            }
+            #expect(isKept)
             #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
             try await mover.tell("churn 2 500")
             daemon = try await pinned.start()

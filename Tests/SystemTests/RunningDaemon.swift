@@ -66,7 +66,7 @@ struct BPFObjects {
         return held
     }
 
-    /// The kernel frees programs and maps in the background, so this waits a moment.
+    /// The kernel frees programs and maps in the background, so this waits until none is left, or gives up.
     func stillThere() async throws -> [String] {
         guard Machine.has("bpftool") else { return [] }
         return try await look(every: .milliseconds(100), until: { $0.isEmpty }) { try await self.find() }

@@ -28,10 +28,19 @@ extension SystemTests {
 
         /// The socket comes first. The daemon then gives up its rights, perhaps after its first answer, and then
         /// notifies systemd.
-        private func expectFewRights(of daemon: Daemon) async throws {
-            let rights = try await look(until: { $0.allSatisfy { ($0 ?? .max) & ~Self.lasting == 0 } }) {
-                try self.threads(of: daemon.program.pid, "CapPrm").map { UInt64($0, radix: 16) }
+        private func awaitFewRights(of daemon: Daemon) async throws {
+            let areFew = try await eventually {
+                try self.rights(of: daemon).allSatisfy { ($0 ?? .max) & ~Self.lasting == 0 }
             }
+            #expect(areFew)
+        }
+
+        private func rights(of daemon: Daemon) throws -> [UInt64?] {
+            try self.threads(of: daemon.program.pid, "CapPrm").map { UInt64($0, radix: 16) }
+        }
+
+        private func expectFewRights(of daemon: Daemon) throws {
+            let rights = try self.rights(of: daemon)
             #expect(rights.count > 5 && rights.allSatisfy { $0 == Self.lasting }, "\(rights)")
             #expect(
                 try self.threads(of: daemon.program.pid, "CapEff").allSatisfy { UInt64($0, radix: 16) == Self.lasting }
@@ -44,8 +53,10 @@ extension SystemTests {
             arguments: ["tcp", "churn"]
         )
         func rights(scenario: String) async throws {
-            let check = try await withDaemon { daemon in
-                try await self.expectFewRights(of: daemon)
+            let listener = try Listener()
+            let check = try await self.withNotified(listener) { daemon in
+                try await listener.wait(for: "READY=1", times: 1)
+                try self.expectFewRights(of: daemon)
                 return try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs)
             }
             try expectExact(check)
@@ -82,7 +93,8 @@ extension SystemTests {
                 directories: directories,
                 launcher: (program: URL(filePath: launcher[0]), arguments: Array(launcher.dropFirst()))
             ) { daemon in
-                try await self.expectFewRights(of: daemon)
+                try await self.awaitFewRights(of: daemon)
+                try self.expectFewRights(of: daemon)
                 #expect(try self.threads(of: daemon.program.pid, "Uid").allSatisfy { $0.hasPrefix("65534\t") })
                 #expect(try self.threads(of: daemon.program.pid, "Seccomp").allSatisfy { $0 == "2" })
                 // The runtime logs it if the unit refuses a call that it makes.
@@ -197,9 +209,12 @@ extension SystemTests {
             }
         }
 
-        private func withNotified(_ listener: Listener, _ body: (Daemon) async throws -> Void) async throws {
+        private func withNotified<Result>(
+            _ listener: Listener,
+            _ body: (Daemon) async throws -> Result
+        ) async throws -> Result {
             let variables = listener.environment.map { "\($0)=\($1)" }
-            try await withDaemon(launcher: (program: URL(filePath: "/usr/bin/env"), arguments: variables), body)
+            return try await withDaemon(launcher: (program: URL(filePath: "/usr/bin/env"), arguments: variables), body)
         }
 
         @Test("the daemon notifies systemd when it is ready, at every interval, and when it stops")

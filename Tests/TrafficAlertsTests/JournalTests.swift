@@ -117,7 +117,7 @@ struct JournalTests {
         }
         let turns = [1, 2, 4].map { (uid: UInt32) in order.filter { $0 == uid }.count }
         #expect(turns == [3, 3, 3], "\(order)")
-        // Nothing else waits, and a further change of the same user comes before that of another.
+        // User 1 had the last turn, so its next change waits for that of user 2, which arrived later.
         while take() != nil {}
         add(1, 1)
         #expect(take() == 1)

@@ -46,11 +46,12 @@ struct SocketPair: ~Copyable {
 
     /// Waits until all that the client sent is acknowledged: then neither socket sees another packet.
     func settle() throws {
-        _ = try blockingLook(until: { $0 == 0 }) {
+        let left = try blockingLook(until: { $0 == 0 }) {
             var unacknowledged: Int32 = 0
             try check("SIOCOUTQ") { ioctl(self.client.descriptor, UInt(TIOCOUTQ), &unacknowledged) }
             return unacknowledged
         }
+        try #require(left == 0, "not acknowledged")
     }
 
     var cookies: [UInt64] { [Self.cookie(self.client.descriptor), Self.cookie(self.server.descriptor)] }

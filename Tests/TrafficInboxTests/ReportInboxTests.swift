@@ -47,11 +47,12 @@ struct ReportInboxTests {
 
         /// Waits until the inbox has read all that this fixture sent.
         func awaitReading() {
-            _ = blockingLook(until: { $0 == 0 }) {
+            let left = blockingLook(until: { $0 == 0 }) {
                 var unread: CInt = 1
                 _ = ioctl(self.sender, UInt(TIOCOUTQ), &unread)
                 return unread
             }
+            #expect(left == 0)
             usleep(300_000)  // a datagram that was read may not be stored yet
         }
 

@@ -78,7 +78,7 @@ struct ReplayCommand: ParsableCommand {
 
     @Option(
         help:
-            "With --to history: as in trafficctl history. With --to alerts: table; json, ndjson: a line of JSON for each change. (default: table)"
+            "With --to history: as in trafficctl history. With --to alerts: table, or a line of JSON for each change (json, ndjson). (default: table)"
     )
     var format: RowOptions.Format?
 

@@ -18,7 +18,7 @@ public struct LabCounters: Equatable, Sendable {
         public var sentPackets: UInt64 = 0
         public var receivedBytes: UInt64 = 0
         public var receivedPackets: UInt64 = 0
-        /// By this end, and by a namespace in between on the way to it.
+        /// By this end in both directions, and by a namespace in between on the way to it.
         public var dropped: UInt64 = 0
     }
 

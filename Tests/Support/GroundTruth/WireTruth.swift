@@ -57,7 +57,7 @@ public struct WireTruth: Equatable, Sendable {
         self.discovery =
             later.atPeer.discovery - earlier.atPeer.discovery + later.atNear.discovery - earlier.atNear.discovery
         self.handedOver = later.handedOver - earlier.handedOver
-        self.agree("packets dropped by the near interface", earlier.veth.dropped, later.veth.dropped)
+        self.agree("packets dropped at the near interface", earlier.veth.dropped, later.veth.dropped)
         self.agree("bytes received by the near interface", self.link.received, self.atInterface.received)
         if !aggregates { self.agree("bytes sent by the near interface", self.link.sent, self.atInterface.sent) }
     }

@@ -1,7 +1,7 @@
 import Foundation
 
-// How long something takes that must come is no test's subject, because a machine can be very busy. So these functions
-// give up only when it takes as long as a fault (`Program.patience`).
+// No test is about how long these waits take, because a machine can be very busy. They give up after `Program.patience`,
+// when only a fault explains it.
 
 /// Looks until it sees what is wanted.
 ///
