@@ -15,15 +15,7 @@ package struct AlertJournal {
     package mutating func add(_ changes: [AlertChange], at time: Timestamp) {
         for change in changes {
             self.position.number += 1
-            self.backlog.add(
-                AlertNotice(
-                    host: self.host,
-                    position: self.position,
-                    at: time,
-                    change: change.word,
-                    alert: change.alert
-                )
-            )
+            self.backlog.add(AlertNotice(of: change, host: self.host, position: self.position, at: time))
         }
     }
 
@@ -49,8 +41,14 @@ package struct AlertJournal {
     }
 }
 
+extension AlertNotice {
+    package init(of change: AlertChange, host: String, position: AlertPosition, at time: Timestamp) {
+        self.init(host: host, position: position, at: time, change: change.word, alert: change.alert)
+    }
+}
+
 extension AlertChange {
-    package var word: AlertNotice.Change {
+    fileprivate var word: AlertNotice.Change {
         switch self {
         case .began: .began
         case .rose: .nextStep

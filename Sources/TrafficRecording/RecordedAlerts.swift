@@ -61,13 +61,8 @@ package struct RecordedAlerts {
         var position = AlertPosition(origin: UInt64(bitPattern: self.header.startedAt.nanosecondsSinceEpoch))
         return self.events.map { event in
             position.number += 1
-            return AlertNotice(
-                host: self.header.host?.name ?? "",
-                position: position,
-                at: event.time,
-                change: event.change.word,
-                alert: event.change.alert
-            )
+            let host = self.header.host?.name ?? ""
+            return AlertNotice(of: event.change, host: host, position: position, at: event.time)
         }
     }
 
