@@ -165,6 +165,15 @@ extension SystemTests {
             #expect(notices.map(\.change) == [.began, .ended] && notices.map(\.position.number) == [1, 2])
             #expect(Set(notices.map(\.position.origin)).count == 1 && notices[0].at < notices[1].at)
             #expect(notices.allSatisfy { $0.host == Snapshot.sample().host.name && $0.alert?.process?.name == "nginx" })
+            // What the snapshots above say.
+            let sent = { (time: Timestamp) in
+                let second = time.nanosecondsSinceEpoch / 1_000_000_000 - began
+                return UInt64(min(max(0, second - 100), 100)) * 5_000_000
+            }
+            for notice in notices {
+                let alert = try #require(notice.alert)
+                #expect(alert.since == notices[0].alert?.since && alert.bytes == sent(notice.at) - sent(alert.since))
+            }
             // The same change is the same one whenever somebody looks.
             #expect(try await Self.client(arguments + ["--format", "json"]).output == text.output)
             let refused = try await Self.client(arguments + ["--format", "csv"])
