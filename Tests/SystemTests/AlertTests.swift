@@ -53,11 +53,10 @@ extension SystemTests {
             _ isWanted: (AlertReport) -> Bool,
             doing body: () async throws -> Void = { try await Task.sleep(for: .milliseconds(200)) }
         ) async throws -> AlertReport {
-            var isFirst = true
-            return try await look(every: .zero, until: { isWanted($0) }) {
-                if !isFirst { try await body() }
-                isFirst = false
-                return try await Self.report(daemon)
+            try await look(every: .zero, until: { isWanted($0) }) {
+                let report = try await Self.report(daemon)
+                if !isWanted(report) { try await body() }
+                return report
             }
         }
 
@@ -246,10 +245,11 @@ extension SystemTests {
                 )
                 // Until both follow: the first change of this test is one that comes.
                 _ = try #require(try await follower.line(), "\(follower.errorText)")
-                while !FileManager.default.fileExists(atPath: state) {
+                let follows = try await eventually(every: .milliseconds(5)) {
                     try #require(program.isRunning, "\(program.errorText)")
-                    try await Task.sleep(for: .milliseconds(5))
+                    return FileManager.default.fileExists(atPath: state)
                 }
+                try #require(follows)
                 var seen: [String] = []
                 // Each change of the mover is a request. Its bytes begin an alert, whose end comes when there is no further
                 // one.

@@ -289,7 +289,7 @@ extension SystemTests {
             if arrival == .behindPreface { try await channel.eventLoop.submit { try add(channel) }.get() }
             for index in 0..<2 {
                 try await channel.writeAndFlush(ByteBuffer(bytes: Self.request(UInt8(1 + 2 * index))))
-                while records.outcomes.count <= index { try await Task.sleep(for: .milliseconds(5)) }
+                try #require(try await eventually(every: .milliseconds(5)) { records.outcomes.count > index })
             }
             try await channel.close()
             monitor.stop()

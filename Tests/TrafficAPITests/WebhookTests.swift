@@ -59,14 +59,15 @@ struct WebhookTests {
 
     /// Waits until the program follows, so that it gets what changes from now on.
     private static func wait(for followers: Int = 1, of server: TestServer) async throws {
-        while server.alerts.followerCount < followers { try await Task.sleep(for: .milliseconds(5)) }
+        try #require(try await eventually(every: .milliseconds(5)) { server.alerts.followerCount >= followers })
     }
 
     private static func wait(for text: String, in program: Program) async throws {
-        while !program.errorText.contains(text) {
-            try #require(program.isRunning, "\(program.errorText)")
-            try await Task.sleep(for: .milliseconds(5))
+        let isSaid = try await eventually(every: .milliseconds(5)) {
+            try #require(program.errorText.contains(text) || program.isRunning, "\(program.errorText)")
+            return program.errorText.contains(text)
         }
+        try #require(isSaid, "\(program.errorText)")
     }
 
     @Test("a server that fails three times gets each change once, in order, with its id and as it was")

@@ -94,11 +94,12 @@ struct ResolverTests {
             kill(process, SIGKILL)
             Tool.end(of: process)
         }
-        while exited != identities {
+        let haveAllExited = try await eventually(every: .milliseconds(10)) {
             take()
-            try await Task.sleep(for: .milliseconds(10))
+            return exited == identities
         }
-        while resolver.unwatched > 0 { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(haveAllExited)
+        #expect(try await eventually(every: .milliseconds(10)) { resolver.unwatched == 0 })
     }
 }
 

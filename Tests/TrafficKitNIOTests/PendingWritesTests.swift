@@ -3,6 +3,7 @@ import NIOEmbedded
 import NIOHTTP2
 import NIOPosix
 import Synchronization
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitTestSupport
@@ -162,13 +163,13 @@ struct PendingWritesTests {
             try await client.writeAndFlush(ByteBuffer(string: Self.request("/rest/1")))
             for await _ in full { break }
             try await client.setOption(.autoRead, value: true).get()
-            while received.withLock({ $0 }) < 2 * size + 19 { try await Task.sleep(for: .milliseconds(5)) }
+            try #require(try await eventually { received.withLock { $0 } >= 2 * size + 19 })
             // Wait for bytes that must not come.
             try await Task.sleep(for: .milliseconds(100))
             try await client.close()
         }
         #expect(received.withLock { $0 } == 2 * size + 19)
-        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually(every: .milliseconds(5)) { !records.outcomes.isEmpty })
         #expect(records.responses.map(\.bodyBytes) == [UInt64(2 * size)])
     }
 
@@ -200,10 +201,10 @@ struct PendingWritesTests {
                 break
             }
             try await client.setOption(.autoRead, value: true).get()
-            while received.withLock({ $0 }) < size + request.utf8.count { try await Task.sleep(for: .milliseconds(5)) }
+            try #require(try await eventually { received.withLock { $0 } >= size + request.utf8.count })
             try await client.close()
         }
-        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually(every: .milliseconds(5)) { !records.outcomes.isEmpty })
         #expect(
             records.requests.map(\.interval) == [.init(from: UInt64(size), to: UInt64(size + request.utf8.count))]
         )
@@ -241,7 +242,7 @@ struct PendingWritesTests {
         } _: { client in
             try await client.writeAndFlush(ByteBuffer(string: Self.request("/late/1") + Self.request("/late/2")))
         }
-        while records.outcomes.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually(every: .milliseconds(5)) { records.outcomes.count >= 2 })
         #expect(records.requests.count == 2)
         #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(Self.noContent.utf8.count))])
         #expect(records.outcomes.map(\.ending) == [.ok, .truncated])
@@ -275,7 +276,7 @@ struct PendingWritesTests {
             for await _ in ended { break }
             try await client.setOption(.autoRead, value: true).get()
         }
-        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually(every: .milliseconds(5)) { !records.outcomes.isEmpty })
         #expect(received.withLock { $0 } == head.utf8.count + body)
         #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(head.utf8.count + body))])
         #expect(records.outcomes.map(\.ending) == [.ok])
@@ -309,7 +310,7 @@ struct PendingWritesTests {
         } _: { client in
             try await client.writeAndFlush(ByteBuffer(string: Self.request("/at/once")))
         }
-        while records.outcomes.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await eventually(every: .milliseconds(5)) { !records.outcomes.isEmpty })
         #expect(records.responses.map(\.interval) == [.init(from: 0, to: UInt64(Self.noContent.utf8.count))])
         #expect(records.requests.count == 1 && records.outcomes.map(\.ending) == [.ok])
     }

@@ -64,9 +64,10 @@ struct BudgetTests {
         add(100, at: begin)
         let wanted =
             "alert is over: budget since \(Timestamp(nanosecondsSinceEpoch: earlier * 1_000_000_000)): 1000 bytes"
-        while !kept.lines.withLock({ $0.contains { $0.hasPrefix(wanted) } }) {
-            try await Task.sleep(for: .milliseconds(20))
+        let isOver = try await eventually(every: .milliseconds(20)) {
+            kept.lines.withLock { $0.contains { $0.hasPrefix(wanted) } }
         }
+        #expect(isOver)
         let lines = kept.lines.withLock(\.self)
         #expect(lines.allSatisfy { $0.hasPrefix("alert budget since") || $0.hasPrefix("alert is over: budget since") })
         #expect(

@@ -53,7 +53,7 @@ struct NewDestinationTests {
     }
 
     private static func wait(_ isDone: () async throws -> Bool) async throws {
-        while try await !isDone() { try await Task.sleep(for: .milliseconds(20)) }
+        try #require(try await eventually(every: .milliseconds(20)) { try await isDone() })
     }
 
     @Test("what was learned stays learned over a restart, and each new destination is said once")
@@ -75,13 +75,8 @@ struct NewDestinationTests {
         }
         // The first one's thread still has the directory for a moment.
         _ = try await sql("UPDATE contact_group SET since = since - 3600")
-        var next: Watched?
-        while next == nil {
-            do {
-                next = try Watched(directory)
-            } catch is HistoryError {
-                try await Task.sleep(for: .milliseconds(20))
-            }
+        let next = try await look(every: .milliseconds(20), until: { $0 != nil }) { () -> Watched? in
+            do { return try Watched(directory) } catch is HistoryError { return nil }
         }
         let second = try #require(next)
         second.reach("192.0.2.0/24", "198.51.100.0/24", "other.example")
