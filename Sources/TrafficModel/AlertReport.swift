@@ -50,7 +50,8 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var since: Timestamp
     /// Payload since then; of an endpoint, bytes of messages.
     public var bytes: UInt64
-    /// The numbers of the time that was judged last; of ``AlertKind/newDestination``, of the time since the alert began.
+    /// The numbers of the time that was judged last, or of the last one that broke the rule if the alert ended; of
+    /// ``AlertKind/newDestination``, of the time since the alert began.
     public var bytesPerSecond: Double
     public var requestsPerSecond: Double?
     /// Of ``AlertKind/requestsOverPast``: the most of an hour before.
