@@ -87,16 +87,18 @@ struct ServerTests {
         isHTTP2: Bool = false,
         _ body: (CountingProxy) async throws -> Void
     ) async throws -> Run {
-        let monitor = TrafficMonitor()
-        let records = Records()
-        let filter = TrafficFilter(exclude: [.init(path: "/private")])
-        try monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
-        let bytes = try await Self.withServer(monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
-            let proxy = try CountingProxy(to: port)
-            try await body(proxy)
-            return await proxy.stop()
+        try await Nghttp.patiently {
+            let monitor = TrafficMonitor()
+            let records = Records()
+            let filter = TrafficFilter(exclude: [.init(path: "/private")])
+            try monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
+            let bytes = try await Self.withServer(monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
+                let proxy = try CountingProxy(to: port)
+                try await body(proxy)
+                return await proxy.stop()
+            }
+            return Run(records: records, bytes: bytes)
         }
-        return Run(records: records, bytes: bytes)
     }
 
     private func curl(
@@ -304,13 +306,19 @@ struct ServerTests {
         let receiver = try daemon.come()
         let authority = try await Certificates.local.authority
         try await Self.withServer(daemon.monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
-            // The sizes of the bodies, for requests on one connection.
+            let version = isHTTP2 ? isTLS ? "--http2" : "--http2-prior-knowledge" : "--http1.1"
+            // The sizes of the bodies.
             let ask = { (paths: [String]) in
                 let urls = paths.map { "\(isTLS ? "https" : "http")://localhost:\(port)\($0)" }
-                guard isHTTP2 else {
-                    return try await Curl.run(["--http1.1", "--cacert", authority], urls).map(\.bodyBytes)
+                // A curl that knows of HTTP/2 before (7.88) fails at the second request on a connection.
+                let runs = isHTTP2 && !isTLS ? urls.map { [$0] } : [urls]
+                var sizes: [UInt64] = []
+                for urls in runs {
+                    let transfers = try await Curl.run([version, "--cacert", authority], urls)
+                    #expect(transfers.allSatisfy { ($0.version == "2") == isHTTP2 })
+                    sizes += transfers.map(\.bodyBytes)
                 }
-                return try await Nghttp.fetch([], urls).received.sorted { $0.key < $1.key }.map(\.value.body)
+                return sizes
             }
             let before = try await ask(["/users/1", "/asked"])
             #expect(before == [6, UInt64("false".utf8.count)])

@@ -31,12 +31,14 @@ struct HTTP2Tests {
             tls?.applicationProtocols = ["h2", "http/1.1"]
             tls?.maximumTLSVersion = security == .tls12 ? .tlsv12 : .tlsv13
         }
-        let server = try await InstrumentedServer(tls: tls, isHTTP2: tls == nil)
-        let proxy = try CountingProxy(to: server.port)
-        try await body("\(security == .none ? "http" : "https")://localhost:\(proxy.port)")
-        let bytes = await proxy.stop()
-        try await server.stop()
-        return Run(records: server.records, bytes: bytes)
+        return try await Nghttp.patiently {
+            let server = try await InstrumentedServer(tls: tls, isHTTP2: tls == nil)
+            let proxy = try CountingProxy(to: server.port)
+            try await body("\(security == .none ? "http" : "https")://localhost:\(proxy.port)")
+            let bytes = await proxy.stop()
+            try await server.stop()
+            return Run(records: server.records, bytes: bytes)
+        }
     }
 
     /// Every byte of every socket is explained, once.

@@ -24,10 +24,27 @@ public enum Nghttp {
         public init() {}
     }
 
+    /// nghttp got no acknowledgement of its settings for 10 s. No option makes it wait longer, and it ends with 0.
+    private struct GaveUp: Error {}
+
     /// - Parameter urls: Fetched at the same time, on one connection.
+    /// - Throws: `Tool.Failure` where a request has no response.
     public static func fetch(_ options: [String], _ urls: [String]) async throws -> Frames {
         let tool = try await Tool.run("nghttp", ["-nv", "--timeout=600"] + options + urls)
+        if tool.error.contains("were not processed") {
+            if tool.output.contains("error_code=SETTINGS_TIMEOUT") { throw GaveUp() }
+            throw Tool.Failure(description: "nghttp \(urls): \(tool.error)\(tool.output)")
+        }
         return Self.frames(in: tool.output)
+    }
+
+    /// Repeats a whole measurement in which nghttp gave up, because a slow machine is no fault. A server that never
+    /// acknowledges fails.
+    public static func patiently<Result>(_ measure: () async throws -> Result) async throws -> Result {
+        for _ in 0..<10 {
+            do { return try await measure() } catch is GaveUp {}
+        }
+        throw Tool.Failure(description: "nghttp got no acknowledgement of its settings in 10 attempts")
     }
 
     /// - Parameter output: The output of `nghttp -v` or `nghttpd -v`.
