@@ -45,20 +45,6 @@ package struct RecordBatch {
         self.exchanges.removeFew()
         self.connections.removeFew()
     }
-
-    /// Takes all records out. The memory goes with them; ``reuse(_:)`` gives it back.
-    package mutating func take() -> RecordBatch {
-        var taken = RecordBatch()
-        swap(&taken, &self)
-        return taken
-    }
-
-    /// - Parameter batch: Records that are reported. Their memory is used again.
-    package mutating func reuse(_ batch: consuming RecordBatch) {
-        guard self.isEmpty else { return }
-        batch.removeAll()
-        self = batch
-    }
 }
 
 extension RecordBatch: Sequence {

@@ -68,7 +68,7 @@ public final class TrafficMonitor: Sendable {
         private let served: ServedNames
         private let shared = Mutex<Set<Report.Name>>([])
         private let admitsAll: Bool
-        private let hasObservers: Bool
+        let hasObservers: Bool
         let sender: ReportSender
 
         init(_ configuration: Configuration) {
@@ -79,7 +79,7 @@ public final class TrafficMonitor: Sendable {
             self.sender = ReportSender(path: configuration.socketPath, clock: configuration.clock)
         }
 
-        var hasListener: Bool { !self.configuration.observers.isEmpty || self.sender.hasDaemon }
+        var hasListener: Bool { self.hasObservers || self.sender.hasDaemon }
 
         /// - Returns: `nil`: the app keeps the request out. `isPath`: the sender of the request may choose the text.
         func route(of request: MessageHead.Request, _ answer: RouteAnswer) -> (text: String, isPath: Bool)? {

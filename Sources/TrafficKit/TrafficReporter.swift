@@ -91,7 +91,7 @@ package final class TrafficReporter: ExchangeNaming {
         return (name, isLasting)
     }
 
-    /// As ``TrafficMonitor/report(_:)``, the exchanges first.
+    /// As ``TrafficMonitor/report(_:)``, the exchanges first. May run code of the app.
     package func report(_ batch: borrowing RecordBatch) {
         guard !batch.isEmpty else { return }
         self.refresh()
@@ -100,5 +100,15 @@ package final class TrafficReporter: ExchangeNaming {
         // Moved out of the reporter before they are released.
         var gone: [TrafficMonitor.Running] = []
         swap(&gone, &self.retired)
+    }
+
+    /// Reports if no code of the app can run meanwhile. So the caller may be in the middle of its own work.
+    ///
+    /// - Returns: Whether the records are reported. If not, ``report(_:)`` will.
+    package func reportUnobserved(_ batch: borrowing RecordBatch) -> Bool {
+        self.refresh()
+        guard let running = self.known.running, !running.hasObservers, self.retired.isEmpty else { return false }
+        running.sender.send(batch, by: self.known.gatherer)
+        return true
     }
 }

@@ -4,14 +4,14 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// The functions gather records and return what the caller is to do. The caller reports the records after the function
-/// has returned, because an observer may do anything, also use the connection.
+/// The functions report what they find, and return what is left for the caller. Where the app observes, the caller
+/// reports after the function has returned, because an observer may do anything, also use the connection.
 struct ConnectionTraffic {
     /// What the caller is to do.
     struct Actions: OptionSet {
         let rawValue: UInt8
 
-        /// There are records to report.
+        /// There are records to report (``ConnectionTraffic/takeRecords()``).
         static let report = Actions(rawValue: 1 << 0)
         /// Messages have ended that are not told, because their exchange goes on. They are to be told in a while.
         static let tellLater = Actions(rawValue: 1 << 1)
@@ -28,6 +28,7 @@ struct ConnectionTraffic {
     }
 
     private let role: Report.Role
+    private let reporter: TrafficReporter
     private var http1: HTTP1Exchanges
     /// In place of `http1`. An object, so that other connections do not have its memory.
     private var http2: HTTP2?
@@ -62,7 +63,7 @@ struct ConnectionTraffic {
         isLate: Bool = false
     ) {
         if isLate { self.trial = LateTrial(sent: socket.sentBytes, received: socket.receivedBytes) }
-        self.role = role
+        (self.role, self.reporter) = (role, reporter)
         self.hasTLS = hasTLS
         var (sent, received) = (SocketStream(base: socket.sentBytes), SocketStream(base: socket.receivedBytes))
         if hasTLS {
@@ -91,7 +92,7 @@ struct ConnectionTraffic {
             sent: self.hasTLS ? self.http1.stream(.sent) : SocketStream(base: socket.sentBytes),
             received: self.hasTLS ? self.http1.stream(.received) : SocketStream(base: socket.receivedBytes),
             routes: self.http1.routes,
-            naming: self.http1.naming
+            naming: self.reporter
         )
         exchanges.start = self.http1.start
         self.http2 = HTTP2(exchanges)
@@ -157,9 +158,12 @@ struct ConnectionTraffic {
     /// the program may do that.
     var awaitsKernel: Bool { self.writes.isOwed && self.writes.isFlushed && self.queue.isAsked }
 
+    /// The channel was told to send something that has not been counted.
+    var isOwed: Bool { self.writes.isOwed }
+
     /// Counts what the kernel has taken.
     mutating func settle() -> Actions {
-        guard self.writes.isOwed, let buffered = self.queue.buffered else { return [] }
+        guard self.isOwed, let buffered = self.queue.buffered else { return [] }
         self.count(self.writes.bytes - buffered)
         return self.awaitsKernel ? self.actions().union(.await) : self.actions()
     }
@@ -250,14 +254,15 @@ struct ConnectionTraffic {
             if self.trial!.hasFailed { return .leave }
         }
         let isTellable = self.http2 == nil ? self.http1.isTellable : self.http2!.exchanges.isTellable
+        if !self.records.isEmpty, self.reporter.reportUnobserved(self.records) { self.records.removeAll() }
         let actions: Actions = self.records.isEmpty ? [] : .report
         return isTellable ? actions.union(.tellLater) : actions
     }
 
-    mutating func takeRecords() -> RecordBatch { self.records.take() }
-
-    /// - Parameter records: Reported records. Their memory is used again.
-    mutating func reuse(_ records: consuming RecordBatch) { self.records.reuse(records) }
+    mutating func takeRecords() -> RecordBatch {
+        defer { self.records = RecordBatch() }
+        return self.records
+    }
 }
 
 extension MessageExchanges {

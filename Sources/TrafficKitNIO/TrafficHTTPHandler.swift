@@ -210,7 +210,9 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if actions.contains(.await) { self.awaitRest(context) }
     }
 
-    func settle() { self.act(self.traffic.settle()) }
+    func settle() {
+        if self.traffic.isOwed { self.act(self.traffic.settle()) }
+    }
 
     var awaitsKernel: Bool { self.traffic.awaitsKernel }
 
@@ -226,7 +228,6 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
         if actions.contains(.report) {
             let records = self.traffic.takeRecords()
             self.reporter.report(records)
-            self.traffic.reuse(records)
         }
         if actions.contains(.tellLater) { self.tellLater() }
     }
