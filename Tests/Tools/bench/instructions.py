@@ -5,7 +5,8 @@ request takes, without the program's start and end. The figure is this slope wit
 Unlike a time, it hardly depends on the machine and on the other work of the machine. The system's own work is not in it.
 callgrind makes a program some fifty times slower, so what a program does ten times a second weighs more than it should.
 
-Beside each figure is that of another program, reportfloor, which does less than any library can. What the look-ups in
+Beside each figure is that of another program, reportfloor, which does less than any library can. With llhttp, the parser
+of NIO, it also finds the ends of the messages, as every library must that knows where an exchange ends. What the look-ups in
 the caches of Swift's runtime take depends on where its objects happen to be in memory: by thousands of instructions an
 exchange, more than all of reporting. So the functions of these look-ups are left out. Each figure is the median of
 several turns.
@@ -128,17 +129,17 @@ class Measurement:
         turns = [self.difference(run) for _ in range(self.turns)]
         return Figure(statistics.median(without for without, _ in turns), [added for _, added in turns])
 
-    def http1(self, *secret: str) -> "Figure":
-        """`secret`: the options for TLS, if any."""
+    def http1(self, *special: str, tls: bool = False) -> "Figure":
+        """`special`: options of the program."""
         load = ["--clients", "8", "--max-concurrent-streams", "1", "--h1"]
-        return self.added(lambda d, more, n: self.server(d, [*more, *secret], load, len(secret) > 0, n))
+        return self.added(lambda d, more, n: self.server(d, [*more, *special], load, tls, n))
 
     def http2(self) -> "Figure":
         load = ["--clients", "8", "--max-concurrent-streams", "8"]
         return self.added(lambda d, more, n: self.server(d, [*more, "--http2"], load, False, n))
 
-    def buying(self) -> "Figure":
-        return self.added(self.client)
+    def buying(self, *special: str) -> "Figure":
+        return self.added(lambda d, more, n: self.client(d, [*more, *special], n))
 
 
 class Figure:
@@ -154,14 +155,16 @@ class Figure:
 def rows(example: Measurement, floor: Measurement):
     """Yields each figure's name, the figure, and what is beside it."""
 
-    def row(name: str, aim: int, bound: float, ours: Figure, least: Figure):
+    def row(name: str, aim: int, bound: float, ours: Figure, least: Figure, parsing: Figure | None = None):
         ratio = f"x{ours.added / least.added:.2f} of reportfloor's {least} (bound x{bound:.2f}, aim {aim:,})"
+        if parsing:
+            ratio += f"; x{ours.added / parsing.added:.2f} of its {parsing} with llhttp"
         return name, str(ours), f"{ratio}; {ours.without:,.0f} without reports"
 
     plain = example.http1()
-    yield row("server, HTTP/1.1", 6_500, 3, plain, floor.http1())
+    yield row("server, HTTP/1.1", 6_500, 3, plain, floor.http1(), floor.http1("--llhttp"))
     yield row("server, HTTP/2", 15_000, 3.5, example.http2(), floor.http2())
-    yield row("AsyncHTTPClient", 8_000, 4, example.buying(), floor.buying())
+    yield row("AsyncHTTPClient", 8_000, 4, example.buying(), floor.buying(), floor.buying("--llhttp"))
     with tempfile.TemporaryDirectory() as directory:
         certificate, key = f"{directory}/certificate.pem", f"{directory}/key.pem"
         subprocess.run(
@@ -169,7 +172,7 @@ def rows(example: Measurement, floor: Measurement):
             + ["-keyout", key, "-out", certificate],
             check=True, capture_output=True,
         )
-        secret = example.http1("--certificate", certificate, "--key", key)
+        secret = example.http1("--certificate", certificate, "--key", key, tls=True)
     beside = f"(bound x1.50 of plain) x{secret.added / plain.added:.2f}; {secret.without:,.0f} without reports"
     yield "server, HTTP/1.1 with TLS", str(secret), beside
 

@@ -15,6 +15,7 @@ struct FloorChannel<Base: ServerChildChannel>: ServerChildChannel {
     let base: Base
     let socket: FloorSocket
     let isHTTP2: Bool
+    let parses: Bool
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         let route = FloorRoute()
@@ -22,6 +23,7 @@ struct FloorChannel<Base: ServerChildChannel>: ServerChildChannel {
             let handler = FloorHandler(
                 role: .server,
                 isHTTP2: self.isHTTP2,
+                parses: self.parses,
                 socket: self.socket,
                 route: route,
                 options: channel.syncOptions

@@ -1,3 +1,4 @@
+import CNIOLLHTTP
 import Glibc
 import NIOCore
 import Synchronization
@@ -15,6 +16,7 @@ final class FloorHandler: ChannelDuplexHandler {
     private let isHTTP2: Bool
     private let route: FloorRoute?
     private let options: (any NIOSynchronousChannelOptions)?
+    private let parsers: (received: FloorParser, sent: FloorParser)?
     private var datagram: FloorDatagram
     private var record = FloorRecord()
     /// Messages that the kernel has not taken.
@@ -23,23 +25,30 @@ final class FloorHandler: ChannelDuplexHandler {
     init(
         role: Role,
         isHTTP2: Bool = false,
+        parses: Bool,
         socket: FloorSocket,
         route: FloorRoute? = nil,
         options: (any NIOSynchronousChannelOptions)?
     ) {
         (self.role, self.isHTTP2, self.route, self.options) = (role, isHTTP2, route, options)
+        let (requests, responses) = (HTTP_REQUEST, HTTP_RESPONSE)
+        let isServer = role == .server
+        self.parsers =
+            parses ? (FloorParser(isServer ? requests : responses), FloorParser(isServer ? responses : requests)) : nil
         self.datagram = FloorDatagram(socket)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         self.record.times.0 = FloorRecord.now()
-        let messages = self.look(at: self.unwrapInboundIn(data))
+        let messages = self.look(at: self.unwrapInboundIn(data), self.parsers?.received)
         if self.role == .client { self.report(messages) }
         context.fireChannelRead(data)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) { self.written += self.look(at: buffer) }
+        if case .byteBuffer(let buffer) = self.unwrapOutboundIn(data) {
+            self.written += self.look(at: buffer, self.parsers?.sent)
+        }
         context.write(data, promise: promise)
     }
 
@@ -58,10 +67,14 @@ final class FloorHandler: ChannelDuplexHandler {
         }
     }
 
-    /// - Returns: Messages that begin here.
-    private func look(at buffer: ByteBuffer) -> Int {
+    /// - Returns: Messages that begin here; with a parser, that end here.
+    private func look(at buffer: ByteBuffer, _ parser: FloorParser?) -> Int {
         self.record.bytes += UInt64(buffer.readableBytes)
-        return buffer.withUnsafeReadableBytes { self.isHTTP2 ? Self.frames($0) : self.lines($0) }
+        guard let parser else {
+            return buffer.withUnsafeReadableBytes { self.isHTTP2 ? Self.frames($0) : self.lines($0) }
+        }
+        defer { self.record.fields = parser.fields }
+        return buffer.withUnsafeReadableBytes { parser.read($0) }
     }
 
     /// The heads of all frames (RFC 9113 section 4.1), which must begin at the first byte.

@@ -14,6 +14,8 @@ import NIOCore
 /// in a datagram. It finds no name, no length and no end of a message, and its records have no meaning. With HTTP/2 the
 /// gap is wide: it looks at each frame's first bytes and at no field, though a library must decode the header blocks,
 /// and it has one slot for the routes of all streams.
+///
+/// With `--llhttp` it finds the ends of the messages, with HTTP/1.1: it hands all bytes to llhttp, as NIO does.
 @main
 struct ReportFloor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -32,6 +34,9 @@ struct FloorOptions: ParsableArguments {
 
     @Flag(help: "Report nothing.")
     var silent = false
+
+    @Flag(help: "Find the ends of messages with the parser of NIO (HTTP/1.1 only).")
+    var llhttp = false
 
     /// `nil`: nothing is reported.
     func socket() throws -> FloorSocket? {
@@ -75,11 +80,11 @@ struct Serve: AsyncParsableCommand {
 
     private func serve<Builder: HTTPResponderBuilder>(_ router: Builder, _ socket: FloorSocket?) async throws
     where Builder.Responder.Context == BasicRequestContext {
-        let isHTTP2 = self.http2
+        let (isHTTP2, parses) = (self.http2, self.options.llhttp)
         let server = HTTPServerBuilder { responder in
             func channel(_ base: some ServerChildChannel) -> any ServerChildChannel {
                 guard let socket else { return base }
-                return FloorChannel(base: base, socket: socket, isHTTP2: isHTTP2)
+                return FloorChannel(base: base, socket: socket, isHTTP2: isHTTP2, parses: parses)
             }
             return isHTTP2 ? channel(HTTP2Channel(responder: responder)) : channel(HTTP1Channel(responder: responder))
         }
@@ -103,11 +108,13 @@ struct Buy: AsyncParsableCommand {
 
     func run() async throws {
         let socket = try self.options.socket()
+        let parses = self.options.llhttp
         var configuration = HTTPClient.Configuration()
         if let socket {
             configuration.http1_1ConnectionDebugInitializer = { channel in
                 channel.eventLoop.submit {
-                    let handler = FloorHandler(role: .client, socket: socket, options: channel.syncOptions)
+                    let options = channel.syncOptions
+                    let handler = FloorHandler(role: .client, parses: parses, socket: socket, options: options)
                     try channel.pipeline.syncOperations.addHandler(handler, position: .first)
                 }
             }
