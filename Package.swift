@@ -338,6 +338,8 @@ let package = Package(
                 .product(name: "HummingbirdHTTP2", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                // For its parser, CNIOLLHTTP, which is no product.
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             path: "Tests/Tools/reportfloor",
             swiftSettings: strict

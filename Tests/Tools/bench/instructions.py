@@ -5,11 +5,13 @@ request takes, without the program's start and end. The figure is this slope wit
 Unlike a time, it hardly depends on the machine and on the other work of the machine. The system's own work is not in it.
 callgrind makes a program some fifty times slower, so what a program does ten times a second weighs more than it should.
 
-Beside each figure is that of another program, reportfloor, which does less than any library can. With llhttp, the parser
-of NIO, it also finds the ends of the messages, as every library must that knows where an exchange ends. What the look-ups in
-the caches of Swift's runtime take depends on where its objects happen to be in memory: by thousands of instructions an
-exchange, more than all of reporting. So the functions of these look-ups are left out. Each figure is the median of
-several turns.
+Beside each figure is that of another program, reportfloor, which does less than any library can. Its second figure is
+with llhttp, the parser of NIO: it then finds the ends of the messages, as every library must that knows where an
+exchange ends.
+
+What the look-ups in the caches of Swift's runtime take depends on where its objects happen to be in memory: by
+thousands of instructions an exchange, more than all of reporting. So the functions of these look-ups are left out. Each
+figure is the median of several turns.
 """
 
 import contextlib

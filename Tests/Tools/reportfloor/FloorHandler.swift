@@ -73,7 +73,7 @@ final class FloorHandler: ChannelDuplexHandler {
         guard let parser else {
             return buffer.withUnsafeReadableBytes { self.isHTTP2 ? Self.frames($0) : self.lines($0) }
         }
-        defer { self.record.fields = parser.fields }
+        defer { self.record.fields = parser.work }
         return buffer.withUnsafeReadableBytes { parser.read($0) }
     }
 

@@ -4,7 +4,8 @@ import CNIOLLHTTP
 final class FloorParser {
     private struct Found {
         var messages = 0
-        var fields: UInt64 = 0
+        /// A sum without a meaning, so that the callbacks do something.
+        var work: UInt64 = 0
     }
 
     private let parser = UnsafeMutablePointer<llhttp_t>.allocate(capacity: 1)
@@ -14,14 +15,11 @@ final class FloorParser {
     init(_ type: llhttp_type) {
         self.found.initialize(to: Found())
         c_nio_llhttp_settings_init(self.settings)
-        // llhttp hands over what a library needs for a name and for the kinds of bytes.
-        self.settings.pointee.on_url = { parser, _, length in FloorParser.take(parser) { $0.fields &+= UInt64(length) }
-        }
-        self.settings.pointee.on_header_field = { parser, _, _ in FloorParser.take(parser) { $0.fields &+= 1 } }
-        self.settings.pointee.on_header_value = { parser, _, length in
-            FloorParser.take(parser) { $0.fields &+= UInt64(length) }
-        }
-        self.settings.pointee.on_message_complete = { parser in FloorParser.take(parser) { $0.messages &+= 1 } }
+        // What a library must get: the target, and names and values of fields.
+        self.settings.pointee.on_url = { FloorParser.take($0, $2) }
+        self.settings.pointee.on_header_field = { FloorParser.take($0, $2) }
+        self.settings.pointee.on_header_value = { FloorParser.take($0, $2) }
+        self.settings.pointee.on_message_complete = { FloorParser.end($0) }
         c_nio_llhttp_init(self.parser, type, self.settings)
         self.parser.pointee.data = UnsafeMutableRawPointer(self.found)
     }
@@ -32,10 +30,17 @@ final class FloorParser {
         self.found.deallocate()
     }
 
-    @inline(__always)
-    private static func take(_ parser: UnsafeMutablePointer<llhttp_t>?, _ body: (inout Found) -> Void) -> CInt {
-        guard let data = parser?.pointee.data else { return -1 }
-        body(&data.assumingMemoryBound(to: Found.self).pointee)
+    private static func found(_ parser: UnsafeMutablePointer<llhttp_t>?) -> UnsafeMutablePointer<Found>? {
+        parser?.pointee.data?.assumingMemoryBound(to: Found.self)
+    }
+
+    private static func take(_ parser: UnsafeMutablePointer<llhttp_t>?, _ length: Int) -> CInt {
+        Self.found(parser)?.pointee.work &+= UInt64(length)
+        return 0
+    }
+
+    private static func end(_ parser: UnsafeMutablePointer<llhttp_t>?) -> CInt {
+        Self.found(parser)?.pointee.messages &+= 1
         return 0
     }
 
@@ -47,6 +52,5 @@ final class FloorParser {
         return self.found.pointee.messages
     }
 
-    /// Of all fields so far.
-    var fields: UInt64 { self.found.pointee.fields }
+    var work: UInt64 { self.found.pointee.work }
 }

@@ -15,7 +15,8 @@ import NIOCore
 /// gap is wide: it looks at each frame's first bytes and at no field, though a library must decode the header blocks,
 /// and it has one slot for the routes of all streams.
 ///
-/// With `--llhttp` it finds the ends of the messages, with HTTP/1.1: it hands all bytes to llhttp, as NIO does.
+/// With `--llhttp` it finds the ends of messages of HTTP/1.1: in place of its look at the lines, llhttp reads all bytes,
+/// as for NIO.
 @main
 struct ReportFloor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -51,6 +52,10 @@ struct Serve: AsyncParsableCommand {
 
     @Flag(help: "Speak HTTP/2.")
     var http2 = false
+
+    func validate() throws {
+        if self.http2, self.options.llhttp { throw ValidationError("--llhttp reads HTTP/1.1 only.") }
+    }
 
     func run() async throws {
         let socket = try self.options.socket()
