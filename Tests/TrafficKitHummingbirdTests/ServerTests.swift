@@ -94,7 +94,12 @@ struct ServerTests {
             try monitor.start(.init(socketPath: "/nowhere/report.sock", filter: filter, observers: [records]))
             let bytes = try await Self.withServer(monitor, isTLS: isTLS, isHTTP2: isHTTP2) { port in
                 let proxy = try CountingProxy(to: port)
-                try await body(proxy)
+                do {
+                    try await body(proxy)
+                } catch {
+                    _ = await proxy.stop()
+                    throw error
+                }
                 return await proxy.stop()
             }
             return Run(records: records, bytes: bytes)
@@ -310,7 +315,8 @@ struct ServerTests {
             // The sizes of the bodies.
             let ask = { (paths: [String]) in
                 let urls = paths.map { "\(isTLS ? "https" : "http")://localhost:\(port)\($0)" }
-                // A curl that knows of HTTP/2 before (7.88) fails at the second request on a connection.
+                // With --http2-prior-knowledge, curl 7.88 fails at the second request on a connection: here each request
+                // has its own.
                 let runs = isHTTP2 && !isTLS ? urls.map { [$0] } : [urls]
                 var sizes: [UInt64] = []
                 for urls in runs {

@@ -34,7 +34,13 @@ struct HTTP2Tests {
         return try await Nghttp.patiently {
             let server = try await InstrumentedServer(tls: tls, isHTTP2: tls == nil)
             let proxy = try CountingProxy(to: server.port)
-            try await body("\(security == .none ? "http" : "https")://localhost:\(proxy.port)")
+            do {
+                try await body("\(security == .none ? "http" : "https")://localhost:\(proxy.port)")
+            } catch {
+                _ = await proxy.stop()
+                try await server.stop()
+                throw error
+            }
             let bytes = await proxy.stop()
             try await server.stop()
             return Run(records: server.records, bytes: bytes)
