@@ -12,7 +12,7 @@ package struct HTTP1Exchanges: MessageExchanges {
     package static let mostPending = 1_000
 
     private let role: Report.Role
-    package let naming: any ExchangeNaming
+    private let naming: any ExchangeNaming
     package let routes: (any RouteSource)?
     /// The socket's cookie; 0: unknown. The caller must set the cookie before the first message ends.
     package var cookie: UInt64

@@ -32,7 +32,8 @@ public final class TrafficMonitor: Sendable {
         public var hosts: [String]?
         /// Called in this order, before the daemon gets the record.
         public var observers: [any TrafficObserver]
-        /// The sender's clock, in nanoseconds. Tests set their own.
+        /// The sender's clock, in nanoseconds. Tests set their own. Called in the middle of a connection's work, so it
+        /// must not use one.
         package var clock: @Sendable () -> UInt64 = TrafficClock.nanoseconds
 
         /// - Parameter socketPath: `nil`: `$TRAFFICD_REPORT_SOCKET`, or the daemon's default path.

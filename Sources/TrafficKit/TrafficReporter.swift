@@ -102,10 +102,11 @@ package final class TrafficReporter: ExchangeNaming {
         swap(&gone, &self.retired)
     }
 
-    /// Reports if no code of the app can run meanwhile. So the caller may be in the middle of its own work.
+    /// Reports if no code of the app can run meanwhile: no observer, and no release of a run that ended. So the caller
+    /// may be in the middle of its own work.
     ///
-    /// - Returns: Whether the records are reported. If not, ``report(_:)`` will.
-    package func reportUnobserved(_ batch: borrowing RecordBatch) -> Bool {
+    /// - Returns: Whether the records are reported. If not, call ``report(_:)`` after that work.
+    package func reportIfUnobserved(_ batch: borrowing RecordBatch) -> Bool {
         self.refresh()
         guard let running = self.known.running, !running.hasObservers, self.retired.isEmpty else { return false }
         running.sender.send(batch, by: self.known.gatherer)

@@ -4,8 +4,9 @@ import TrafficReport
 
 /// The exchanges of one connection, of either version of HTTP, with TLS or without.
 ///
-/// The functions report what they find, and return what is left for the caller. Where the app observes, the caller
-/// reports after the function has returned, because an observer may do anything, also use the connection.
+/// The functions report what they find, and return what is left for the caller to do. Where code of the app may run (an
+/// observer, or the release of a run that ended), the caller reports after the function has returned, because that code
+/// may do anything, also use the connection.
 struct ConnectionTraffic {
     /// What the caller is to do.
     struct Actions: OptionSet {
@@ -254,11 +255,12 @@ struct ConnectionTraffic {
             if self.trial!.hasFailed { return .leave }
         }
         let isTellable = self.http2 == nil ? self.http1.isTellable : self.http2!.exchanges.isTellable
-        if !self.records.isEmpty, self.reporter.reportUnobserved(self.records) { self.records.removeAll() }
+        if !self.records.isEmpty, self.reporter.reportIfUnobserved(self.records) { self.records.removeAll() }
         let actions: Actions = self.records.isEmpty ? [] : .report
         return isTellable ? actions.union(.tellLater) : actions
     }
 
+    /// The memory goes with the records, so a connection that is observed allocates with each report.
     mutating func takeRecords() -> RecordBatch {
         defer { self.records = RecordBatch() }
         return self.records

@@ -211,6 +211,7 @@ public final class TrafficHTTPHandler: ChannelDuplexHandler, RemovableChannelHan
     }
 
     func settle() {
+        // Nearly always nothing is owed, and then a look costs less than exclusive access.
         if self.traffic.isOwed { self.act(self.traffic.settle()) }
     }
 

@@ -182,6 +182,31 @@ struct TrafficMonitorTests {
         #expect(ended.names.withLock { $0 } == ["ended"])
     }
 
+    @Test("records are reported in the middle of a connection's work only where no code of the app can run")
+    func unobserved() async throws {
+        final class Ending: TrafficObserver {
+            let ended: Seen
+            init(_ ended: Seen) { self.ended = ended }
+            func observe(_ record: Report.Record) { self.ended.names.withLock { $0.append("seen") } }
+            deinit { self.ended.names.withLock { $0.append("ended") } }
+        }
+        let (ended, monitor, receiver) = (Seen(), TrafficMonitor(), try ReportReceiver())
+        let reporter = TrafficReporter(monitor, role: .client)
+        func observed() -> [String] { ended.names.withLock { $0 } }
+        #expect(!reporter.reportIfUnobserved([.exchange(.request(1))]))
+        try monitor.start(.init(socketPath: receiver.path, observers: [Ending(ended)]))
+        #expect(!reporter.reportIfUnobserved([.exchange(.request(2))]) && observed() == [])
+        monitor.stop()
+        try monitor.start(.init(socketPath: receiver.path))
+        // The run that ended is to be released first, and its observer with it.
+        #expect(!reporter.reportIfUnobserved([.exchange(.request(3))]) && observed() == [])
+        reporter.report([.exchange(.request(3))])
+        #expect(observed() == ["ended"])
+        #expect(reporter.reportIfUnobserved([.exchange(.request(4))]))
+        monitor.stop()
+        #expect(try await receiver.everything().records.exchanges.map(\.number) == [3, 4])
+    }
+
     @Test("observers see everything, side by side and in their order, also without a daemon")
     func observers() throws {
         let seen = Seen()

@@ -1,3 +1,4 @@
+import Foundation
 public import NIOCore
 import NIOHTTP1
 import NIOHTTP2
@@ -17,8 +18,39 @@ public final class InstrumentedServer: Sendable {
         let ends = Mutex<[EventLoopFuture<Void>]>([])
     }
 
+    /// A daemon that keeps all records. It reads on a thread of its own, so that no queue is ever full.
+    private final class Daemon: Sendable {
+        private let isOver = Atomic<Bool>(false)
+        private let end: Task<Void, any Error>
+        let path: String
+
+        init(_ records: Records) throws {
+            let receiver = try ReportReceiver()
+            self.path = receiver.path
+            let (ends, end) = AsyncThrowingStream.makeStream(of: Void.self)
+            self.end = Task { for try await _ in ends {} }
+            Thread.detachNewThread { [self] in
+                do {
+                    try receiver.feed(records) { self.isOver.load(ordering: .acquiring) }
+                    end.finish()
+                } catch {
+                    end.finish(throwing: error)
+                }
+            }
+        }
+
+        /// Nothing more will be sent.
+        func stop() async throws {
+            self.isOver.store(true, ordering: .releasing)
+            try await self.end.value
+        }
+    }
+
     public let channel: any Channel
+    /// What the server reported, after ``stop()``.
     public let records = Records()
+    /// `nil`: the server reports to another daemon.
+    private let daemon: Daemon?
     private let monitor: TrafficMonitor
     private let connections = Connections()
 
@@ -27,17 +59,23 @@ public final class InstrumentedServer: Sendable {
     ///   - isHTTP2: HTTP/2 without TLS. Clients must know that (RFC 9113 section 3.3).
     ///   - path: The path of a Unix socket, in place of a port.
     ///   - late: The daemon that the server reports to. `records` then stays empty.
-    ///   - reportSocket: The daemon's socket. The default is a path where there is no daemon.
+    ///   - reportSocket: The socket of the daemon that the server reports to. `records` then observes. `nil`: the server
+    ///     reports to a daemon of its own and nobody observes, as in most programs.
     public init(
         tls configuration: TLSConfiguration? = nil,
         isHTTP2: Bool = false,
         at path: String? = nil,
         late: LateDaemon? = nil,
-        reportingTo reportSocket: String = "/nowhere/report.sock"
+        reportingTo reportSocket: String? = nil
     ) async throws {
         let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
         self.monitor = late?.monitor ?? TrafficMonitor()
-        if late == nil { try self.monitor.start(.init(socketPath: reportSocket, observers: [self.records])) }
+        self.daemon = late == nil && reportSocket == nil ? try Daemon(self.records) : nil
+        if let daemon {
+            try self.monitor.start(.init(socketPath: daemon.path))
+        } else if let reportSocket {
+            try self.monitor.start(.init(socketPath: reportSocket, observers: [self.records]))
+        }
         let (monitor, connections) = (self.monitor, self.connections)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -96,6 +134,7 @@ public final class InstrumentedServer: Sendable {
         for end in self.connections.ends.withLock({ $0 }) { try await end.get() }
         try await self.channel.close()
         self.monitor.stop()
+        try await self.daemon?.stop()
     }
 }
 

@@ -40,7 +40,21 @@ public final class ReportReceiver: Sendable {
     }
 
     /// All records that have arrived.
-    public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) {
+    public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) { try self.arrived() }
+
+    /// Gives records what arrives, until `isOver` says that no more will be sent.
+    func feed(_ records: Records, until isOver: () -> Bool) throws {
+        while true {
+            // Asked first: what was sent before is then there.
+            let isLast = isOver()
+            for record in try self.arrived().records { records.observe(record) }
+            if isLast { return }
+            var event = pollfd(fd: self.descriptor, events: Int16(POLLIN), revents: 0)
+            poll(&event, 1, 20)
+        }
+    }
+
+    private func arrived() throws -> (records: [Report.Record], sequences: [UInt32]) {
         var all: (records: [Report.Record], sequences: [UInt32]) = ([], [])
         var buffer = [UInt8](repeating: 0, count: Report.largestDatagram)
         while true {
