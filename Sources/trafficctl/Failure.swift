@@ -3,8 +3,8 @@ import TrafficRecording
 
 /// Why a command ended without doing its work. The program prints one line. The exit codes follow `sysexits.h`.
 enum Failure: Error, Equatable {
-    /// No daemon listens on the control socket.
-    case notRunning(socketPath: String)
+    /// No daemon listens there.
+    case notRunning(DaemonAddress)
     case noPermission(socketPath: String)
     /// The daemon refused, with an HTTP status and its own words (RFC 9457).
     case refused(status: Int, detail: String)
@@ -55,8 +55,10 @@ extension Failure: CustomStringConvertible {
     /// One line, with advice.
     var description: String {
         switch self {
-        case .notRunning(let path):
+        case .notRunning(.socket(let path)):
             "trafficd is not running at \(path); start it with: sudo trafficd run"
+        case .notRunning(.network(let url)):
+            "nobody listens at \(url); trafficd does so with: sudo trafficd run --listen ADDRESS:PORT"
         case .noPermission(let path):
             "no permission for \(path); use sudo, or once: sudo groupadd -f trafficd && sudo usermod -aG trafficd $USER, "
                 + "then start trafficd anew and log in again"

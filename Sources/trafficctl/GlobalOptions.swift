@@ -16,9 +16,33 @@ struct ConnectionOptions: ParsableArguments {
     )
     var runtimeDirectory: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A daemon that listens on TCP, such as http://127.0.0.1:10419; also TRAFFICD_URL.",
+            discussion: "Over TCP a daemon shows processes, endpoints and totals, but no sockets.",
+            valueName: "url"
+        ),
+        transform: DaemonURL.init
+    )
+    var url: DaemonURL?
+
+    mutating func validate() throws {
+        guard self.url == nil || self.runtimeDirectory == nil else {
+            throw ValidationError("Give --url or --runtime-directory, not both.")
+        }
+        // An option wins over both variables.
+        guard self.url == nil, self.runtimeDirectory == nil, let text = environment("TRAFFICD_URL") else { return }
+        do {
+            self.url = try DaemonURL(text)
+        } catch {
+            throw ValidationError("TRAFFICD_URL is '\(text)': \(error)")
+        }
+    }
+
     var client: ControlClient {
+        if let url { return ControlClient(address: .network(url)) }
         let directory = self.runtimeDirectory ?? environment("TRAFFICD_RUNTIME_DIRECTORY") ?? "/run/trafficd"
-        return ControlClient(socketPath: directory + "/control.sock")
+        return ControlClient(address: .socket(path: directory + "/control.sock"))
     }
 }
 

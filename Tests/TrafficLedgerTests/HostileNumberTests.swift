@@ -158,7 +158,7 @@ struct HostileNumberTests {
             var top = TopState(
                 size: TopState.Size(width: 160, height: 50),
                 typeface: .ascii,
-                socketPath: "/",
+                address: "/",
                 settings: TopSettings(group: grouping, units: .bits)
             )
             top.receive(snapshot)

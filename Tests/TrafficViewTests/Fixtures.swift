@@ -257,7 +257,7 @@ enum Fixture {
         var state = TopState(
             size: .init(width: width, height: height),
             typeface: typeface,
-            socketPath: "/run/trafficd/control.sock"
+            address: "/run/trafficd/control.sock"
         )
         for tick in 0..<ticks { state.receive(try Self.snapshot(tick: tick, withSockets: withSockets)) }
         return state

@@ -17,7 +17,7 @@ struct PastTests {
         var state = TopState(
             size: .init(width: width, height: height),
             typeface: .ascii,
-            socketPath: "/run/x.sock",
+            address: "/run/x.sock",
             settings: settings,
             pastMinute: self.start
         )

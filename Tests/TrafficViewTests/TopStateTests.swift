@@ -137,11 +137,11 @@ struct TopStateTests {
         let text = try JSONEncoder().encode(settings)
         let kept = try JSONDecoder().decode(TopSettings.self, from: text)
         #expect(kept == settings)
-        let again = TopState(size: state.size, typeface: state.typeface, socketPath: "/", settings: kept)
+        let again = TopState(size: state.size, typeface: state.typeface, address: "/", settings: kept)
         #expect(again.settings == settings)
         let strange = Data(#"{"sort": "colour", "units": "bits", "reverse": 7, "new": []}"#.utf8)
         #expect(try JSONDecoder().decode(TopSettings.self, from: strange) == TopSettings(units: .bits))
-        #expect(TopState(size: state.size, typeface: state.typeface, socketPath: "/").settings == standard)
+        #expect(TopState(size: state.size, typeface: state.typeface, address: "/").settings == standard)
     }
 
     @Test("habits from other programs: F keys, u, I, s, m")
@@ -374,6 +374,32 @@ struct TopStateTests {
         )
         state.receive(try Fixture.snapshot(tick: 31))
         #expect(!state.frame().plainText.contains("waiting"))
+    }
+
+    @Test(
+        "the advice for a daemon that does not answer is for this machine, or for the other one",
+        arguments: [true, false]
+    )
+    func advice(isLocal: Bool) throws {
+        var state = TopState(
+            size: .init(width: 160, height: 24),
+            typeface: Fixture.unicode,
+            address: isLocal ? "/run/trafficd/control.sock" : "http://192.0.2.1:10419",
+            isLocal: isLocal
+        )
+        state.loseConnection(reason: "gone")
+        let waiting = state.frame().plainText
+        #expect(
+            waiting.contains(
+                "waiting for trafficd at \(isLocal ? "/run/trafficd/control.sock" : "http://192.0.2.1:10419")"
+            )
+        )
+        #expect(waiting.contains("systemctl start trafficd") == isLocal)
+        #expect(waiting.contains("sudo trafficd run --listen ADDRESS:PORT") != isLocal)
+        state.receive(try Fixture.snapshot(tick: 1))
+        #expect(!state.frame().plainText.contains("start it"))
+        state.loseConnection(reason: "gone")
+        #expect(state.frame().plainText.contains("start it: sudo trafficd run") == isLocal)
     }
 
     @Test("another boot or a daemon that counts from the start begins new histories")

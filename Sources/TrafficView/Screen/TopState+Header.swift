@@ -160,12 +160,14 @@ extension TopState {
             let age = self.now.map { TimeText.duration(seconds: seconds(from: snapshot.takenAt, to: $0)) }
             notices.append(
                 (
-                    "waiting for trafficd at \(self.typeface.printable(self.socketPath))"
+                    "waiting for trafficd at \(self.typeface.printable(self.address))"
                         + (age.map { ", last seen \($0) ago" } ?? ""), .error
                 )
             )
         }
-        if self.replay == nil, case .lost = self.connection { notices.append(("start it: sudo trafficd run", .key)) }
+        if self.replay == nil, self.isLocal, case .lost = self.connection {
+            notices.append(("start it: sudo trafficd run", .key))
+        }
         if case .live = self.connection, let age = self.silence {
             notices.append(("no data from trafficd for \(age)", .error))
         }

@@ -75,7 +75,7 @@ extension TopState {
 
     var waitingRows: [Frame.Row] {
         var lines: [PageLine] = self.size.height < 10 ? [] : [.blank]
-        let path = self.typeface.printable(self.socketPath)
+        let path = self.typeface.printable(self.address)
         switch self.connection {
         case .connecting, .live:
             lines.append(PageLine(label: nil, text: "connecting to trafficd at \(path)"))
@@ -83,6 +83,11 @@ extension TopState {
             lines += self.wrappedText("waiting for trafficd at \(path)", .warning)
             lines += self.wrappedText(self.typeface.printable(reason, limit: 400), .dim)
             lines.append(.blank)
+            guard self.isLocal else {
+                lines.append(PageLine(label: nil, text: "start it there:"))
+                lines.append(PageLine(label: nil, text: "  sudo trafficd run --listen ADDRESS:PORT", role: .key))
+                break
+            }
             lines.append(PageLine(label: nil, text: "start it:"))
             lines.append(PageLine(label: nil, text: "  sudo systemctl start trafficd", role: .key))
             lines.append(PageLine(label: nil, text: "or in another terminal:"))

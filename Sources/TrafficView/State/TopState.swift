@@ -54,8 +54,10 @@ public struct TopState: Sendable {
 
     // What the daemon said.
     public internal(set) var connection = Connection.connecting
-    /// Where the daemon is expected. The message about a missing daemon shows this path.
-    public let socketPath: String
+    /// Where the daemon is expected: a path, or a URL. The message about a missing daemon shows it.
+    public let address: String
+    /// The daemon is on this machine.
+    public let isLocal: Bool
     var live = Timeline()
     /// The data that the screen shows while paused.
     var paused: Timeline?
@@ -97,14 +99,15 @@ public struct TopState: Sendable {
     public init(
         size: Size,
         typeface: Typeface,
-        socketPath: String,
+        address: String,
+        isLocal: Bool = true,
         settings: TopSettings = TopSettings(),
         pastMinute: Timestamp? = nil,
         replay: Replay? = nil
     ) {
         self.size = size
         self.typeface = typeface
-        self.socketPath = socketPath
+        (self.address, self.isLocal) = (address, isLocal)
         self.order = RowOrder(settings.sort, isReversed: settings.reverse)
         // An order by totals comes with columns of totals.
         self.measure = settings.sort.asked(of: .rates) == settings.sort ? settings.measure : .totals

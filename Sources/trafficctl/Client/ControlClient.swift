@@ -5,9 +5,9 @@ import NIOHTTP1
 import NIOPosix
 import TrafficModel
 
-/// Calls the daemon's control API over its socket.
+/// Calls the daemon's control API.
 struct ControlClient: Sendable {
-    let socketPath: String
+    let address: DaemonAddress
 
     /// Reads one whole answer.
     ///
@@ -64,18 +64,23 @@ struct ControlClient: Sendable {
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
     private func connect() async throws -> Connection {
-        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connectTimeout(.seconds(5))
-            .connect(unixDomainSocketPath: self.socketPath) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
-                    return try Connection(wrappingChannelSynchronously: channel)
-                }
+        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connectTimeout(.seconds(5))
+        let prepare = { @Sendable (channel: any Channel) in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                return try Connection(wrappingChannelSynchronously: channel)
             }
+        }
+        return switch self.address {
+        case .socket(let path): try await bootstrap.connect(unixDomainSocketPath: path, channelInitializer: prepare)
+        case .network(let url):
+            try await bootstrap.connect(host: url.host, port: url.port, channelInitializer: prepare)
+        }
     }
 
     private func request(_ path: String, _ query: [(String, String?)]) -> HTTPRequestHead {
-        var target = path
+        var (host, target) = ("trafficd", path)
+        if case .network(let url) = self.address { (host, target) = (url.authority, url.path + path) }
         for (name, value) in query {
             guard let value else { continue }
             target += target.contains("?") ? "&" : "?"
@@ -86,7 +91,7 @@ struct ControlClient: Sendable {
             method: .GET,
             uri: target,
             headers: [
-                "host": "trafficd", "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
+                "host": host, "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
             ]
         )
     }
@@ -112,14 +117,18 @@ struct ControlClient: Sendable {
         switch error {
         case let failure as Failure: failure
         case let error as IOError:
-            switch error.errnoCode {
-            case EACCES, EPERM: .noPermission(socketPath: self.socketPath)
-            case ENOENT, ECONNREFUSED, ENOTDIR: .notRunning(socketPath: self.socketPath)
-            case ECONNRESET, EPIPE: .disconnected(reason: "trafficd closed it")
+            switch (error.errnoCode, self.address) {
+            case (EACCES, .socket(let path)), (EPERM, .socket(let path)): .noPermission(socketPath: path)
+            case (ENOENT, _), (ECONNREFUSED, _), (ENOTDIR, _): .notRunning(self.address)
+            case (ECONNRESET, _), (EPIPE, _): .disconnected(reason: "trafficd closed it")
             default: .disconnected(reason: unsafe String(cString: strerror(error.errnoCode)))
             }
+        case let error as NIOConnectionError:
+            // Of several addresses, the last one's error: name servers give the better addresses first.
+            error.connectionErrors.last.map { self.failure($0.error) }
+                ?? .disconnected(reason: "the name \(error.host) has no address")
         case SocketAddressError.unixDomainSocketPathTooLong:
-            .disconnected(reason: "the path of the socket is too long: \(self.socketPath)")
+            .disconnected(reason: "the path of the socket is too long: \(self.address)")
         case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
         case ChannelError.connectTimeout: .disconnected(reason: "trafficd does not answer")
         case is CancellationError: .disconnected(reason: "cancelled")

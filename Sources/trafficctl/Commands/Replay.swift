@@ -190,7 +190,7 @@ struct ReplayCommand: ParsableCommand {
         var state = TopState(
             size: isOnce ? self.look.size : .init(width: 80, height: 24),
             typeface: TerminalLocale.typeface(ascii: self.look.ascii),
-            socketPath: self.file,
+            address: self.file,
             settings: self.look.settings(over: file?.read() ?? TopSettings()),
             replay: Replay(
                 times: (0..<recording.count).map { recording.time(of: $0) },

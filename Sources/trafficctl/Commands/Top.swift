@@ -77,10 +77,12 @@ struct Top: ParsableCommand {
     }
 
     private func state(_ size: TopState.Size, _ kept: TopSettings = TopSettings()) -> TopState {
-        TopState(
+        let address = self.connection.client.address
+        return TopState(
             size: size,
             typeface: TerminalLocale.typeface(ascii: self.look.ascii),
-            socketPath: self.connection.client.socketPath,
+            address: address.description,
+            isLocal: address.isLocal,
             settings: self.look.settings(over: kept),
             pastMinute: self.pastMinute
         )

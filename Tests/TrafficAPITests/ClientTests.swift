@@ -1,0 +1,112 @@
+import Foundation
+import TestSupport
+import Testing
+import TrafficAPI
+import TrafficModel
+
+/// `trafficctl --url` and the real control server.
+@Suite("trafficctl over TCP", .timeLimit(.minutes(10)))
+struct ClientTests {
+    private static let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+        .deletingLastPathComponent().appending(path: "trafficctl").path
+
+    private func trafficctl(_ arguments: String..., environment: [String: String] = [:]) async throws -> Tool {
+        try await Tool.run(Self.program, arguments, environment: environment, mayFail: true)
+    }
+
+    private func withServer(
+        at address: String = "127.0.0.1",
+        _ body: @Sendable @escaping (_ url: String, _ server: TestServer) async throws -> Void
+    ) async throws {
+        let anyPort = TrafficModel.SocketAddress(address: Fixture.address(address), port: 0)
+        try await TestServer.with(listen: anyPort) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            try await body("http://\(address.contains(":") ? "[\(address)]" : address):\(port)", server)
+        }
+    }
+
+    @Test(
+        "commands show what a client over TCP may see, and say why they show no more",
+        arguments: ["127.0.0.1", "::1"]
+    )
+    func commands(address: String) async throws {
+        try await self.withServer(at: address) { url, _ in
+            let visible = Fixture.reading().visible(to: .network).snapshot
+            for command in [["export"], ["watch", "--count", "1"]] {
+                let result = try await Tool.run(Self.program, command + ["--url", url])
+                #expect(try JSONDecoder().decode(Snapshot.self, from: result.outputData) == visible)
+            }
+            let processes = try await self.trafficctl("processes", "--format", "tsv", "--url", url)
+            #expect(processes.status == 0 && processes.output.split(separator: "\n").count == 1 + 2)
+            #expect(processes.output.contains("/usr/sbin/sshd") && !processes.output.contains("hunter2"))
+            let endpoints = try await self.trafficctl("endpoints", "--url", url)
+            #expect(endpoints.status == 0 && endpoints.output.contains("api.example"))
+            for command in ["sockets", "exchanges", "history", "alerts"] {
+                let refused = try await self.trafficctl(command, "--url", url)
+                #expect(refused.status == 77 && refused.output.isEmpty, "\(command)")
+                #expect(refused.error.contains("control.sock"), "\(command)")
+            }
+        }
+    }
+
+    @Test("an option wins over a variable, and stands before the command or after it")
+    func options() async throws {
+        try await self.withServer { url, server in
+            let wrong = ["TRAFFICD_URL": "http://127.0.0.1:1", "TRAFFICD_RUNTIME_DIRECTORY": "/nowhere"]
+            #expect(try await self.trafficctl("processes", environment: ["TRAFFICD_URL": url]).status == 0)
+            #expect(try await self.trafficctl("processes", "--url", url, environment: wrong).status == 0)
+            #expect(try await self.trafficctl("--url", url, "processes", environment: wrong).status == 0)
+            let local = ["sockets", "--runtime-directory", server.path]
+            #expect(try await Tool.run(Self.program, local, environment: wrong).output.contains("192.0.2.1"))
+            let both = try await self.trafficctl("processes", "--url", url, "--runtime-directory", server.path)
+            #expect(both.status == 64 && both.error.contains("not both"))
+        }
+    }
+
+    @Test("a URL may have a name, a slash at its end, and the path of a proxy")
+    func places() async throws {
+        try await self.withServer { url, _ in
+            let port = try #require(url.split(separator: ":").last)
+            for place in [url + "/", url + "//", "HTTP://LocalHost:\(port)"] {
+                #expect(try await self.trafficctl("processes", "--url", place).status == 0, "\(place)")
+            }
+            let below = try await self.trafficctl("processes", "--url", url + "/traffic/")
+            #expect(below.error == "trafficctl: There is nothing at /traffic/v1/processes.\n")
+        }
+    }
+
+    @Test(
+        "what is no URL of a daemon is wrong usage, and the message says what is wrong",
+        arguments: [
+            ("https://host", "no TLS: use ssh -L"), ("ftp://host", "must begin with http://"),
+            ("host", "such as http://"),
+            ("http://", "such as http://"), ("127.0.0.1:10419", "such as http://"), ("http://me:word@host", "no users"),
+            ("http://host/?a", "before ?"), ("http://host#a", "before ?"), ("http://host:0", "0 is no port"),
+            ("http://host:65536", "65536 is no port"), ("http://ho st", "such as http://"),
+        ]
+    )
+    func wrongURLs(url: String, reason: String) async throws {
+        let option = try await self.trafficctl("processes", "--url", url)
+        #expect(option.status == 64 && option.error.contains(reason))
+        let variable = try await self.trafficctl("processes", environment: ["TRAFFICD_URL": url])
+        #expect(variable.status == 64 && variable.error.contains(reason) && variable.error.contains("TRAFFICD_URL"))
+    }
+
+    @Test("where nobody listens, the message says how a daemon does")
+    func nobody() async throws {
+        // Nobody can listen on port 1 of these addresses but root, and no test does.
+        for url in ["http://127.0.0.1:1", "http://[::1]:1/path"] {
+            let result = try await self.trafficctl("processes", "--url", url)
+            #expect(result.status == 69)
+            #expect(
+                result.error
+                    == "trafficctl: nobody listens at \(url); trafficd does so with: sudo trafficd run --listen ADDRESS:PORT\n"
+            )
+        }
+        let unnamed = try await self.trafficctl("processes", "--url", "http://nowhere.invalid:1")
+        #expect(unnamed.status == 1)
+        #expect(
+            unnamed.error == "trafficctl: the connection to trafficd broke: the name nowhere.invalid has no address\n"
+        )
+    }
+}
