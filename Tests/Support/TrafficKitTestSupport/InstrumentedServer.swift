@@ -18,7 +18,7 @@ public final class InstrumentedServer: Sendable {
         let ends = Mutex<[EventLoopFuture<Void>]>([])
     }
 
-    /// A daemon that keeps all records. It reads on a thread of its own, so that no queue is ever full.
+    /// A daemon that keeps all records. It reads on a thread of its own, so that no record waits long.
     private final class Daemon: Sendable {
         private let isOver = Atomic<Bool>(false)
         private let end: Task<Void, any Error>
