@@ -19,6 +19,8 @@ public struct FilterError: Error, Sendable, Hashable {
         case tooLong
         /// More than 64 values.
         case tooManyValues
+        /// It looks at sockets, and this reader has none.
+        case noSockets
     }
 
     /// Words that join terms in other languages, and that filters do not need.
@@ -54,6 +56,7 @@ extension FilterError: CustomStringConvertible {
     public var description: String {
         let place = "at character \(self.offset + 1)"
         switch self.reason {
+        case .noSockets: return "it looks at sockets, which a daemon shows on control.sock alone"
         case .unknownKey(let key, let suggestion):
             let hint =
                 suggestion.map { "did you mean '\($0.rawValue)'?" } ?? "quote the word to search for it as it is."

@@ -20,6 +20,8 @@ enum Failure: Error, Equatable {
     /// - Parameter reason: Goes on after the path.
     case badFile(path: String, reason: String)
     case badWebhook(String)
+    /// - Parameter reason: Says what has the wrong URL.
+    case badURL(String)
     /// The file is there already.
     case exists(path: String)
     case notAPlainFile(path: String)
@@ -35,7 +37,7 @@ enum Failure: Error, Equatable {
         case .notRunning: 69
         case .noPermission: 77
         case .refused(let status, _): status == 403 || status == 401 ? 77 : 1
-        case .badWebhook: 64
+        case .badWebhook, .badURL: 64
         case .configuration: 78
         case .disconnected, .unreadableAnswer, .unknownSchema, .notWritten, .notRead, .badFile, .exists,
             .notAPlainFile, .nothingRecorded, .recording, .terminal:
@@ -58,7 +60,7 @@ extension Failure: CustomStringConvertible {
         case .notRunning(.socket(let path)):
             "trafficd is not running at \(path); start it with: sudo trafficd run"
         case .notRunning(.network(let url)):
-            "nobody listens at \(url); trafficd does so with: sudo trafficd run --listen ADDRESS:PORT"
+            "nobody listens at \(url): trafficd needs the setting listen; docs/install.md says how"
         case .noPermission(let path):
             "no permission for \(path); use sudo, or once: sudo groupadd -f trafficd && sudo usermod -aG trafficd $USER, "
                 + "then start trafficd anew and log in again"
@@ -79,6 +81,8 @@ extension Failure: CustomStringConvertible {
             "\(path) \(reason)"
         case .badWebhook(let reason):
             "--webhook: \(reason)"
+        case .badURL(let reason):
+            reason
         case .exists(let path):
             "\(path) exists: --force replaces it"
         case .notAPlainFile(let path):

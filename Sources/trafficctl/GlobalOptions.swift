@@ -18,31 +18,37 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A daemon that listens on TCP, such as http://127.0.0.1:10419; also TRAFFICD_URL.",
-            discussion: "Over TCP a daemon shows processes, endpoints and totals, but no sockets.",
+            "A daemon that listens on TCP, such as http://127.0.0.1:10419; also TRAFFICD_URL. Shows no sockets, exchanges, history, alerts or audit.",
             valueName: "url"
-        ),
-        transform: DaemonURL.init
+        )
     )
-    var url: DaemonURL?
+    var url: String?
 
-    mutating func validate() throws {
-        guard self.url == nil || self.runtimeDirectory == nil else {
-            throw ValidationError("Give --url or --runtime-directory, not both.")
-        }
-        // An option wins over both variables.
-        guard self.url == nil, self.runtimeDirectory == nil, let text = environment("TRAFFICD_URL") else { return }
-        do {
-            self.url = try DaemonURL(text)
-        } catch {
-            throw ValidationError("TRAFFICD_URL is '\(text)': \(error)")
+    func validate() throws {
+        guard let url else { return }
+        if self.runtimeDirectory != nil { throw ValidationError("Give --url or --runtime-directory, not both.") }
+        do throws(DaemonURL.Fault) { _ = try DaemonURL(url) } catch { throw ValidationError("--url: \(error)") }
+    }
+
+    /// An option wins over both variables, and TRAFFICD_URL wins over the other one.
+    ///
+    /// - Throws: `Failure.badURL` where the variable has no URL of a daemon. Commands that need no daemon do not look.
+    var client: ControlClient {
+        get throws(Failure) {
+            if let directory = self.runtimeDirectory { return Self.client(in: directory) }
+            if let text = self.url ?? environment("TRAFFICD_URL") {
+                do throws(DaemonURL.Fault) {
+                    return ControlClient(address: .network(try DaemonURL(text)))
+                } catch {
+                    throw .badURL("TRAFFICD_URL: \(error)")
+                }
+            }
+            return Self.client(in: environment("TRAFFICD_RUNTIME_DIRECTORY") ?? "/run/trafficd")
         }
     }
 
-    var client: ControlClient {
-        if let url { return ControlClient(address: .network(url)) }
-        let directory = self.runtimeDirectory ?? environment("TRAFFICD_RUNTIME_DIRECTORY") ?? "/run/trafficd"
-        return ControlClient(address: .socket(path: directory + "/control.sock"))
+    private static func client(in directory: String) -> ControlClient {
+        ControlClient(address: .socket(path: directory + "/control.sock"))
     }
 }
 

@@ -10,7 +10,7 @@ struct Trafficctl: AsyncParsableCommand {
         commandName: "trafficctl",
         abstract: "Every byte that every process moves over the network.",
         discussion: """
-            Asks the daemon trafficd, which counts in the kernel, over its control socket.
+            Asks the daemon trafficd, which counts in the kernel, over its control socket, or over TCP with --url.
 
             EXAMPLES
               trafficctl top                               what moves now, full screen
@@ -31,7 +31,7 @@ struct Trafficctl: AsyncParsableCommand {
               0   done
               1   failed
               64  wrong usage
-              69  trafficd is not running
+              69  trafficd is not running, or does not listen there
               77  no permission
               78  the configuration file of replay --to alerts is wrong
               For audit and alerts --check, see their help.

@@ -81,15 +81,20 @@ struct ClientTests {
             ("https://host", "no TLS: use ssh -L"), ("ftp://host", "must begin with http://"),
             ("host", "such as http://"),
             ("http://", "such as http://"), ("127.0.0.1:10419", "such as http://"), ("http://me:word@host", "no users"),
-            ("http://host/?a", "before ?"), ("http://host#a", "before ?"), ("http://host:0", "0 is no port"),
-            ("http://host:65536", "65536 is no port"), ("http://ho st", "such as http://"),
+            ("http://host/?a", "before ?"), ("http://host#a", "before ?"), ("http://host:0", "from 1 to 65535"),
+            ("http://host:65536", "from 1 to 65535"), ("http://host:99999999999999999999", "from 1 to 65535"),
+            ("http://[fe80::1%25eth0]:1", "with % is not possible"), ("http://ho st", "such as http://"),
         ]
     )
     func wrongURLs(url: String, reason: String) async throws {
         let option = try await self.trafficctl("processes", "--url", url)
         #expect(option.status == 64 && option.error.contains(reason))
+        // A URL may have a password.
+        #expect(!option.error.contains("word@"))
         let variable = try await self.trafficctl("processes", environment: ["TRAFFICD_URL": url])
         #expect(variable.status == 64 && variable.error.contains(reason) && variable.error.contains("TRAFFICD_URL"))
+        #expect(!variable.error.contains("word@"))
+        #expect(try await self.trafficctl("help", "top", environment: ["TRAFFICD_URL": url]).status == 0)
     }
 
     @Test("where nobody listens, the message says how a daemon does")
@@ -100,13 +105,13 @@ struct ClientTests {
             #expect(result.status == 69)
             #expect(
                 result.error
-                    == "trafficctl: nobody listens at \(url); trafficd does so with: sudo trafficd run --listen ADDRESS:PORT\n"
+                    == "trafficctl: nobody listens at \(url): trafficd needs the setting listen; docs/install.md says how\n"
             )
         }
         let unnamed = try await self.trafficctl("processes", "--url", "http://nowhere.invalid:1")
         #expect(unnamed.status == 1)
         #expect(
-            unnamed.error == "trafficctl: the connection to trafficd broke: the name nowhere.invalid has no address\n"
+            unnamed.error == "trafficctl: the connection to trafficd broke: no address is known for nowhere.invalid\n"
         )
     }
 }

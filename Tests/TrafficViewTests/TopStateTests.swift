@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 import TrafficModel
+import TrafficQuery
 
 @testable import TrafficView
 
@@ -395,11 +396,36 @@ struct TopStateTests {
             )
         )
         #expect(waiting.contains("systemctl start trafficd") == isLocal)
-        #expect(waiting.contains("sudo trafficd run --listen ADDRESS:PORT") != isLocal)
+        #expect(waiting.contains("it needs the setting listen") != isLocal)
         state.receive(try Fixture.snapshot(tick: 1))
         #expect(!state.frame().plainText.contains("start it"))
         state.loseConnection(reason: "gone")
         #expect(state.frame().plainText.contains("start it: sudo trafficd run") == isLocal)
+    }
+
+    @Test("over TCP, where no daemon shows sockets, nothing waits for them")
+    func withoutSockets() throws {
+        var state = TopState(
+            size: .init(width: 100, height: 24),
+            typeface: Fixture.unicode,
+            address: "http://192.0.2.1:10419",
+            isLocal: false,
+            settings: TopSettings(group: .remote)
+        )
+        #expect(state.grouping == .process)
+        var snapshot = try Fixture.snapshot(tick: 1)
+        snapshot.sockets = nil
+        state.receive(snapshot)
+        for _ in Grouping.allCases {
+            state.press(.character("g"))
+            #expect(state.grouping != .remote)
+        }
+        #expect(throws: FilterError(reason: .noSockets, offset: 0)) { try state.setFilter("port:443") }
+        #expect(state.filterText.isEmpty)
+        while state.grouping != .process { state.press(.character("g")) }
+        state.press(.enter)
+        let opened = state.frame().plainText
+        #expect(opened.contains("sockets are shown on control.sock alone") && !opened.contains("reading the sockets"))
     }
 
     @Test("another boot or a daemon that counts from the start begins new histories")

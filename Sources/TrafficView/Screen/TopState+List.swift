@@ -48,6 +48,8 @@ extension TopState {
         case .rest(let hidden, let kind):
             let count = TimeText.grouped(UInt64(hidden))
             line.add(self.branch(row) + " \(count) more \(kind.rawValue), Enter shows them", .dim)
+        case .pending(.sockets) where !self.isLocal:
+            line.add(self.branch(row) + " sockets are shown on control.sock alone", .dim)
         case .pending(let kind):
             line.add(self.branch(row) + " reading the \(kind.rawValue)\(self.typeface.ellipsis)", .dim)
         case .none(.sockets):

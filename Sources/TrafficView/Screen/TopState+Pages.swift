@@ -84,8 +84,7 @@ extension TopState {
             lines += self.wrappedText(self.typeface.printable(reason, limit: 400), .dim)
             lines.append(.blank)
             guard self.isLocal else {
-                lines.append(PageLine(label: nil, text: "start it there:"))
-                lines.append(PageLine(label: nil, text: "  sudo trafficd run --listen ADDRESS:PORT", role: .key))
+                lines += self.wrappedText("it needs the setting listen: docs/install.md says how", .plain)
                 break
             }
             lines.append(PageLine(label: nil, text: "start it:"))

@@ -20,7 +20,9 @@ extension TopState {
         case .reverse:
             self.order.isReversed.toggle()
             self.rebuild()
-        case .group(let step): self.group(by: self.grouping.next(step))
+        case .group(let step):
+            let next = self.grouping.next(step)
+            self.group(by: next == .remote && !self.isLocal ? next.next(step) : next)
         case .toggleMeasure:
             self.measure = self.measure == .rates ? .totals : .rates
             self.order.key = self.order.key.asked(of: self.measure)

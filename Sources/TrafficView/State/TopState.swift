@@ -56,7 +56,7 @@ public struct TopState: Sendable {
     public internal(set) var connection = Connection.connecting
     /// Where the daemon is expected: a path, or a URL. The message about a missing daemon shows it.
     public let address: String
-    /// The daemon is on this machine.
+    /// The daemon is asked on its own socket. Over TCP no daemon shows sockets.
     public let isLocal: Bool
     var live = Timeline()
     /// The data that the screen shows while paused.
@@ -118,6 +118,7 @@ public struct TopState: Sendable {
         self.showsEndpoints = settings.showsEndpoints
         self.replay = replay
         self.pastMinute = pastMinute
+        if !isLocal, self.grouping == .remote { self.grouping = .process }
         guard pastMinute != nil else { return }
         if !self.order.key.isInHistory { self.order = RowOrder(.rate.asked(of: self.measure)) }
         if !self.grouping.isInHistory { self.grouping = .process }
@@ -200,7 +201,9 @@ public struct TopState: Sendable {
     /// - Throws: `FilterError` where `text` is not a filter. The filter before then stays in force.
     public mutating func setFilter(_ text: String) throws(FilterError) {
         if self.pastMinute != nil { self.pastFilter = try HistoryFilter(ofPastMinute: text) }
-        self.filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
+        let filter = text.allSatisfy(\.isWhitespace) ? nil : try Filter(text)
+        if !self.isLocal, filter?.needsSockets == true { throw FilterError(reason: .noSockets, offset: 0) }
+        self.filter = filter
         self.filterText = self.filter == nil ? "" : text
         self.filterError = nil
         self.rebuild()

@@ -74,7 +74,12 @@ struct ControlClient: Sendable {
         return switch self.address {
         case .socket(let path): try await bootstrap.connect(unixDomainSocketPath: path, channelInitializer: prepare)
         case .network(let url):
-            try await bootstrap.connect(host: url.host, port: url.port, channelInitializer: prepare)
+            // A host that is gone says nothing, so the kernel asks for it: it is gone after 15 + 3 * 5 seconds.
+            try await bootstrap.channelOption(.socketOption(.so_keepalive), value: 1)
+                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: 15)
+                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPINTVL)), value: 5)
+                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPCNT)), value: 3)
+                .connect(host: url.host, port: url.port, channelInitializer: prepare)
         }
     }
 
@@ -121,19 +126,24 @@ struct ControlClient: Sendable {
             case (EACCES, .socket(let path)), (EPERM, .socket(let path)): .noPermission(socketPath: path)
             case (ENOENT, _), (ECONNREFUSED, _), (ENOTDIR, _): .notRunning(self.address)
             case (ECONNRESET, _), (EPIPE, _): .disconnected(reason: "trafficd closed it")
-            default: .disconnected(reason: unsafe String(cString: strerror(error.errnoCode)))
+            default: .disconnected(reason: self.named(unsafe String(cString: strerror(error.errnoCode))))
             }
         case let error as NIOConnectionError:
-            // Of several addresses, the last one's error: name servers give the better addresses first.
+            // Of several addresses the last: the first is often one of IPv6 without a route.
             error.connectionErrors.last.map { self.failure($0.error) }
-                ?? .disconnected(reason: "the name \(error.host) has no address")
+                ?? .disconnected(reason: "no address is known for \(error.host)")
         case SocketAddressError.unixDomainSocketPathTooLong:
             .disconnected(reason: "the path of the socket is too long: \(self.address)")
         case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
-        case ChannelError.connectTimeout: .disconnected(reason: "trafficd does not answer")
+        case ChannelError.connectTimeout: .disconnected(reason: self.named("trafficd does not answer"))
         case is CancellationError: .disconnected(reason: "cancelled")
         default: .disconnected(reason: "\(error)")
         }
+    }
+
+    /// Over TCP with the address, because a forgotten variable may have chosen it.
+    private func named(_ reason: String) -> String {
+        self.address.isLocal ? reason : "\(reason) (\(self.address))"
     }
 
     /// The daemon's own words, from `application/problem+json` (RFC 9457).

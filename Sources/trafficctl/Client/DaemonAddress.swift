@@ -1,4 +1,3 @@
-import ArgumentParser
 import FoundationEssentials
 
 /// Where a daemon listens.
@@ -28,24 +27,35 @@ struct DaemonURL: Hashable, Sendable {
     /// What comes before `/v1`: without a slash at its end.
     let path: String
 
-    /// - Throws: `ValidationError`, which says what is wrong.
-    init(_ text: String) throws {
+    /// What is wrong with a text. The message does not have the text, which may have a password.
+    struct Fault: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+
+    init(_ text: String) throws(Fault) {
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }), let url = URL(string: text),
             let scheme = url.scheme?.lowercased(), let host = url.host(), !host.isEmpty
-        else { throw ValidationError("it must be such as http://127.0.0.1:10419") }
+        else { throw Fault("it must be such as http://127.0.0.1:10419") }
         guard scheme != "https" else {
-            throw ValidationError(
-                "trafficd has no TLS: use ssh -L 10419:127.0.0.1:10419 HOST, and http://127.0.0.1:10419 here"
-            )
+            throw Fault("trafficd has no TLS: use ssh -L 10419:127.0.0.1:10419 HOST, and http://127.0.0.1:10419 here")
         }
-        guard scheme == "http" else { throw ValidationError("it must begin with http://") }
-        guard url.user() == nil, url.password() == nil else { throw ValidationError("trafficd knows no users") }
+        guard scheme == "http" else { throw Fault("it must begin with http://") }
+        guard url.user() == nil, url.password() == nil else { throw Fault("trafficd knows no users") }
         guard url.query() == nil, url.fragment == nil else {
-            throw ValidationError("it must end before ? and #, and before /v1")
+            throw Fault("it must end before ? and #, and before /v1")
         }
-        if let port = url.port, !(1...65_535).contains(port) { throw ValidationError("\(port) is no port") }
+        // `host()` leaves a zone encoded, and a zone means nothing to the other machine.
+        guard !host.contains("%") else { throw Fault("a host with % is not possible") }
+        // Not `url.port`, which is `nil` for a port of too many digits.
+        let authority = text.dropFirst(scheme.count + 3).prefix { $0 != "/" }
+        let behind = authority.lastIndex(of: "]").map { authority[$0...].dropFirst() } ?? authority.drop { $0 != ":" }
+        guard let port = behind.count > 1 ? UInt16(behind.dropFirst()) : 80, port > 0 else {
+            throw Fault("its port is not from 1 to 65535")
+        }
         self.host = host.first == "[" ? String(host.dropFirst().dropLast()) : host
-        self.port = url.port ?? 80
+        self.port = Int(port)
         let path = url.path(percentEncoded: true)
         self.path = String(path.reversed().drop { $0 == "/" }.reversed())
     }
@@ -53,7 +63,7 @@ struct DaemonURL: Hashable, Sendable {
     /// Host and port as in the field `Host` (RFC 9112 section 3.2).
     var authority: String {
         let host = self.host.contains(":") ? "[\(self.host)]" : self.host
-        return self.port == 80 ? host : "\(host):\(self.port)"
+        return "\(host):\(self.port)"
     }
 }
 

@@ -99,7 +99,7 @@ struct Alerts: AsyncParsableCommand {
             guard self.tokenFile == nil, self.state == nil else {
                 throw Failure.badWebhook("is missing, and --token-file and --state need it")
             }
-            var follower = AlertFollower(client: self.connection.client)
+            var follower = AlertFollower(client: try self.connection.client)
             return try await follower.run { notice, line in
                 guard let alert = notice.alert else { return }
                 if self.format != .table { return try StandardStream.output.write(line) }
@@ -113,7 +113,7 @@ struct Alerts: AsyncParsableCommand {
         let url = try WebhookURL(text)
         let token = try (self.tokenFile ?? environment("TRAFFICD_WEBHOOK_TOKEN_FILE")).map(TokenFile.load)
         let file = self.state.map(PositionFile.init)
-        let (client, position) = (self.connection.client, try file?.load())
+        let (client, position) = (try self.connection.client, try file?.load())
         let webhook = Webhook(url, token: token)
         let delivery = WebhookDelivery(webhook, file: file)
         do {

@@ -66,7 +66,7 @@ struct Doctor: AsyncParsableCommand {
     }
 
     private func answer() async throws -> ByteBuffer {
-        let client = self.connection.client
+        let client = try self.connection.client
         guard self.cost else { return try await client.get("/v1/doctor") }
         let seconds = self.duration?.seconds ?? 2
         return try await waiting("measuring", seconds: seconds) {

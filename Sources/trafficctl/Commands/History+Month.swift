@@ -65,7 +65,7 @@ extension History {
             ("class", self.addressClass),
         ]
         if case .named(let month) = month { query.append(("month", month.description)) }
-        let (client, output) = (self.connection.client, StandardStream.output)
+        let (client, output) = (try self.connection.client, StandardStream.output)
         if let format = self.format.export {
             return try await client.stream("/v1/history/month", query + [("format", format.rawValue)]) {
                 try output.write($0)

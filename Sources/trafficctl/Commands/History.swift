@@ -142,7 +142,7 @@ struct History: AsyncParsableCommand {
             ("bucket", self.bucket?.rawValue), ("by", self.words), ("filter", self.filter),
             ("limit", top.map { String($0) }),
         ]
-        let client = self.connection.client
+        let client = try self.connection.client
         let output = StandardStream.output
         if let format = self.format.export {
             return try await client.stream("/v1/history", query + [("format", format.rawValue)]) {

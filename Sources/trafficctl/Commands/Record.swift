@@ -12,7 +12,7 @@ struct Record: AsyncParsableCommand {
         abstract: "Writes what the daemon counts to a file, for trafficctl replay and for bug reports.",
         discussion: """
             Records until --for is over or Ctrl-C is pressed. If the daemon goes away, record waits for it and goes on. \
-            The file has what you may see: as root and in the group trafficd everything, otherwise your own processes.
+            The file has what you may see: as root and in the group trafficd everything, otherwise your own processes. Over TCP (--url) it has no sockets.
 
             Names, addresses and users are replaced by pseudonyms, the same for the same within the file, so that it can \
             be sent to strangers. Numbers, times, ports, and the version of the kernel stay; docs/cli.md lists what \
@@ -79,7 +79,7 @@ struct Record: AsyncParsableCommand {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 let recorder = try Recorder(
-                    client: command.connection.client,
+                    client: try command.connection.client,
                     output: output,
                     interval: command.interval.interval,
                     filter: command.filtering.filter,

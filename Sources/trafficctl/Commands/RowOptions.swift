@@ -53,7 +53,7 @@ struct RowOptions: ParsableArguments {
         table: (Snapshot) -> Table,
         choose: (Snapshot) -> Snapshot
     ) async throws {
-        let client = self.connection.client
+        let client = try self.connection.client
         let output = StandardStream.output
         if let format = self.format.export, self.sort == nil, !self.reverse, self.limiting.limit == nil {
             // The rows stay as they are, so the daemon's bytes go out unchanged.

@@ -62,12 +62,12 @@ struct Top: ParsableCommand {
     /// - Returns: The signal that ended the screen; `nil` where none did.
     private func runScreen() throws -> Int32? {
         let file = SettingsFile()
-        var state = self.state(.init(width: 80, height: 24), file?.read() ?? TopSettings())
+        var state = try self.state(.init(width: 80, height: 24), file?.read() ?? TopSettings())
         try self.setFilter(&state)
         state.silenceAfterSeconds = max(15, 3 * self.interval.interval.seconds)
         // So that a daemon without history, or without this minute of it, is an error and no empty screen.
         if state.pastMinute != nil { try self.takeMinute(&state) }
-        let (client, interval) = (self.connection.client, self.interval.interval)
+        let (client, interval) = (try self.connection.client, self.interval.interval)
         let end = try self.look.runScreen(state) {
             SnapshotFeed(client: client, interval: interval, wakeDescriptor: $0)
         }
@@ -76,8 +76,8 @@ struct Top: ParsableCommand {
         return end.signal
     }
 
-    private func state(_ size: TopState.Size, _ kept: TopSettings = TopSettings()) -> TopState {
-        let address = self.connection.client.address
+    private func state(_ size: TopState.Size, _ kept: TopSettings = TopSettings()) throws -> TopState {
+        let address = try self.connection.client.address
         return TopState(
             size: size,
             typeface: TerminalLocale.typeface(ascii: self.look.ascii),
@@ -123,7 +123,7 @@ struct Top: ParsableCommand {
     private func read(_ demand: Demand, _ take: (TopNews) throws -> Bool) throws {
         let pipe: WakePipe
         do throws(TerminalError) { pipe = try WakePipe() } catch { throw Failure.terminal(error) }
-        let client = self.connection.client
+        let client = try self.connection.client
         let feed = SnapshotFeed(client: client, interval: self.interval.interval, wakeDescriptor: pipe.writeEnd)
         feed.start(demand)
         defer { feed.stop() }
@@ -138,7 +138,7 @@ struct Top: ParsableCommand {
     }
 
     private func printOnce() throws {
-        var state = self.state(self.look.size)
+        var state = try self.state(self.look.size)
         try self.setFilter(&state)
         if state.pastMinute == nil { try self.takeSnapshots(&state) } else { try self.takeMinute(&state) }
         try self.look.print(state, limit: self.limit)

@@ -80,6 +80,8 @@ final class Recorder {
             lines.append(part)
             while let line = lines.next() { try self.take(try Snapshot(json: line)) }
         }
+        // A stream has no end of its own.
+        throw Failure.disconnected(reason: "trafficd closed it")
     }
 
     private func take(_ snapshot: Snapshot) throws {
