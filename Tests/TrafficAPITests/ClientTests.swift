@@ -1,4 +1,5 @@
 import Foundation
+import GroundTruth
 import TestSupport
 import Testing
 import TrafficAPI
@@ -95,6 +96,39 @@ struct ClientTests {
         #expect(variable.status == 64 && variable.error.contains(reason) && variable.error.contains("TRAFFICD_URL"))
         #expect(!variable.error.contains("word@"))
         #expect(try await self.trafficctl("help", "top", environment: ["TRAFFICD_URL": url]).status == 0)
+    }
+
+    @Test("the kernel asks for a daemon that says nothing")
+    func keepalive() async throws {
+        try await self.withServer { url, _ in
+            let watch = try Program(URL(filePath: Self.program), ["watch", "--url", url])
+            _ = try #require(try await watch.line())
+            let port = try #require(url.split(separator: ":").last)
+            let sockets = try await Tool.run("ss", ["-Htno", "state", "established", "dport = :\(port)"])
+            #expect(sockets.output.contains("timer:(keepalive,"), "\(sockets.output)")
+        }
+    }
+
+    @Test("a server that ends every stream at once is no daemon: record does not wait for one")
+    func endedStream() async throws {
+        let script = """
+            import http.server
+            class Empty(http.server.BaseHTTPRequestHandler):
+                def do_GET(self):
+                    self.send_response(200)
+                    self.send_header("content-length", "0")
+                    self.end_headers()
+            server = http.server.HTTPServer(("127.0.0.1", 0), Empty)
+            print(server.server_port, flush=True)
+            server.handle_request()
+            """
+        let python = try #require(SystemTool.path("python3"))
+        let server = try Program(python, ["-c", script])
+        let port = String(decoding: try #require(try await server.line()), as: UTF8.self)
+        let file = FileManager.default.temporaryDirectory.appending(path: "record-\(UUID().uuidString)").path
+        let result = try await self.trafficctl("record", file, "--url", "http://127.0.0.1:\(port)")
+        #expect(result.status == 1 && !FileManager.default.fileExists(atPath: file))
+        #expect(result.error == "trafficctl: the connection to trafficd broke: trafficd closed it\n")
     }
 
     @Test("where nobody listens, the message says how a daemon does")
