@@ -132,7 +132,8 @@ static __always_inline int destroyed(struct sock *sk)
 		return 0;
 	}
 	if (tcp) {
-		read_tcp_counters(socket, sk, tcp, socket->state);
+		/* not socket->state, which may be from before a disconnect */
+		read_tcp_counters(socket, sk, tcp, READ(sk, __sk_common.skc_state));
 		if (chosen.counts_streams)
 			settle_streams(socket, sk, tcp);
 		else if (told.calls_missed)

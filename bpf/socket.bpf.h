@@ -120,7 +120,9 @@ static __always_inline bool counters_are_reset(const struct tcp_sock *tcp, u32 s
 /*
  * Reads TCP's own counters. They start at 0 with each connection of the socket; ours go on.
  *
- * `state` is the state of the socket, or the state that the socket just left for TCP_CLOSE.
+ * `state` is the state of the socket, or the state that the socket is leaving for TCP_CLOSE. In TCP_CLOSE nothing more
+ * is sent, and the state no longer tells whether a FIN is among what waits. So the unsent bytes stay those of the state
+ * before.
  */
 static __always_inline void read_tcp_counters(struct traffic_socket *socket, const struct sock *sk,
 					      const struct tcp_sock *tcp, u32 state)
@@ -133,7 +135,8 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	note_framing(socket, sk, tcp);
 	socket->tcp_sent_bytes = socket->earlier_sent_bytes + READ(tcp, bytes_sent);
 	socket->tcp_received_bytes = socket->earlier_received_bytes + received - (received && fin_received(sk));
-	socket->unsent_bytes = unsent - (unsent && fin_sent_in(state));
+	if (state != TCP_CLOSE)
+		socket->unsent_bytes = unsent - (unsent && fin_sent_in(state));
 	socket->unread_bytes = unread_bytes(sk, tcp);
 	socket->retransmitted_bytes = socket->earlier_retransmitted_bytes + READ(tcp, bytes_retrans);
 	socket->retransmitted_segments = READ(tcp, total_retrans);

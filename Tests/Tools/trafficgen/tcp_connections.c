@@ -2,6 +2,7 @@
 #include "generator.h"
 #include "scenarios.h"
 
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
@@ -61,6 +62,44 @@ static void reset_client(const struct part *part)
 	} while (result > 0 && total < 4 * MIB);
 	while (sent(fd, send(fd, buffer(), 1, MSG_NOSIGNAL)) >= 0)
 		pause_ms(50);
+}
+
+/*
+ * TCP sets its counters to 0 before the socket ends: the client closes with SO_LINGER 0 when the peer has read all, or
+ * disconnects and then closes.
+ */
+static void abort_server(const struct part *part)
+{
+	uint16_t port;
+	int listener = listen_at(part, IPPROTO_TCP, &port);
+
+	ready(part, port);
+	for (int i = 0; i < 2; i++) {
+		int fd = accept_from(listener);
+
+		receive_all(fd, 181334, 50000);
+		send_all(fd, 30000, 30000);
+		if (received(fd, recv(fd, buffer(), 1, 0)) >= 0 || errno != ECONNRESET)
+			fail("wait for the reset");
+		hang_up(fd);
+	}
+}
+
+static void abort_client(const struct part *part)
+{
+	uint16_t port = await_port(part);
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	struct linger abort = { .l_onoff = 1 };
+
+	for (int i = 0; i < 2; i++) {
+		int fd = connect_to(part, IPPROTO_TCP, port);
+
+		send_all(fd, 181334, 10000);
+		receive_all(fd, 30000, 10000);
+		if (i ? connect(fd, &nowhere, sizeof(nowhere)) : setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)))
+			fail("abort");
+		hang_up(fd);
+	}
 }
 
 /* One socket object, two connections: the cookie and the totals go on over connect(AF_UNSPEC). */
@@ -161,6 +200,7 @@ static void fast_open_client(const struct part *part)
 const struct scenario tcp_connection_scenarios[] = {
 	{ "mapped", "server on ::, IPv4 client", mapped_server, mapped_client, .one_address = true },
 	{ "reset", "4 MiB to a peer that resets", reset_server, reset_client },
+	{ "abort", "the client closes with SO_LINGER 0, or disconnects and closes", abort_server, abort_client },
 	{ "connect-reuse", "connect(AF_UNSPEC), then again", reuse_server, reuse_client },
 	{ "tfo", "TCP Fast Open", fast_open_server, fast_open_client, .private_network = true },
 	{ 0 },
