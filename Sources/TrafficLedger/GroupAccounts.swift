@@ -28,6 +28,8 @@ struct GroupAccounts: Codable {
     private struct Account: Codable {
         let number: UInt64
         let beganAt: UInt64
+        /// As ``GroupSeries/begin(_:)`` returned it.
+        let series: Int?
         /// Listed processes in this group.
         var members = 0
         /// The number of the last departure of a member, among all departures.
@@ -38,8 +40,8 @@ struct GroupAccounts: Codable {
         /// All that processes moved, in this group and others, that were in this group when they were folded.
         var exited = Exited()
 
-        init(number: UInt64, at boottime: UInt64) {
-            (self.number, self.beganAt) = (number, boottime)
+        init(number: UInt64, at boottime: UInt64, series: Int?) {
+            (self.number, self.beganAt, self.series) = (number, boottime, series)
         }
 
         var hasExited: Bool { self.exited.processes > 0 || self.exited.bytes != ByteCounts() }
@@ -65,6 +67,7 @@ struct GroupAccounts: Codable {
     private var departures: UInt64 = 0
     /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups.
     private var endedLives: [UInt32?: ByteCounts] = [:]
+    private var series = GroupSeries()
     /// There was no group without a process to end since the last tick. A look at all users takes long.
     private var isFull = false
     /// `CLOCK_BOOTTIME` of the last tick; 0: none yet.
@@ -142,7 +145,7 @@ struct GroupAccounts: Codable {
     private mutating func change(_ group: ProcessGroup, _ body: (inout Account) -> Void) {
         if self.accounts[group] == nil {
             self.lives += 1
-            self.accounts[group] = Account(number: self.lives, at: self.now)
+            self.accounts[group] = Account(number: self.lives, at: self.now, series: self.series.begin(group))
         }
         self.accounts.changeInPlace(group, body)
     }
@@ -202,6 +205,7 @@ struct GroupAccounts: Codable {
         if self.shares[uid]?.groups == 0 { self.shares[uid] = nil }
         let isKnown = self.endedLives[uid] != nil || self.endedLives.count < self.limit.inAll
         self.endedLives[isKnown ? uid : nil, default: ByteCounts()] += account.bytes
+        self.series.end(group, at: account.series, account.bytes)
         self.change(self.other(of: uid)) { other in
             other.exited.processes += account.exited.processes
             other.exited.bytes += account.exited.bytes
@@ -218,7 +222,8 @@ struct GroupAccounts: Codable {
     mutating func goOn(with totals: GroupTotals, endedProcesses: [ProcessGroup: Int], lastLife: UInt64) {
         self.lives = lastLife
         for life in totals.lives {
-            var account = Account(number: life.number, at: life.beganBoottimeNanoseconds)
+            let series = self.series.begin(life.group)
+            var account = Account(number: life.number, at: life.beganBoottimeNanoseconds, series: series)
             (account.bytes, account.explained) = (life.bytes, life.explained)
             account.exited = Exited(
                 processes: endedProcesses[life.group] ?? 0,
@@ -234,7 +239,10 @@ struct GroupAccounts: Codable {
             self.queue(life.group, self.departures, of: uid)
         }
         self.endedLives = totals.endedLives
-        for (uid, bytes) in totals.endedLives { self.change(self.other(of: uid)) { $0.exited.bytes += bytes } }
+        for (uid, bytes) in totals.endedLives {
+            self.change(self.other(of: uid)) { $0.exited.bytes += bytes }
+            self.series.endInOverflow(bytes, of: uid)
+        }
     }
 
     // MARK: Readers
@@ -286,6 +294,11 @@ struct GroupAccounts: Codable {
             }
         }
         return totals
+    }
+
+    /// - Parameter totals: As ``totals(with:unowned:)`` returned them.
+    func seriesSums(_ totals: GroupTotals) -> MetricsReading.Sums<ProcessSeries, ByteCounts> {
+        self.series.sums(with: totals.lives.lazy.map { (self.accounts[$0.group]?.series, $0) })
     }
 }
 

@@ -69,6 +69,8 @@ struct InterfaceAccounts: Codable {
     /// What the interfaces have counted themselves since the count began.
     var totals: InterfaceTotals { self.sums.totals }
 
+    var seriesSums: MetricsReading.Sums<String, InterfaceCounts> { self.sums.seriesSums }
+
     /// Every interface that packets passed, in every network namespace.
     var seen: [InterfacePackets] { self.packets.values.compactMap(\.packets) }
 

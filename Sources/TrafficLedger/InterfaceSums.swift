@@ -16,6 +16,10 @@ struct InterfaceSums: Codable {
         var look: UInt64
     }
 
+    private struct InterfaceName: Hashable, Codable {
+        var text: String
+    }
+
     /// So many interfaces that are gone keep their sums, because the last minute of an interface belongs to history, too,
     /// and an interface may come back from a container. Of more, those that were gone first add up in ``ended``.
     static let mostGone = 256
@@ -26,6 +30,10 @@ struct InterfaceSums: Codable {
     private var lives: UInt64 = 0
     private var looks: UInt64 = 0
     private var ended = InterfaceCounts()
+    private var series = SeriesNames<InterfaceName>(limit: SeriesLimits.interfaces)
+    /// By the places of ``series``: what interfaces counted while they had the name.
+    private var ofSeries: [InterfaceCounts] = []
+    private var inOverflow = InterfaceCounts()
 
     /// - Parameter usages: All interfaces. One without an index is in no sum.
     mutating func absorb(_ usages: [InterfaceUsage]) {
@@ -44,16 +52,36 @@ struct InterfaceSums: Codable {
                 self.accounts[index] = Account(number: self.lives, name: usage.name, last: start, look: self.looks)
             }
             let look = self.looks
-            self.accounts.changeInPlace(index) { account in
+            let growth = self.accounts.changeInPlace(index) { account in
                 // All four are of one reading, so they fall together.
-                if !now.isBehind(account.last) { account.sum += now.growth(since: account.last) }
+                let growth = now.isBehind(account.last) ? InterfaceCounts() : now.growth(since: account.last)
+                account.sum += growth
                 (account.last, account.name, account.look) = (now, usage.name, look)
+                return growth
             }
+            if let growth { self.add(growth, to: usage.name) }
         }
         guard self.accounts.count > usages.count + Self.mostGone else { return }
         let gone = self.accounts.filter { $0.value.look < self.looks }
         let order = gone.sorted { ($0.value.look, $0.value.number) < ($1.value.look, $1.value.number) }
         self.end(order.dropLast(Self.mostGone).map(\.key))
+    }
+
+    private mutating func add(_ growth: InterfaceCounts, to name: String) {
+        guard let place = self.series.place(of: InterfaceName(text: name)) else {
+            self.inOverflow += growth
+            return
+        }
+        if place == self.ofSeries.count { self.ofSeries.append(InterfaceCounts()) }
+        self.ofSeries[place] += growth
+    }
+
+    /// By name, also of interfaces that are gone.
+    var seriesSums: MetricsReading.Sums<String, InterfaceCounts> {
+        MetricsReading.Sums(
+            series: zip(self.series.names, self.ofSeries).map { .init(name: $0.text, value: $1) },
+            overflow: self.inOverflow == InterfaceCounts() ? [:] : [.init(user: nil): self.inOverflow]
+        )
     }
 
     private mutating func end(_ indexes: [UInt32]) {

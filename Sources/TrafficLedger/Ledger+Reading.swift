@@ -83,6 +83,28 @@ extension Ledger {
         )
     }
 
+    /// What monitoring systems get, as of the last tick or look. Takes time for each process, group and endpoint.
+    public func metrics(
+        countingSince: Timestamp,
+        daemon: DaemonDescription,
+        capture: CaptureStatus
+    ) -> MetricsReading {
+        MetricsReading(
+            takenAt: (self.lastLook ?? self.lastTick)?.wall ?? countingSince,
+            countingSince: countingSince,
+            daemon: daemon,
+            capture: self.withLosses(capture),
+            host: MetricsReading.HostSums(
+                bytes: self.totals.settled,
+                byScope: self.destinations.byScope.mapValues(\.settled),
+                byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled)
+            ),
+            processes: self.processes.seriesSums,
+            endpoints: self.reports.seriesSums,
+            interfaces: self.interfaces.seriesSums
+        )
+    }
+
     /// - Parameter unlisted: Open sockets that the snapshot does not list.
     private func evidence(unlisted: [UInt64]) -> AuditEvidence {
         var goneSockets = self.goneSockets

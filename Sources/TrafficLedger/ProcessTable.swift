@@ -205,4 +205,8 @@ struct ProcessTable: Sendable, Codable {
     func totals(unowned: ByteCounts) -> GroupTotals {
         self.groups.totals(with: self.accounts.values, unowned: unowned)
     }
+
+    var seriesSums: MetricsReading.Sums<ProcessSeries, ByteCounts> {
+        self.groups.seriesSums(self.totals(unowned: ByteCounts()))
+    }
 }

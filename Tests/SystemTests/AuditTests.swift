@@ -23,7 +23,8 @@ extension SystemTests {
             try await NetworkNamespace.with { namespace in
                 try await withDaemon(arguments: ["--wire", "audited"], launcher: try namespace.launcher()) { daemon in
                     for scenario in [
-                        "threads", "tcp-requests", "tcp-nonblocking", "reset", "abort", "connect-reuse", "udp", "udp-refused", "churn",
+                        "threads", "tcp-requests", "tcp-nonblocking", "reset", "abort", "connect-reuse", "udp",
+                        "udp-refused", "churn",
                     ] {
                         let generator = try Generator(
                             Machine.programs,

@@ -13,7 +13,8 @@ extension SystemTests {
         /// Scenarios that use nothing but TCP, and where one process owns each socket.
         private static let scenarios = [
             "tcp", "tcp-unread", "tcp-requests", "tcp-nonblocking", "tcp-waitall", "writev", "tcp-peek", "tcp-trunc",
-            "tcp-oob", "tcp-cork", "tcp-zero-window", "mapped", "reset", "abort", "reset-both-ways", "connect-reuse", "tfo",
+            "tcp-oob", "tcp-cork", "tcp-zero-window", "mapped", "reset", "abort", "reset-both-ways", "connect-reuse",
+            "tfo",
             "half-close", "killed", "ktls-asked", "tcp-zerocopy", "tcp-zerocopy-receive", "sendfile",
             "sendfile-nonblocking",
             "splice-out", "splice-in", "threads", "prefork", "prefork-reuseport", "pid-reuse", "leader-exits", "exec",

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (4, 0x04a0_e9cd_d21d_6b2b)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (5, 0x7729_fe9f_3ac4_4340)
 
     private static let shape = Result { try Self.walk() }
 
@@ -50,15 +50,19 @@ struct CheckpointShapeTests {
         let expected = [
             "Absences", "Account", "AuditTallies", "AuditTally", "Budget<ProcessIdentity>", "ByteCounts", "ByteRanges",
             "CaptureLoss", "ClosedSockets", "Connection", "ConnectionStart", "CookieIndex", "Counters",
-            "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationTotals", "End", "Ended",
-            "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSubject", "EndpointTotals", "Entry",
-            "Exchange", "ExchangeTable", "Exited", "Given", "GoneSockets", "GroupAccounts", "Held",
+            "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationBuckets", "DurationTotals", "End",
+            "Ended",
+            "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSeries", "EndpointSubject",
+            "EndpointTotals", "Entry",
+            "Exchange", "ExchangeTable", "Exited", "Given", "GoneSockets", "GroupAccounts", "GroupSeries", "Held",
             "Histogram<UInt64>", "Holder", "Inquiries", "Interface", "InterfaceAccounts", "InterfaceAudit",
             "InterfaceEvidence", "InterfaceUsage", "Kept", "Key", "Ledger", "ListedExchange", "Message",
             "MessageShare", "Moment", "Moved", "Name", "Numbering", "Open", "Outcome", "OwnEndpoints",
             "OwnerObservation", "PacketAccount", "Part", "Phases", "Place", "PresumedClosedSockets",
-            "ProcessAccount", "ProcessDetails", "ProcessGroup", "ProcessTable", "RateMeter", "Record",
-            "ReportAccounts", "ReportCounters", "Request", "Row", "SenderNumbers", "Service", "Share",
+            "OverflowUsers", "ProcessAccount", "ProcessDetails", "ProcessGroup", "ProcessSeries", "ProcessTable",
+            "RateMeter", "Record",
+            "ReportAccounts", "ReportCounters", "Request", "RouteSeries", "Row", "SenderNumbers",
+            "SeriesNames<EndpointSeries>", "SeriesNames<ProcessSeries>", "Service", "Share",
             "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable", "SocketWire",
             "Summary", "TCPStream", "Waiting", "WaitingRecords", "Whole",
         ]

@@ -22,6 +22,7 @@ struct CheckpointTests {
     struct Everything: Hashable {
         var reading: Reading
         var balance: Balance
+        var metrics: MetricsReading
         var capture: CaptureStatus
         var openSockets: [ProcessIdentity: Int]
 
@@ -30,6 +31,7 @@ struct CheckpointTests {
             fixture.ledger = ledger
             self.reading = fixture.reading
             self.balance = fixture.balance
+            self.metrics = fixture.metrics
             self.capture = ledger.withLosses(fixture.capture)
             self.openSockets = ledger.openSockets
             // These lists have no order.
@@ -128,7 +130,8 @@ struct CheckpointTests {
             "totals": a.totals == b.totals, "exchanges": one.reading.exchanges == other.reading.exchanges,
             "grouped": one.reading.groupedEndpoints == other.reading.groupedEndpoints,
             "evidence": one.reading.evidence == other.reading.evidence, "balance": one.balance == other.balance,
-            "capture": one.capture == other.capture, "open sockets": one.openSockets == other.openSockets,
+            "metrics": one.metrics == other.metrics, "capture": one.capture == other.capture,
+            "open sockets": one.openSockets == other.openSockets,
         ]
         return ["all"] + parts.filter { !$0.value }.keys.sorted()
     }

@@ -103,6 +103,14 @@ struct LedgerFixture {
 
     var balance: Balance { self.ledger.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0)) }
 
+    var metrics: MetricsReading {
+        self.ledger.metrics(
+            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+            daemon: DaemonDescription(version: "0", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
+            capture: self.capture
+        )
+    }
+
     func process(_ pid: Int32, start: UInt64 = 5) -> ProcessUsage? {
         self.snapshot.processes?.first { $0.identity == Self.process(pid, start: start) }
     }

@@ -7,8 +7,8 @@ import TrafficModel
 /// row keeps its first durations one by one. Only a row with more durations gets a histogram, as fine as its user's
 /// allowance permits.
 struct DurationTotals: Codable {
-    /// A day, so that a hostile number can't make a histogram large.
-    private static let longest: UInt64 = 86_400_000_000
+    /// A day, so that a hostile number can't make a histogram large. Microseconds.
+    static let longest: UInt64 = 86_400_000_000
 
     private var few: [UInt64] = []
     private var histogram: Histogram<UInt64>?

@@ -39,6 +39,7 @@ struct EndpointAccount: Codable {
     private var hasUndecodedBodies = false
     private var quality = JoinQuality.exact
     private var durations = DurationTotals()
+    private(set) var durationBuckets = DurationBuckets()
     /// Of the exchange that ended last.
     private var responseKey: ResponseKey?
     /// Exchanges that ended with the same response as the one before.
@@ -103,7 +104,9 @@ struct EndpointAccount: Codable {
         case 300..<304, 305..<400: self.waste.redirected &+= bytes
         default: break
         }
-        self.durations.record(outcome.duration / 1_000)
+        let duration = min(outcome.duration / 1_000, DurationTotals.longest)
+        self.durations.record(duration)
+        self.durationBuckets.record(duration)
         let phases = outcome.phases
         self.add(phases.dns, at: 0)
         self.add(phases.connect, at: 1)

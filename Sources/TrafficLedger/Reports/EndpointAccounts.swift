@@ -87,6 +87,8 @@ struct EndpointAccounts: Codable {
 
     func name(of index: Int) -> EndpointName { self.accounts[index].name }
 
+    func process(of index: Int) -> ProcessGroup { self.accounts[index].group }
+
     mutating func add(_ share: ExchangeShare, to row: Row) {
         // A look at the account in the array would copy it.
         let needsHistogram = Self.add(share, to: &self.accounts[row.index])
@@ -121,6 +123,11 @@ struct EndpointAccounts: Codable {
 
     /// In the order in which the rows were made. Takes little time for each row.
     var sums: [EndpointSum] { self.accounts.compactMap(\.sum) }
+
+    /// Like ``sums``, with the durations of the exchanges that ended.
+    var sumsWithDurations: [(sum: EndpointSum, durations: DurationBuckets)] {
+        self.accounts.compactMap { account in account.sum.map { ($0, account.durationBuckets) } }
+    }
 
     /// Accounts with the same ``sums``, and with nothing that takes more room.
     var sumsAlone: EndpointAccounts {

@@ -60,6 +60,7 @@ struct EndpointTotals: Codable {
     private var hosts = EndpointAccounts()
     private var contents = EndpointAccounts()
     private var own = OwnEndpoints()
+    private var series = RouteSeries()
     // To look up a name is most of the work of a record. These tables avoid a second look-up.
     /// Rows of hosts, by the index of the route's row.
     private var hostRows: [EndpointAccounts.Row?] = []
@@ -102,6 +103,7 @@ struct EndpointTotals: Codable {
         if let found = self.found[place.name.number], found.isOf(group, place) { return found.rows }
         let name = EndpointName(place.role, place.name)
         let route = self.routes.row(of: name, in: group.route)
+        self.series.add(route.index, self.routes.name(of: route.index), of: self.routes.process(of: route.index))
         let rows = Rows(
             route: route,
             host: self.hostRow(of: name, route, in: group.host),
@@ -157,6 +159,10 @@ struct EndpointTotals: Codable {
 
     /// See ``EndpointAccounts/sums``.
     var sumsByRoute: [EndpointSum] { self.routes.sums }
+
+    var seriesSums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
+        self.series.sums(of: self.routes.sumsWithDurations)
+    }
 
     /// Totals with the same ``sumsByRoute``, and with nothing that takes more room.
     var sumsAlone: EndpointTotals {

@@ -10,6 +10,8 @@ extension ReportAccounts {
 
     var endpointSums: [EndpointSum] { self.endpoints.sumsByRoute }
 
+    var seriesSums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> { self.endpoints.seriesSums }
+
     func ownEndpoints(of process: ProcessIdentity) -> [ProcessEndpoint] { self.endpoints.own(of: process) }
 
     var groupedEndpointUsages: [EndpointGrouping: [EndpointUsage]] { self.endpoints.otherwise }

@@ -1,0 +1,52 @@
+import TrafficModel
+
+/// Which series each row of a route counts in. Several rows may share a series: those of a server under several host
+/// names, and those of several containers.
+struct RouteSeries: Codable {
+    private var names = SeriesNames<EndpointSeries>(limit: SeriesLimits.endpoints)
+    private var users = OverflowUsers()
+    /// The place of the series, by the index of the row. `nil`: the overflow of the user.
+    private var places: [Int?] = []
+
+    /// - Parameter row: The index of a row that is not forgotten. New rows come in the order of their indexes.
+    mutating func add(_ row: Int, _ name: EndpointName, of group: ProcessGroup) {
+        guard row == self.places.count else { return }
+        let place = Self.series(name, of: group).flatMap { self.names.place(of: $0, group.uid) }
+        if place == nil { self.users.add(group.uid) }
+        self.places.append(place)
+    }
+
+    /// `nil`: the row is an overflow itself.
+    private static func series(_ name: EndpointName, of group: ProcessGroup) -> EndpointSeries? {
+        guard name != name.other, group != .other(of: group.uid), case .route(let host, let route) = name.subject
+        else { return nil }
+        return EndpointSeries(
+            process: ProcessSeries(group),
+            role: name.role,
+            host: name.role == .client ? host.printable : "",
+            route: route.printable
+        )
+    }
+
+    /// - Parameter rows: All rows, in the order of their indexes.
+    func sums(
+        of rows: some Sequence<(sum: EndpointSum, durations: DurationBuckets)>
+    ) -> MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
+        var values = [EndpointSeriesCounts](repeating: EndpointSeriesCounts(), count: self.names.names.count)
+        var overflow: [MetricsReading.Overflow: EndpointSeriesCounts] = [:]
+        for ((sum, durations), place) in zip(rows, self.places) {
+            let counts = EndpointSeriesCounts(counts: sum.counts, durations: durations)
+            if let place {
+                values[place] += counts
+            } else {
+                let process = sum.endpoint.process
+                let key = MetricsReading.Overflow(user: self.users.key(process.uid), role: sum.endpoint.role)
+                overflow[key, default: EndpointSeriesCounts()] += counts
+            }
+        }
+        return MetricsReading.Sums(
+            series: zip(self.names.names, values).map { .init(name: $0, value: $1) },
+            overflow: overflow
+        )
+    }
+}
