@@ -106,11 +106,14 @@ let package = Package(
             dependencies: ["CSQLite", "TrafficFeed", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
+        // Sums for monitoring systems, as text for their scrapers.
+        .target(name: "TrafficMetrics", dependencies: ["TrafficModel"], swiftSettings: strict),
         .target(name: "TrafficFeed", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
         .target(
             name: "TrafficAPI",
             dependencies: [
-                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficModel", "TrafficQuery",
+                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics", "TrafficModel",
+                "TrafficQuery",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -351,6 +354,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficMetricsTests",
+            dependencies: ["TestSupport", "TrafficMetrics", "TrafficModel"],
+            exclude: ["Rules"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TrafficQueryTests",
             dependencies: ["TestSupport", "TrafficModel", "TrafficQuery"],

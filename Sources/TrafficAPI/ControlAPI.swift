@@ -5,6 +5,7 @@ import NIOCore
 import TrafficAudit
 import TrafficExport
 package import TrafficFeed
+import TrafficMetrics
 import TrafficModel
 import TrafficQuery
 
@@ -127,6 +128,25 @@ package enum ControlAPI {
                 body: ResponseBody(alertsAfter: position, of: alerts, to: request)
             )
         }
+        let lastCost = LastCost()
+        router.get("/metrics") { request, context in
+            let hasCreated = try QueryParameters(request, known: ["created"]).flag("created")
+            guard let reading = await source.freshMetrics() else {
+                throw source.isReady ? Problem.sweepTooSlow : Problem.noSnapshotYet
+            }
+            let format = MetricsFormat(accepting: request.headers[.accept])
+            let document = MetricsDocument(
+                reading.visible(to: context.viewer),
+                cost: lastCost.measured,
+                process: OwnProcess.now()
+            )
+            var response = Response.document(
+                document.encoded(as: format, hasCreated: hasCreated),
+                mediaType: format.mediaType
+            )
+            response.headers[.vary] = "Accept"
+            return response
+        }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
             let subject = try parameters.auditSubject()
@@ -144,6 +164,7 @@ package enum ControlAPI {
             guard source.isReady else { throw Problem.noSnapshotYet }
             guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
             let measured = try await cost.measure(nanoseconds: time, for: request)
+            if let measured { lastCost.keep(measured) }
             // Read after the wait, so that the reading has the losses of that time.
             let reading = try await source.freshOrProblem()
             let report = DoctorReport(

@@ -170,6 +170,13 @@ struct QueryParameters {
         return position
     }
 
+    /// `true` or `false`; `false` if the parameter is absent.
+    func flag(_ name: String) throws(Problem) -> Bool {
+        guard let text = self.values[name] else { return false }
+        guard let flag = Bool(text) else { throw .badParameter(name, "'\(text)' is not true or false") }
+        return flag
+    }
+
     /// A time of at least 0.1 seconds.
     ///
     /// - Returns: Nanoseconds, or `nil` if the parameter is absent.

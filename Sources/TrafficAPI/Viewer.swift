@@ -69,3 +69,26 @@ extension Reading {
         return result
     }
 }
+
+extension MetricsReading {
+    /// The part that `viewer` may see. Over TCP that is all of it: processes, endpoints and sums, as in
+    /// ``Reading/visible(to:)``, and no socket, pid or command line.
+    package func visible(to viewer: Viewer) -> MetricsReading {
+        guard case .user(let uid) = viewer else { return self }
+        var result = self
+        result.host = nil
+        result.processes = self.processes.filter(of: uid) { $0.uid }
+        result.endpoints = self.endpoints.filter(of: uid) { $0.process.uid }
+        return result
+    }
+}
+
+extension MetricsReading.Sums {
+    /// A user's own series and overflow.
+    fileprivate func filter(of uid: UInt32, _ user: (Name) -> UInt32?) -> Self {
+        Self(
+            series: self.series.filter { user($0.name) == uid },
+            overflow: self.overflow.filter { $0.key.user == uid }
+        )
+    }
+}

@@ -10,6 +10,9 @@ public protocol ReadingSource: Sendable {
     /// time then shows that it is older. `nil` if that sweep made none, and before the first.
     func fresh() async -> Reading?
 
+    /// What monitoring systems get, as fresh as ``fresh()``.
+    func freshMetrics() async -> MetricsReading?
+
     /// A fresh reading at once, then each reading of a tick when it is published. The stream ends when no more
     /// readings will come.
     ///

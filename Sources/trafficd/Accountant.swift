@@ -25,6 +25,8 @@ final class Accountant {
     private let box: ReadingBox
     private let notification: SystemdNotification
     private var ledger: Ledger
+    /// The requests for metrics that the last sweep answers, and its status; `nil`: they have their answers.
+    private var metricsAsked: (requests: UInt64, capture: CaptureStatus)?
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
@@ -144,7 +146,7 @@ final class Accountant {
                 return try self.sweepToTheEnd()
             }
             for owner in self.ledger.takeUnresolved() { self.resolver.resolve(owner) }
-            try self.checkpoints.keep(self.ledger, of: self.source)
+            if try self.checkpoints.keep(self.ledger, of: self.source) { self.publishMetrics() }
             step = pace.next()
         }
     }
@@ -183,7 +185,8 @@ final class Accountant {
     ) throws(CaptureError) {
         // Both come before the sweep. So a reading has every byte from before its own time and from before the
         // requests that it answers, except for awaited rows.
-        let requests = self.box.beginSweep()
+        let requests = self.box.readings.beginSweep()
+        let metricsRequests = self.box.metrics.beginSweep()
         let end = time()
         try self.collect()
         // After the sockets, because new sockets may be of a new container. Before the tick, because the tick decides
@@ -197,9 +200,10 @@ final class Accountant {
                 "when \(unwatched) processes end, until the next look at them: no file descriptors are left to watch them"
             )
         }
+        self.metricsAsked = (metricsRequests, status)
         let capture = self.ledger.withLosses(status)
         self.box.publish(checks: self.doctor.checks(loss: capture.loss))
-        if self.box.isAwaited {
+        if self.box.readings.isAwaited {
             var reading = self.ledger.reading(
                 countingSince: self.countingSince,
                 host: self.host,
@@ -207,9 +211,9 @@ final class Accountant {
                 capture: status
             )
             reading.snapshot.alertsActive = self.alerts.active
-            self.box.publish(reading, answering: requests, isTick: isTick)
+            self.box.readings.publish(reading, answering: requests, isTick: isTick)
         } else {
-            self.box.publishNothing()
+            self.box.readings.publishNothing()
         }
         if case .tick(let now, let boottime) = end {
             if self.alertFeed?.isDue(at: boottime) == true, let sample = self.alertFeed?.sample(&self.ledger) {
@@ -218,6 +222,20 @@ final class Accountant {
             if self.history?.feed.isDue(at: now) == true { try self.endMinute() }
             self.notification.alive()
         }
+    }
+
+    /// Publishes what monitoring systems get, as of a checkpoint. A daemon that is killed may find out less about a
+    /// process that ended meanwhile than this one has. Without a checkpoint, the next daemon could then show a lower sum
+    /// than this one did, and a monitoring system takes that for a new beginning.
+    private func publishMetrics() {
+        guard let (requests, capture) = self.metricsAsked.take() else { return }
+        guard self.box.metrics.isAwaited else { return self.box.metrics.publishNothing() }
+        let metrics = self.ledger.metrics(
+            countingSince: self.countingSince,
+            daemon: self.daemon,
+            capture: capture
+        )
+        self.box.metrics.publish(metrics, answering: requests)
     }
 
     /// Hands what moved since the last minute to history. Before that comes a checkpoint: the next daemon must know what

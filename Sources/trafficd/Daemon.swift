@@ -73,7 +73,7 @@ struct Daemon {
         let demand = try SweepDemand()
         let limits =
             CaptureLimits.table(status.method) + configuration.retention.table + ReportLimits.table
-            + (history == nil ? [] : History.limits) + AlertBook.limits + AlertBacklog.limits
+            + (history == nil ? [] : History.limits) + AlertBook.limits + AlertBacklog.limits + SeriesLimits.table
         let box = ReadingBox(limits: limits) { demand.ask() }
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)

@@ -61,18 +61,7 @@ extension SystemTests {
                 (try await daemon.snapshot().endpoints ?? []).reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
             }
             #expect(ended == wanted)
-            try await Self.waitForCheckpoint(daemon)
-        }
-
-        /// Until a checkpoint has what was counted before this call.
-        private static func waitForCheckpoint(_ daemon: Daemon) async throws {
-            let (file, asked) = (daemon.directories.runtime.appending(path: "checkpoint").path, Date())
-            let isKept = try await eventually {
-                try #require(daemon.program.isRunning, "\(daemon.program.errorText)")
-                let attributes = try? FileManager.default.attributesOfItem(atPath: file)
-                return attributes?[.modificationDate] as? Date ?? .distantPast > asked
-            }
-            #expect(isKept, "no checkpoint")
+            #expect(try await daemon.waitForCheckpoint(), "no checkpoint")
         }
 
         private static func report(

@@ -54,6 +54,18 @@ struct PinnedDaemons {
 }
 
 extension Daemon {
+    /// Until a checkpoint has what was counted before this call.
+    ///
+    /// - Returns: `false` if none came for a long while.
+    func waitForCheckpoint() async throws -> Bool {
+        let (file, asked) = (self.directories.runtime.appending(path: "checkpoint").path, Date())
+        return try await eventually {
+            try #require(self.program.isRunning, "\(self.program.errorText)")
+            let attributes = try? FileManager.default.attributesOfItem(atPath: file)
+            return attributes?[.modificationDate] as? Date ?? .distantPast > asked
+        }
+    }
+
     /// The payload that the daemon has for the program, when it is as much as wanted, or after a long while.
     ///
     /// - Parameter wanted: `nil`: what the program says.

@@ -23,7 +23,7 @@ struct AuditRouteTests {
             sent: .init(counterBytes: 10, counterPackets: 1, seen: .init(packets: 1, ip: 10, noSocket: 10)),
             received: .init(counterBytes: 5, counterPackets: 1, seen: .init(packets: 1, ip: 5, socket: 7))
         )
-        self.routes.box.publish(Reading(snapshot: snapshot, evidence: evidence))
+        self.routes.box.readings.publish(Reading(snapshot: snapshot, evidence: evidence))
     }
 
     private func audit(_ query: String, as viewer: Viewer = .administrator) async throws -> AuditReport {

@@ -39,7 +39,7 @@ struct ControlServerTests {
     func asyncHTTPClient() async throws {
         try await TestServer.with { server in
             let large = Fixture.snapshot(sockets: 5000)
-            server.box.publish(Reading(snapshot: large))
+            server.box.readings.publish(Reading(snapshot: large))
             let url = try #require(URL(httpURLWithSocketPath: server.endpoints.socketPath, uri: "/v1/snapshot"))
             let client = HTTPClient()
             do {
@@ -192,7 +192,7 @@ struct ControlServerTests {
             // Publishes snapshots until the client has its lines, however long the client takes.
             let publisher = Task {
                 for tick in 1... as PartialRangeFrom<UInt64> {
-                    server.box.publish(Fixture.reading(takenBoottimeNanoseconds: start + tick * 50_000_000))
+                    server.box.readings.publish(Fixture.reading(takenBoottimeNanoseconds: start + tick * 50_000_000))
                     try await Task.sleep(for: .milliseconds(5))
                 }
             }
@@ -251,20 +251,20 @@ struct ControlServerTests {
         limits.stallTimeout = .seconds(3)
         try await TestServer.with(limits: limits) { server in
             let large = Fixture.snapshot(sockets: 2000)
-            server.box.publish(Reading(snapshot: large))
+            server.box.readings.publish(Reading(snapshot: large))
             let stalled = try await server.connectAndStall("/v1/stream")
-            #expect(try await eventually { try server.openSockets == 2 && server.box.readers == 1 })
+            #expect(try await eventually { try server.openSockets == 2 && server.box.readings.readers == 1 })
             let before = try Self.residentBytes()
             // Each snapshot has 1.5 MB of JSON, so a queue of all of them would have 1.5 GB.
             for tick in 0..<1000 as Range<UInt64> {
                 var snapshot = large
                 snapshot.takenBoottimeNanoseconds += tick * 1_000_000_000
-                server.box.publish(Reading(snapshot: snapshot))
+                server.box.readings.publish(Reading(snapshot: snapshot))
                 if tick.isMultiple(of: 10) { try await Task.sleep(for: .milliseconds(1)) }
             }
             #expect(try Self.residentBytes() - before < 200 << 20)
             #expect(try await server.curl("/healthz").output == "{\"status\":\"ok\"}\n")
-            #expect(try await eventually { try server.openSockets == 1 && server.box.readers == 0 })
+            #expect(try await eventually { try server.openSockets == 1 && server.box.readings.readers == 0 })
             try? await stalled.close()
         }
     }
@@ -274,9 +274,9 @@ struct ControlServerTests {
         try await TestServer.with { server in
             for _ in 0..<20 {
                 let channel = try await server.connectAndStall("/v1/stream?interval=3600")
-                #expect(try await eventually { server.box.readers == 1 })
+                #expect(try await eventually { server.box.readings.readers == 1 })
                 try await channel.close()
-                #expect(try await eventually { try server.openSockets == 1 && server.box.readers == 0 })
+                #expect(try await eventually { try server.openSockets == 1 && server.box.readings.readers == 0 })
             }
         }
     }
@@ -289,10 +289,10 @@ struct ControlServerTests {
         limits.stallTimeout = .seconds(3600)
         limits.idleTimeout = .seconds(3600)
         let stalled = try await TestServer.with(limits: limits) { server in
-            server.box.publish(Fixture.reading(sockets: 5000))
+            server.box.readings.publish(Fixture.reading(sockets: 5000))
             let stalled = try await server.connectAndStall("/v1/stream")
             async let reader = server.curl("/v1/stream?view=processes", options: ["-N"])
-            #expect(try await eventually { server.box.readers == 2 })
+            #expect(try await eventually { server.box.readings.readers == 2 })
             await server.group.triggerGracefulShutdown()
             let result = try await reader
             #expect(result.status == 0, "a whole response, its last chunk included")

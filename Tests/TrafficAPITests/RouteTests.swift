@@ -15,7 +15,7 @@ struct RouteTests {
     let meter = FakeMeter()
 
     init() {
-        self.box.publish(Fixture.reading())
+        self.box.readings.publish(Fixture.reading())
         self.box.publish(checks: [.init(name: "capture", status: .degraded, detail: "no trampolines", remedy: "reboot")]
         )
     }
@@ -95,7 +95,7 @@ struct RouteTests {
     func exchanges() async throws {
         var reading = Fixture.reading()
         reading.exchanges = Fixture.exchanges
-        self.box.publish(reading)
+        self.box.readings.publish(reading)
         func routes(_ query: String = "", as viewer: Viewer = .administrator) async throws -> [String] {
             let response = try await self.get("/v1/exchanges" + query, as: viewer)
             #expect(response.headers[.contentType] == "application/json")
@@ -128,7 +128,7 @@ struct RouteTests {
             .host: groups.map { EndpointUsage(process: $0, role: .client, subject: .host("of.\($0.name)")) },
             .type: groups.map { EndpointUsage(process: $0, role: .client, subject: .content(.json), requests: 7) },
         ]
-        self.box.publish(reading)
+        self.box.readings.publish(reading)
         let hosts = try await self.snapshot("/v1/endpoints?by=host").endpoints
         #expect(hosts?.map(\.subject) == [.host("of.sshd"), .host("of.web")])
         #expect(

@@ -28,7 +28,7 @@ struct TestServer: Sendable {
     ) async throws -> Value {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let box = ReadingBox()
-        box.publish(Fixture.reading())
+        box.readings.publish(Fixture.reading())
         let meter = FakeMeter()
         let alerts = FakeAlerts(origin: origin)
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)

@@ -3,10 +3,10 @@ import TrafficFeed
 import TrafficModel
 
 @Suite("The published reading")
-struct ReadingBoxTests {
+struct NewestTests {
     @Test("There is no reading at first, then the newest one")
     func latest() {
-        let box = ReadingBox()
+        let box = Newest<Reading>()
         #expect(box.latest == nil)
         box.publish(.taken(at: 1))
         box.publish(.taken(at: 2))
@@ -15,7 +15,7 @@ struct ReadingBoxTests {
 
     @Test("A slow reader gets the newest and misses those before")
     func dropping() async {
-        let box = ReadingBox()
+        let box = Newest<Reading>()
         box.publish(.taken(at: 0))
         var reader = box.updates().makeAsyncIterator()
         #expect(await reader.next()?.snapshot.takenBoottimeNanoseconds == 0)
@@ -25,7 +25,7 @@ struct ReadingBoxTests {
 
     @Test("A reader that stops is forgotten")
     func forgotten() async {
-        let box = ReadingBox()
+        let box = Newest<Reading>()
         box.publish(.taken(at: 1))
         for await _ in box.updates() { break }
         #expect(box.readers == 0)
@@ -40,7 +40,7 @@ struct ReadingBoxTests {
 
     @Test("Streams end when the publisher has finished, and later ones have the last reading alone")
     func finish() async {
-        let box = ReadingBox()
+        let box = Newest<Reading>()
         let stream = box.updates()
         box.publish(.taken(at: 1))
         box.finish()
@@ -55,7 +55,7 @@ struct ReadingBoxTests {
     func fresh() async {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
         // This is longer than any test, so only a sweep ends the wait.
-        let box = ReadingBox(patience: .seconds(3600)) { ask.yield() }
+        let box = Newest<Reading>(patience: .seconds(3600)) { ask.yield() }
         box.publish(.taken(at: 1))
         let underWay = box.beginSweep()
         async let answer = box.fresh()
@@ -70,7 +70,7 @@ struct ReadingBoxTests {
 
     @Test("Requests that wait share one sweep, and streams do not see it")
     func shared() async {
-        let box = ReadingBox(patience: .seconds(3600)) {}
+        let box = Newest<Reading>(patience: .seconds(3600)) {}
         box.publish(.taken(at: 1))
         var stream = box.updates().makeAsyncIterator()
         // A new stream begins with the next reading, whatever caused it.
@@ -94,7 +94,7 @@ struct ReadingBoxTests {
     @Test("A reading is awaited by the first tick, requests and streams, and after a request that went without")
     func awaited() async {
         let (asked, ask) = AsyncStream.makeStream(of: Void.self)
-        let box = ReadingBox(patience: .milliseconds(1)) { ask.yield() }
+        let box = Newest<Reading>(patience: .milliseconds(1)) { ask.yield() }
         #expect(box.isAwaited && !box.isReady, "the first")
         box.publish(.taken(at: 1))
         #expect(!box.isAwaited && box.isReady)
@@ -111,7 +111,7 @@ struct ReadingBoxTests {
         for _ in 1...3 { await demands.next() }
         #expect(box.readers == 1, "each of the three asked for a sweep")
         withExtendedLifetime(stream) {}
-        let patient = ReadingBox(patience: .seconds(3600)) {}
+        let patient = Newest<Reading>(patience: .seconds(3600)) {}
         patient.publish(.taken(at: 1))
         async let answer = patient.fresh()
         while patient.waiting == 0 { await Task.yield() }
@@ -122,7 +122,7 @@ struct ReadingBoxTests {
 
     @Test("An answer is the request's own, also if a later sweep makes no reading before the request's task runs")
     func answered() async {
-        let box = ReadingBox(patience: .seconds(3600)) {}
+        let box = Newest<Reading>(patience: .seconds(3600)) {}
         box.publish(.taken(at: 1))
         for number in 1...200 as ClosedRange<UInt64> {
             async let answer = box.fresh()
@@ -135,12 +135,12 @@ struct ReadingBoxTests {
 
     @Test("Without a sweep the newest reading is the answer, and no request keeps waiting")
     func impatient() async {
-        let box = ReadingBox(patience: .milliseconds(1)) {}
+        let box = Newest<Reading>(patience: .milliseconds(1)) {}
         #expect(await box.fresh() == nil, "before the first there is nothing to wait with")
         box.publish(.taken(at: 1))
         #expect(await box.fresh()?.snapshot.takenBoottimeNanoseconds == 1)
         #expect(box.waiting == 0)
-        let patient = ReadingBox(patience: .seconds(3600)) {}
+        let patient = Newest<Reading>(patience: .seconds(3600)) {}
         patient.publish(.taken(at: 1))
         let cancelled = Task { await patient.fresh() }
         while patient.waiting == 0 { await Task.yield() }

@@ -1,0 +1,142 @@
+import TrafficModel
+
+extension MetricsWriter {
+    mutating func add(_ capture: CaptureStatus) {
+        self.family(.info("trafficd_capture", "How the daemon counts.")) {
+            $0.add(["method": capture.method.rawValue], 1)
+        }
+        self.family(.gauge("trafficd_blind_spots", "Kinds of traffic that this way of counting can't see.")) {
+            $0.add([:], UInt64(capture.blindSpots.count))
+        }
+    }
+
+    mutating func add(_ loss: CaptureLoss) {
+        self.family(
+            .counter(
+                "trafficd_capture_loss",
+                "What was not counted or came late, by its kind."
+            )
+        ) { lines in
+            let kinds: KeyValuePairs = [
+                "ring_full": loss.ringFull, "sockets_folded": loss.socketsFolded, "calls_folded": loss.callsFolded,
+                "map_full": loss.mapFull, "records_malformed": loss.recordsMalformed,
+                "counters_backwards": loss.countersBackwards, "missed_runs": loss.missedRuns,
+                "reads_failed": loss.readsFailed,
+            ]
+            for (kind, count) in kinds { lines.add(["kind": kind], count) }
+        }
+        self.family(.counter("trafficd_uncounted_seconds", unit: "seconds", "Time in which nothing was counted.")) {
+            $0.add([:], real: Double(loss.uncountedNanoseconds) / 1e9)
+        }
+    }
+
+    mutating func add(_ reports: ReportCounters) {
+        self.family(.counter("trafficd_report_datagrams", "Datagrams that programs sent to the report socket.")) {
+            $0.add([:], reports.datagrams)
+        }
+        self.family(.counter("trafficd_report_datagrams_missing", "Datagrams whose numbers never came.")) {
+            $0.add([:], reports.missingDatagrams)
+        }
+        self.family(.counter("trafficd_report_records", "Records in those datagrams.")) {
+            $0.add([:], reports.records)
+        }
+        self.family(.counter("trafficd_report_claims", "Claims that count, by how their bytes are known.")) {
+            $0.add(["quality": JoinQuality.exact.rawValue], reports.joined)
+            $0.add(["quality": JoinQuality.inferred.rawValue], reports.inferred)
+        }
+        self.family(.counter("trafficd_report_records_in_other", "Records that count in a row _other.")) {
+            $0.add([:], reports.inOther)
+        }
+        self.family(.counter("trafficd_reports_rejected", "Records and datagrams that count nowhere, by the reason.")) {
+            lines in
+            let reasons: KeyValuePairs = [
+                "malformed_datagrams": reports.malformedDatagrams, "unknown_version": reports.unknownVersion,
+                "malformed_records": reports.malformedRecords, "unknown_process": reports.unknownProcess,
+                "foreign": reports.foreign, "late": reports.late, "duplicate": reports.duplicate,
+                "overlapping": reports.overlapping, "impossible": reports.impossible,
+            ]
+            for (reason, count) in reasons { lines.add(["reason": reason], count) }
+        }
+        self.family(
+            .counter("trafficd_reports_dropped", "Records that senders dropped, and datagrams that the daemon dropped.")
+        ) {
+            $0.add(["by": "sender"], reports.droppedBySenders)
+            $0.add(["by": "daemon"], reports.droppedDatagrams)
+        }
+    }
+
+    mutating func add(_ measured: MeasuredCost) {
+        self.family(
+            .gauge(
+                "trafficd_program_cpu_ratio",
+                "Time of a program in the kernel, of one processor, at the last measurement."
+            )
+        ) {
+            for program in measured.cost.programs { $0.add(program.labels, real: program.cpuPercent / 100) }
+        }
+        self.family(
+            .gauge("trafficd_program_run_seconds", unit: "seconds", "Time of one call of a program in the kernel.")
+        ) {
+            for program in measured.cost.programs {
+                if let time = program.nanosecondsPerCall { $0.add(program.labels, real: time / 1e9) }
+            }
+        }
+        self.family(.gauge("trafficd_program_measured_seconds", unit: "seconds", "When that was: seconds since 1970."))
+        {
+            $0.add([:], time: measured.at)
+        }
+    }
+
+    mutating func addCounts(_ reading: MetricsReading) {
+        let counts: KeyValuePairs = [
+            "process": (reading.processes.series.count, SeriesLimits.processes),
+            "endpoint": (reading.endpoints.series.count, SeriesLimits.endpoints),
+            "interface": (reading.interfaces.series.count, SeriesLimits.interfaces),
+        ]
+        self.family(.gauge("trafficd_series", "Names that have series of their own.")) { lines in
+            for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.0)) }
+        }
+        self.family(.gauge("trafficd_series_limit", "The most names that get series of their own.")) { lines in
+            for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.1)) }
+        }
+        self.family(
+            .gauge("trafficd_counting_start_seconds", unit: "seconds", "When all counters were 0: seconds since 1970.")
+        ) {
+            $0.add([:], time: reading.countingSince)
+        }
+        self.family(
+            .gauge("trafficd_taken_seconds", unit: "seconds", "Bytes from before this time are counted.")
+        ) {
+            $0.add([:], time: reading.takenAt)
+        }
+    }
+
+    mutating func add(_ daemon: DaemonDescription) {
+        self.family(.info("trafficd_build", "The version of the daemon.")) { $0.add(["version": daemon.version], 1) }
+        self.family(
+            .gauge("process_start_time_seconds", unit: "seconds", "When the daemon started: seconds since 1970.")
+        ) {
+            $0.add([:], time: daemon.startedAt)
+        }
+    }
+
+    /// With the names that the client libraries of Prometheus have.
+    mutating func add(_ process: OwnProcess) {
+        self.family(.counter("process_cpu_seconds", unit: "seconds", "Processor time of the daemon.")) {
+            $0.add([:], real: process.cpuSeconds)
+        }
+        self.family(.gauge("process_resident_memory_bytes", unit: "bytes", "Memory of the daemon.")) {
+            $0.add([:], process.residentBytes)
+        }
+        self.family(.gauge("process_open_fds", "File descriptors of the daemon.")) {
+            $0.add([:], process.openDescriptors)
+        }
+        self.family(.gauge("process_max_fds", "The most file descriptors that the daemon may have.")) {
+            $0.add([:], process.mostDescriptors)
+        }
+    }
+}
+
+extension CaptureCost.Program {
+    fileprivate var labels: MetricLabels { ["program": self.name, "hook": self.hook] }
+}

@@ -1,0 +1,156 @@
+import TrafficModel
+
+// The names follow OpenTelemetry's semantic conventions 1.44 as Prometheus spells them: `process.network.io` in bytes is
+// `process_network_io_bytes`. What the conventions do not have begins with `trafficd_`.
+
+/// The attribute `network.io.direction`.
+private enum Direction {
+    static let sent = "transmit"
+    static let received = "receive"
+}
+
+extension MetricLines {
+    fileprivate mutating func add(_ labels: MetricLabels, sent: UInt64?, received: UInt64?) {
+        if let sent { self.add(labels.with("network_io_direction", Direction.sent), sent) }
+        if let received { self.add(labels.with("network_io_direction", Direction.received), received) }
+    }
+}
+
+extension MetricLabels {
+    fileprivate init(_ process: ProcessSeries) {
+        self = [
+            "process_executable_name": process.name,
+            "process_executable_path": process.executable,
+            "process_real_user_id": process.uid.map { "\($0)" } ?? "",
+            "systemd_unit": process.systemdUnit,
+        ]
+    }
+
+    fileprivate init(_ endpoint: EndpointSeries) {
+        self.init(endpoint.process)
+        self.add("server_address", endpoint.host)
+        self.add(endpoint.role == .client ? "url_template" : "http_route", endpoint.route)
+    }
+
+    fileprivate init(_ overflow: MetricsReading.Overflow) {
+        self = [
+            "process_real_user_id": overflow.user.map { "\($0)" } ?? "",
+            "otel_metric_overflow": "true",
+        ]
+    }
+}
+
+extension MetricsReading.Overflow {
+    /// Sorts the same overflows into the same order each time.
+    fileprivate var order: UInt64 { self.user.map(UInt64.init) ?? .max }
+}
+
+extension MetricsWriter {
+    mutating func add(_ sums: MetricsReading.Sums<ProcessSeries, ByteCounts>) {
+        let series =
+            sums.series.map { (MetricLabels($0.name), $0.value) }
+            + sums.overflow.sorted { $0.key.order < $1.key.order }.map { (MetricLabels($0.key), $0.value) }
+        self.family(
+            .counter("process_network_io_bytes", unit: "bytes", "Payload that processes moved through sockets.")
+        ) { lines in
+            for (labels, bytes) in series {
+                lines.add(labels, sent: bytes.payload.sent, received: bytes.payload.received)
+            }
+        }
+        self.family(
+            .counter(
+                "trafficd_process_wire_bytes",
+                unit: "bytes",
+                "IP packets of the sockets of processes, with headers and retransmissions."
+            )
+        ) { lines in
+            for (labels, bytes) in series { lines.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
+        }
+        self.family(
+            .counter("trafficd_process_retransmitted_bytes", unit: "bytes", "Payload that TCP sent again.")
+        ) { lines in
+            for (labels, bytes) in series { if let again = bytes.retransmitted { lines.add(labels, again) } }
+        }
+    }
+
+    mutating func add(_ sums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts>, _ role: EndpointRole) {
+        let series =
+            sums.series.filter { $0.name.role == role }.map { (MetricLabels($0.name), $0.value) }
+            + sums.overflow.filter { $0.key.role == role }.sorted { $0.key.order < $1.key.order }
+            .map { (MetricLabels($0.key), $0.value) }
+        let name = "http_\(role.rawValue)"
+        self.family(
+            MetricFamily(
+                name: "\(name)_request_duration_seconds",
+                kind: .histogram,
+                unit: "seconds",
+                help: "Duration of HTTP exchanges that ended, as reported by programs."
+            )
+        ) { lines in
+            for (labels, counts) in series { lines.add(labels, counts.durations) }
+        }
+        self.family(.counter("trafficd_\(name)_requests", "HTTP requests, with those that have no response yet.")) {
+            for (labels, counts) in series { $0.add(labels, counts.counts.requests) }
+        }
+        self.family(.counter("trafficd_\(name)_failures", "HTTP exchanges that failed, or ended with 4xx or 5xx.")) {
+            for (labels, counts) in series { $0.add(labels, counts.counts.failures) }
+        }
+        self.family(
+            .counter("trafficd_\(name)_repeated_responses", "Responses with the status and length of the one before.")
+        ) {
+            for (labels, counts) in series { $0.add(labels, counts.counts.repeated) }
+        }
+        self.family(
+            .counter("trafficd_\(name)_message_bytes", unit: "bytes", "HTTP messages: head, framing and body.")
+        ) {
+            for (labels, counts) in series {
+                $0.add(labels, sent: counts.counts.sent.message, received: counts.counts.received.message)
+            }
+        }
+        self.family(.counter("trafficd_\(name)_body_bytes", unit: "bytes", "The bodies of HTTP messages.")) {
+            for (labels, counts) in series {
+                $0.add(labels, sent: counts.counts.sent.body, received: counts.counts.received.body)
+            }
+        }
+    }
+
+    mutating func add(_ host: MetricsReading.HostSums) {
+        self.family(.counter("trafficd_payload_bytes", unit: "bytes", "Payload of all sockets.")) {
+            $0.add([:], sent: host.bytes.payload.sent, received: host.bytes.payload.received)
+        }
+        self.family(.counter("trafficd_wire_bytes", unit: "bytes", "IP packets of all sockets, and of the kernel.")) {
+            $0.add([:], sent: host.bytes.wireSent, received: host.bytes.wireReceived)
+        }
+        self.family(.counter("trafficd_retransmitted_bytes", unit: "bytes", "Payload that TCP sent again.")) {
+            if let again = host.bytes.retransmitted { $0.add([:], again) }
+        }
+        self.add(host.byScope, of: "scope", "by how far the other end is")
+        self.add(host.byClass, of: "class", "by the configured class of the other end's address")
+    }
+
+    private mutating func add(_ sums: [String: ByteCounts], of label: String, _ help: String) {
+        let series = sums.sorted { $0.key < $1.key }.map { ([label: $0.key] as MetricLabels, $0.value) }
+        self.family(.counter("trafficd_\(label)_payload_bytes", unit: "bytes", "Payload \(help).")) {
+            for (labels, bytes) in series { $0.add(labels, sent: bytes.payload.sent, received: bytes.payload.received) }
+        }
+        self.family(.counter("trafficd_\(label)_wire_bytes", unit: "bytes", "IP packets \(help).")) {
+            for (labels, bytes) in series { $0.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
+        }
+    }
+
+    mutating func add(_ sums: MetricsReading.Sums<String, InterfaceCounts>) {
+        let series =
+            sums.series.map { (["network_interface_name": $0.name] as MetricLabels, $0.value) }
+            + sums.overflow.map { (MetricLabels($0.key), $0.value) }
+        self.family(
+            .counter("system_network_io_bytes", unit: "bytes", "Bytes that interfaces count themselves.")
+        ) {
+            for (labels, counts) in series { $0.add(labels, sent: counts.sentBytes, received: counts.receivedBytes) }
+        }
+        self.family(.counter("system_network_packet_count", "Packets that interfaces count themselves.")) {
+            for (labels, counts) in series {
+                $0.add(labels, sent: counts.sentPackets, received: counts.receivedPackets)
+            }
+        }
+    }
+}
