@@ -117,8 +117,10 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "HummingbirdTLS", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
@@ -218,6 +220,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
@@ -324,7 +327,8 @@ let package = Package(
         .executableTarget(
             name: "ledgerbench",
             dependencies: [
-                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficModel", "TrafficQuery", "TrafficReport",
+                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficMetrics", "TrafficModel", "TrafficQuery",
+                "TrafficReport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/ledgerbench",
@@ -419,7 +423,7 @@ let package = Package(
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
                 "TrafficExport",
                 "TrafficFeed",
-                "TrafficModel", "TrafficQuery", "trafficctl",
+                "TrafficKitTestSupport", "TrafficModel", "TrafficQuery", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -1,51 +1,57 @@
 import HTTPTypes
-package import Hummingbird
+import Hummingbird
 import Logging
 import NIOCore
 import TrafficAudit
 import TrafficExport
-package import TrafficFeed
+import TrafficFeed
 import TrafficMetrics
 import TrafficModel
 import TrafficQuery
 
 /// A request that the server is answering, and its viewer.
-package struct ControlContext: RequestContext {
-    package var coreContext: CoreRequestContextStorage
+struct ControlContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
     let channel: any Channel
     /// The middleware sets this when it knows the viewer. Until then the viewer has the fewest rights.
     var viewer = Viewer.network
 
-    package init(source: ApplicationRequestContextSource) {
+    init(source: ApplicationRequestContextSource) {
         self.coreContext = CoreRequestContextStorage(source: source)
         self.channel = source.channel
     }
 }
 
 /// The control API: only GET and HEAD, and answers only from snapshots.
-package enum ControlAPI {
+enum ControlAPI {
     /// How a listener finds the viewer of a request.
-    package enum Access: Sendable {
+    enum Access: Sendable {
         /// By the credentials that the kernel has for the connection.
         case credentials(AccessRule)
         /// Not at all: every client is ``Viewer/network``.
         ///
-        /// - Parameter names: Names that clients may use for this host, besides its addresses and `localhost`.
-        case network(names: Set<String>)
+        /// - Parameters:
+        ///   - names: Names that clients may use for this host, besides its addresses and `localhost`.
+        ///   - token: What clients must send; `nil`: nothing.
+        case network(names: Set<String>, token: AccessToken? = nil)
         /// Every client is this viewer; for tests.
         case fixed(Viewer)
     }
 
-    package static func router(
+    static func router(
         source: any ReadingSource,
         cost: any CostSource,
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
+        metrics: MetricsTexts = MetricsTexts(),
         access: Access
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
         router.middlewares.add(ProblemMiddleware())
-        if case .network(let names) = access { router.middlewares.add(HostMiddleware(names: names)) }
+        if case .network(let names, let token) = access {
+            router.middlewares.add(HostMiddleware(names: names))
+            if let token { router.middlewares.add(TokenMiddleware(token: token)) }
+        }
         router.middlewares.add(ViewerMiddleware(access: access))
 
         router.get("/healthz") { request, _ in
@@ -128,24 +134,18 @@ package enum ControlAPI {
                 body: ResponseBody(alertsAfter: position, of: alerts, to: request)
             )
         }
-        let lastCost = LastCost()
         router.get("/metrics") { request, context in
             let hasCreated = try QueryParameters(request, known: ["created"]).flag("created")
             guard let reading = await source.freshMetrics() else {
                 throw source.isReady ? Problem.sweepTooSlow : Problem.noSnapshotYet
             }
             let format = MetricsFormat(accepting: request.headers[.accept])
-            let document = MetricsDocument(
-                reading.visible(to: context.viewer),
-                cost: lastCost.measured,
-                process: OwnProcess.now()
+            let text = metrics.text(of: reading, as: format, hasCreated: hasCreated, for: context.viewer)
+            return Response(
+                status: .ok,
+                headers: [.contentType: format.mediaType, .vary: "Accept"],
+                body: ResponseBody(pieces: text)
             )
-            var response = Response.document(
-                document.encoded(as: format, hasCreated: hasCreated),
-                mediaType: format.mediaType
-            )
-            response.headers[.vary] = "Accept"
-            return response
         }
         router.get("/v1/audit") { request, context in
             let parameters = try QueryParameters(request, known: ["interface", "process", "socket"])
@@ -164,7 +164,7 @@ package enum ControlAPI {
             guard source.isReady else { throw Problem.noSnapshotYet }
             guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
             let measured = try await cost.measure(nanoseconds: time, for: request)
-            if let measured { lastCost.keep(measured) }
+            if let measured { metrics.keep(measured) }
             // Read after the wait, so that the reading has the losses of that time.
             let reading = try await source.freshOrProblem()
             let report = DoctorReport(
@@ -234,6 +234,9 @@ private struct ProblemMiddleware: RouterMiddleware {
         }
         response.headers[.cacheControl] = "no-store"
         response.headers[.xContentTypeOptions] = "nosniff"
+        // No answer is a page. Names of hostile programs are in it, and a browser must take them for text.
+        response.headers[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
+        response.headers[.crossOriginResourcePolicy] = "same-origin"
         return request.method == .head ? response.createHeadResponse() : response
     }
 }
@@ -266,5 +269,12 @@ extension ReadingSource {
     fileprivate func freshOrProblem() async throws(Problem) -> Reading {
         if let reading = await self.fresh() { return reading }
         throw self.isReady ? .sweepTooSlow : .noSnapshotYet
+    }
+}
+
+extension HTTPField.Name {
+    /// Of the Fetch standard.
+    fileprivate static var crossOriginResourcePolicy: Self {
+        Self("Cross-Origin-Resource-Policy")!
     }
 }

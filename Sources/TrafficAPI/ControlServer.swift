@@ -1,8 +1,10 @@
 import Glibc
 import Hummingbird
 import HummingbirdCore
+import HummingbirdTLS
 public import Logging
 import NIOCore
+import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 public import TrafficFeed
@@ -12,10 +14,13 @@ public import TrafficModel
 public enum ControlServerError: Error, Sendable, Hashable, CustomStringConvertible {
     /// - Parameter reason: The system's error message.
     case cannotListen(on: String, reason: String)
+    /// A file of the listener is not what it should be.
+    case badFile(String, reason: String)
 
     public var description: String {
         switch self {
         case .cannotListen(let address, let reason): "can't listen on \(address): \(reason)"
+        case .badFile(let path, let reason): "\(path): \(reason)"
         }
     }
 }
@@ -48,8 +53,9 @@ public struct ControlServer: Service {
     private let history: (any HistorySource)?
     private let alerts: any AlertSource
     private let runtimeDirectory: RuntimeDirectory
-    private let listen: TrafficModel.SocketAddress?
-    private let names: Set<String>
+    private let network: NetworkListener?
+    /// Of both listeners.
+    private let metrics = MetricsTexts()
     private let limits: Limits
     private let logger: Logger
     private let onReady: @Sendable (Endpoints) async -> Void
@@ -57,8 +63,7 @@ public struct ControlServer: Service {
     /// - Parameters:
     ///   - runtimeDirectory: Held for as long as this value lives.
     ///   - history: `nil`: the daemon keeps none.
-    ///   - listen: The address of the TCP listener. With port 0 the system chooses the port. `nil`: no TCP listener.
-    ///   - names: Names that clients of the TCP listener may use for this host, besides its addresses and `localhost`.
+    ///   - network: `nil`: no TCP listener.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
         source: any ReadingSource,
@@ -66,8 +71,7 @@ public struct ControlServer: Service {
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
         runtimeDirectory: RuntimeDirectory,
-        listen: TrafficModel.SocketAddress?,
-        names: Set<String> = [],
+        network: NetworkListener?,
         limits: Limits = Limits(),
         logger: Logger,
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
@@ -77,8 +81,7 @@ public struct ControlServer: Service {
         self.history = history
         self.alerts = alerts
         self.runtimeDirectory = runtimeDirectory
-        self.listen = listen
-        self.names = names
+        self.network = network
         self.limits = limits
         self.logger = logger
         self.onReady = onReady
@@ -92,11 +95,15 @@ public struct ControlServer: Service {
         // control.sock is published last, because programs that wait for the daemon wait for control.sock.
         let (tcpBound, tcp) = AsyncStream.makeStream(of: TrafficModel.SocketAddress?.self)
         var services: [any Service] = []
-        if let listen {
-            let address = BindAddress.hostname(listen.address.description, port: Int(listen.port))
-            let access = ControlAPI.Access.network(names: self.names)
+        if let network {
+            let listen = network.address
             services.append(
-                self.listener(on: address, named: listen.description, access: access) { channel in
+                try self.listener(
+                    on: .hostname(listen.address.description, port: Int(listen.port)),
+                    named: listen.description,
+                    access: .network(names: network.names, token: network.token),
+                    tls: network.tls
+                ) { channel in
                     tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)
                 }
             )
@@ -107,7 +114,7 @@ public struct ControlServer: Service {
             AccessRule(daemonUID: geteuid(), group: self.runtimeDirectory.groupID)
         )
         services.append(
-            self.listener(
+            try self.listener(
                 on: .unixDomainSocket(path: self.runtimeDirectory.bindingPath),
                 named: self.runtimeDirectory.controlSocketPath,
                 access: access
@@ -142,23 +149,26 @@ public struct ControlServer: Service {
         on address: BindAddress,
         named name: String,
         access: ControlAPI.Access,
+        tls: TLSConfiguration? = nil,
         onRunning: @escaping @Sendable (any Channel) async -> Void
-    ) -> Listener {
+    ) throws -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
+        let http = HTTPServerBuilder.http1(
+            configuration: HTTP1Channel.Configuration(
+                additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],
+                idleTimeout: TimeAmount(self.limits.idleTimeout)
+            )
+        )
         let application = Application(
             router: ControlAPI.router(
                 source: self.source,
                 cost: self.cost,
                 history: self.history,
                 alerts: self.alerts,
+                metrics: self.metrics,
                 access: access
             ),
-            server: .http1(
-                configuration: HTTP1Channel.Configuration(
-                    additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],
-                    idleTimeout: TimeAmount(self.limits.idleTimeout)
-                )
-            ),
+            server: try tls.map { try .tls(http, tlsConfiguration: $0) } ?? http,
             configuration: ApplicationConfiguration(
                 address: address,
                 availableConnectionsDelegate: MaximumAvailableConnections(self.limits.connections)

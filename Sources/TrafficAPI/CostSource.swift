@@ -1,8 +1,5 @@
-import Glibc
 import Hummingbird
 import ServiceLifecycle
-import Synchronization
-import TrafficMetrics
 public import TrafficModel
 
 /// Measures what counting costs, when a client asks.
@@ -43,19 +40,5 @@ extension CostSource {
         } catch is CancellationError {
             throw Problem(status: .serviceUnavailable, detail: "The measurement was broken off: the daemon stops.")
         }
-    }
-}
-
-/// The last measurement, which /metrics shows until the next one.
-final class LastCost: Sendable {
-    private let state = Mutex<MeasuredCost?>(nil)
-
-    var measured: MeasuredCost? { self.state.withLock { $0 } }
-
-    func keep(_ cost: CaptureCost) {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        let now = Timestamp(nanosecondsSinceEpoch: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
-        self.state.withLock { $0 = MeasuredCost(cost, at: now) }
     }
 }

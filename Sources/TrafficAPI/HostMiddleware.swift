@@ -1,7 +1,7 @@
 import Hummingbird
 import TrafficModel
 
-/// Refuses requests that were sent to a name that is not this host's.
+/// Refuses requests that were sent to a name that is not this host's, and requests of pages of other sites.
 ///
 /// A web page can let its own name resolve to an address that the browser can reach and the page's author can't (DNS
 /// rebinding). The browser would then let the page read the answers. A client that uses an address or `localhost` asked
@@ -21,6 +21,11 @@ struct HostMiddleware: RouterMiddleware {
     ) async throws -> Response {
         let authority = request.head.authority ?? ""
         guard self.isThisHost(authority) else { throw Problem.otherHost(authority) }
+        // A browser names the page's own origin (RFC 6454 section 7). Others send no such field.
+        if let origin = request.headers[.origin] {
+            let scheme = ["http://", "https://"].first { origin.hasPrefix($0) }
+            guard let scheme, origin.dropFirst(scheme.count) == authority else { throw Problem.otherOrigin(origin) }
+        }
         return try await next(request, context)
     }
 

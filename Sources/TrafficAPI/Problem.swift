@@ -78,6 +78,20 @@ struct Problem: Error, HTTPResponseError {
         )
     }
 
+    static func otherOrigin(_ origin: String) -> Problem {
+        Problem(
+            status: .forbidden,
+            detail: "A page of '\(origin.prefix(100))' asks, and this API answers only pages of its own."
+        )
+    }
+
+    static let tokenMissing = Problem(
+        status: .unauthorized,
+        detail:
+            "This daemon wants a token: Authorization: Bearer TOKEN. trafficctl sends one with --api-token-file FILE.",
+        headers: [.wwwAuthenticate: "Bearer"]
+    )
+
     static func notFound(_ path: String) -> Problem {
         Problem(status: .notFound, detail: "There is nothing at \(path).")
     }

@@ -37,8 +37,9 @@ extension ResponseBody {
     static let pieceSize = 65_536
 
     /// A body of known length.
-    init(_ bytes: [UInt8]) {
-        let buffer = ByteBuffer(bytes: bytes)
+    init(_ bytes: [UInt8]) { self.init(pieces: ByteBuffer(bytes: bytes)) }
+
+    init(pieces buffer: ByteBuffer) {
         guard buffer.readableBytes > Self.pieceSize else {
             self.init(byteBuffer: buffer)
             return

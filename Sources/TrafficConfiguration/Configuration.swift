@@ -10,6 +10,13 @@ package struct Configuration: Sendable, Hashable {
     package var runtimeDirectory = "/run/trafficd"
     /// Where the API listens over TCP. `nil`: nowhere.
     package var listen: SocketAddress?
+    /// The file with the token that clients over TCP must send. `nil`: none.
+    package var listenTokenFile: String?
+    /// The files with the certificate and the key for TLS over TCP. `nil`: no TLS.
+    package var listenCertificateFile: String?
+    package var listenKeyFile: String?
+    /// Other hosts may reach the API without a token or without TLS.
+    package var listenInsecure = false
     /// The names by which clients over TCP may call this host, beside its addresses and `localhost`.
     package var allowedHosts: Set<String> = []
     /// `nil`: the best method that the kernel offers.
@@ -46,11 +53,49 @@ package struct Configuration: Sendable, Hashable {
         return self.alerts.filter { $0.kind.reported.needsHistory }.map(\.name)
     }
 
-    /// Why these settings do not go together; `nil` if they do.
-    ///
-    /// - Parameter prefix: Before the names of settings: `--` for options.
-    package func conflict(prefix: String = "") -> String? {
-        guard self.method == .lifecycle, let wire = self.wantedWire, wire != .estimated else { return nil }
-        return "\(prefix)method lifecycle counts no packets: leave out \(prefix)wire \(wire.rawValue)"
+    /// Settings that do not go together.
+    package struct Conflict: Sendable, Hashable {
+        /// The setting to change.
+        package var setting: String
+        /// Names the settings as the keys of a file.
+        package var message: String
+    }
+
+    /// `nil` if the settings go together.
+    package var conflict: Conflict? {
+        if self.method == .lifecycle, let wire = self.wantedWire, wire != .estimated {
+            return Conflict(
+                setting: "wire",
+                message: "method lifecycle counts no packets: leave out wire \(wire.rawValue)"
+            )
+        }
+        guard let listen else { return nil }
+        guard (self.listenCertificateFile == nil) == (self.listenKeyFile == nil) else {
+            return Conflict(
+                setting: self.listenKeyFile == nil ? "listen_certificate_file" : "listen_key_file",
+                message: "listen_certificate_file and listen_key_file need each other"
+            )
+        }
+        guard !listen.address.isLoopback, !self.listenInsecure,
+            self.listenTokenFile == nil || self.listenCertificateFile == nil
+        else { return nil }
+        return Conflict(
+            setting: "listen",
+            message: """
+                other hosts reach listen \(listen): give listen_token_file, listen_certificate_file and \
+                listen_key_file, or say that nothing shall protect it: listen_insecure
+                """
+        )
+    }
+
+    /// - Returns: The message with the names of options: `--listen-key-file` for `listen_key_file`.
+    package func conflictOfOptions() -> String? {
+        guard let conflict else { return nil }
+        let names = Set(Self.settings.all.map(\.name))
+        return conflict.message.split(separator: " ", omittingEmptySubsequences: false).map { word in
+            let name = word.prefix { $0 == "_" || $0.isLetter }
+            guard names.contains(String(name)) else { return String(word) }
+            return "--\(name.replacing("_", with: "-"))\(word.dropFirst(name.count))"
+        }.joined(separator: " ")
     }
 }

@@ -29,8 +29,8 @@ package struct ConfigurationFile: Sendable {
         var contents = Contents()
         var found = Configuration.settings.read(root, into: &contents.configuration)
         found.problems += problems
-        if let conflict = contents.configuration.conflict() {
-            found.problems.append(ConfigurationProblem(conflict, at: found.places["wire"]))
+        if let conflict = contents.configuration.conflict {
+            found.problems.append(ConfigurationProblem(conflict.message, at: found.places[conflict.setting]))
         }
         guard found.problems.isEmpty else { throw ConfigurationFault(path: self.path, problems: found.problems) }
         contents.given = Set(found.places.keys)

@@ -30,6 +30,8 @@ struct GroupAccounts: Codable {
         let beganAt: UInt64
         /// As ``GroupSeries/begin(_:)`` returned it.
         let series: Int?
+        /// What the group had moved when its series began: 0, unless an earlier version of the program counted it.
+        var beforeSeries = ByteCounts()
         /// Listed processes in this group.
         var members = 0
         /// The number of the last departure of a member, among all departures.
@@ -205,7 +207,7 @@ struct GroupAccounts: Codable {
         if self.shares[uid]?.groups == 0 { self.shares[uid] = nil }
         let isKnown = self.endedLives[uid] != nil || self.endedLives.count < self.limit.inAll
         self.endedLives[isKnown ? uid : nil, default: ByteCounts()] += account.bytes
-        self.series.end(group, at: account.series, account.bytes)
+        self.series.end(group, at: account.series, account.bytes.growth(since: account.beforeSeries))
         self.change(self.other(of: uid)) { other in
             other.exited.processes += account.exited.processes
             other.exited.bytes += account.exited.bytes
@@ -225,6 +227,8 @@ struct GroupAccounts: Codable {
             let series = self.series.begin(life.group)
             var account = Account(number: life.number, at: life.beganBoottimeNanoseconds, series: series)
             (account.bytes, account.explained) = (life.bytes, life.explained)
+            // A series may have had more lives than this one, and nobody knows what those had. All begin anew.
+            account.beforeSeries = life.bytes
             account.exited = Exited(
                 processes: endedProcesses[life.group] ?? 0,
                 bytes: life.bytes,
@@ -239,10 +243,7 @@ struct GroupAccounts: Codable {
             self.queue(life.group, self.departures, of: uid)
         }
         self.endedLives = totals.endedLives
-        for (uid, bytes) in totals.endedLives {
-            self.change(self.other(of: uid)) { $0.exited.bytes += bytes }
-            self.series.endInOverflow(bytes, of: uid)
-        }
+        for (uid, bytes) in totals.endedLives { self.change(self.other(of: uid)) { $0.exited.bytes += bytes } }
     }
 
     // MARK: Readers
@@ -298,7 +299,13 @@ struct GroupAccounts: Codable {
 
     /// - Parameter totals: As ``totals(with:unowned:)`` returned them.
     func seriesSums(_ totals: GroupTotals) -> MetricsReading.Sums<ProcessSeries, ByteCounts> {
-        self.series.sums(with: totals.lives.lazy.map { (self.accounts[$0.group]?.series, $0) })
+        self.series.sums(
+            with: totals.lives.lazy.map { life in
+                let account = self.accounts[life.group]
+                let bytes = life.bytes.growth(since: account?.beforeSeries ?? ByteCounts())
+                return (account?.series, life.group.uid, bytes)
+            }
+        )
     }
 }
 

@@ -16,8 +16,19 @@ struct InterfaceSums: Codable {
         var look: UInt64
     }
 
+    /// The name of a series: that of the interface, or of all that a container engine names at random.
+    ///
+    /// A type of its own, because a checkpoint can't have dictionaries with keys of text.
     private struct InterfaceName: Hashable, Codable {
-        var text: String
+        let text: String
+
+        /// Of Docker and most CNI plugins, Calico, Cilium, and libvirt.
+        private static let random = ["veth", "cali", "lxc", "vnet"]
+
+        init(_ name: String) {
+            let prefix = Self.random.first { name.hasPrefix($0) && name.count > $0.count }
+            self.text = prefix.map { $0 + "*" } ?? name.printable
+        }
     }
 
     /// So many interfaces that are gone keep their sums, because the last minute of an interface belongs to history, too,
@@ -68,7 +79,8 @@ struct InterfaceSums: Codable {
     }
 
     private mutating func add(_ growth: InterfaceCounts, to name: String) {
-        guard let place = self.series.place(of: InterfaceName(text: name)) else {
+        guard growth != InterfaceCounts() else { return }
+        guard let place = self.series.place(of: InterfaceName(name)) else {
             self.inOverflow += growth
             return
         }

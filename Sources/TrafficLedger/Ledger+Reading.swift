@@ -92,6 +92,7 @@ extension Ledger {
         MetricsReading(
             takenAt: (self.lastLook ?? self.lastTick)?.wall ?? countingSince,
             countingSince: countingSince,
+            seriesSince: self.seriesSince,
             daemon: daemon,
             capture: self.withLosses(capture),
             host: MetricsReading.HostSums(

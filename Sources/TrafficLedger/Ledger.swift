@@ -47,6 +47,8 @@ public struct Ledger: Sendable, Codable {
     private(set) var goneSockets = GoneSockets()
     private(set) var reports = ReportAccounts()
     private var contacts = ContactLog()
+    /// When the series began, if that is not when the count began.
+    private(set) var seriesSince: Timestamp?
 
     /// - Parameter classes: Classes of remote addresses. Each class has a sum of its own.
     public init(retention: Retention = Retention(), classes: AddressClasses = AddressClasses()) {
@@ -61,6 +63,7 @@ public struct Ledger: Sendable, Codable {
         self.init(retention: configuration.retention, classes: configuration.classes)
         let balance = sums.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0))
         self.lastTick = Moment(wall: balance.takenAt, boottime: balance.takenBoottimeNanoseconds)
+        self.seriesSince = balance.takenAt
         (self.totals, self.unowned) = (balance.bytes, balance.groups.unowned)
         self.destinations.goOn(with: balance)
         self.processes = ProcessTable(

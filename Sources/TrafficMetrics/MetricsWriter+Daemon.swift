@@ -11,19 +11,21 @@ extension MetricsWriter {
     }
 
     mutating func add(_ loss: CaptureLoss) {
+        let lost: KeyValuePairs = [
+            "map_full": loss.mapFull, "records_malformed": loss.recordsMalformed,
+            "counters_backwards": loss.countersBackwards, "missed_runs": loss.missedRuns,
+        ]
+        self.family(.counter("trafficd_capture_lost", "Events whose bytes are in no sum, by the reason.")) { lines in
+            for (reason, count) in lost { lines.add(["reason": reason], count) }
+        }
+        let late: KeyValuePairs = [
+            "ring_full": loss.ringFull, "sockets_folded": loss.socketsFolded, "calls_folded": loss.callsFolded,
+            "reads_failed": loss.readsFailed,
+        ]
         self.family(
-            .counter(
-                "trafficd_capture_loss",
-                "What was not counted or came late, by its kind."
-            )
+            .counter("trafficd_capture_degraded", "Events whose bytes came late or with fewer details, by the reason.")
         ) { lines in
-            let kinds: KeyValuePairs = [
-                "ring_full": loss.ringFull, "sockets_folded": loss.socketsFolded, "calls_folded": loss.callsFolded,
-                "map_full": loss.mapFull, "records_malformed": loss.recordsMalformed,
-                "counters_backwards": loss.countersBackwards, "missed_runs": loss.missedRuns,
-                "reads_failed": loss.readsFailed,
-            ]
-            for (kind, count) in kinds { lines.add(["kind": kind], count) }
+            for (reason, count) in late { lines.add(["reason": reason], count) }
         }
         self.family(.counter("trafficd_uncounted_seconds", unit: "seconds", "Time in which nothing was counted.")) {
             $0.add([:], real: Double(loss.uncountedNanoseconds) / 1e9)
@@ -47,42 +49,57 @@ extension MetricsWriter {
         self.family(.counter("trafficd_report_records_in_other", "Records that count in a row _other.")) {
             $0.add([:], reports.inOther)
         }
-        self.family(.counter("trafficd_reports_rejected", "Records and datagrams that count nowhere, by the reason.")) {
+        self.family(
+            .counter("trafficd_report_datagrams_rejected", "Datagrams that are no reports, by the reason.")
+        ) {
+            $0.add(["reason": "malformed_datagrams"], reports.malformedDatagrams)
+            $0.add(["reason": "unknown_version"], reports.unknownVersion)
+        }
+        self.family(.counter("trafficd_report_records_rejected", "Records that count nowhere, by the reason.")) {
             lines in
             let reasons: KeyValuePairs = [
-                "malformed_datagrams": reports.malformedDatagrams, "unknown_version": reports.unknownVersion,
                 "malformed_records": reports.malformedRecords, "unknown_process": reports.unknownProcess,
                 "foreign": reports.foreign, "late": reports.late, "duplicate": reports.duplicate,
                 "overlapping": reports.overlapping, "impossible": reports.impossible,
             ]
             for (reason, count) in reasons { lines.add(["reason": reason], count) }
         }
-        self.family(
-            .counter("trafficd_reports_dropped", "Records that senders dropped, and datagrams that the daemon dropped.")
-        ) {
-            $0.add(["by": "sender"], reports.droppedBySenders)
-            $0.add(["by": "daemon"], reports.droppedDatagrams)
+        self.family(.counter("trafficd_report_datagrams_dropped", "Datagrams for which the daemon had no room.")) {
+            $0.add([:], reports.droppedDatagrams)
+        }
+        self.family(.counter("trafficd_report_records_dropped", "Records that senders dropped.")) {
+            $0.add([:], reports.droppedBySenders)
         }
     }
 
     mutating func add(_ measured: MeasuredCost) {
         self.family(
             .gauge(
-                "trafficd_program_cpu_ratio",
+                "trafficd_bpf_program_cpu_ratio",
+                unit: "ratio",
                 "Time of a program in the kernel, of one processor, at the last measurement."
             )
         ) {
             for program in measured.cost.programs { $0.add(program.labels, real: program.cpuPercent / 100) }
         }
         self.family(
-            .gauge("trafficd_program_run_seconds", unit: "seconds", "Time of one call of a program in the kernel.")
+            .gauge(
+                "trafficd_bpf_program_run_mean_seconds",
+                unit: "seconds",
+                "Time of one call of a program in the kernel."
+            )
         ) {
             for program in measured.cost.programs {
                 if let time = program.nanosecondsPerCall { $0.add(program.labels, real: time / 1e9) }
             }
         }
-        self.family(.gauge("trafficd_program_measured_seconds", unit: "seconds", "When that was: seconds since 1970."))
-        {
+        self.family(
+            .gauge(
+                "trafficd_bpf_cost_measured_timestamp_seconds",
+                unit: "seconds",
+                "When the cost of the programs in the kernel was measured: seconds since 1970."
+            )
+        ) {
             $0.add([:], time: measured.at)
         }
     }
@@ -93,19 +110,36 @@ extension MetricsWriter {
             "endpoint": (reading.endpoints.series.count, SeriesLimits.endpoints),
             "interface": (reading.interfaces.series.count, SeriesLimits.interfaces),
         ]
-        self.family(.gauge("trafficd_series", "Names that have series of their own.")) { lines in
+        self.family(.gauge("trafficd_series_names", "Names that have series of their own.")) { lines in
             for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.0)) }
         }
-        self.family(.gauge("trafficd_series_limit", "The most names that get series of their own.")) { lines in
+        self.family(.gauge("trafficd_series_names_limit", "The most names that get series of their own.")) { lines in
             for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.1)) }
         }
         self.family(
-            .gauge("trafficd_counting_start_seconds", unit: "seconds", "When all counters were 0: seconds since 1970.")
+            .gauge(
+                "trafficd_counting_start_timestamp_seconds",
+                unit: "seconds",
+                "When all sums of the host were 0: seconds since 1970."
+            )
         ) {
             $0.add([:], time: reading.countingSince)
         }
         self.family(
-            .gauge("trafficd_taken_seconds", unit: "seconds", "Bytes from before this time are counted.")
+            .gauge(
+                "trafficd_series_start_timestamp_seconds",
+                unit: "seconds",
+                "When all sums of processes, endpoints and interfaces were 0: seconds since 1970."
+            )
+        ) {
+            $0.add([:], time: reading.seriesSince)
+        }
+        self.family(
+            .gauge(
+                "trafficd_reading_timestamp_seconds",
+                unit: "seconds",
+                "Of when this reading is: seconds since 1970."
+            )
         ) {
             $0.add([:], time: reading.takenAt)
         }
@@ -126,13 +160,13 @@ extension MetricsWriter {
             $0.add([:], real: process.cpuSeconds)
         }
         self.family(.gauge("process_resident_memory_bytes", unit: "bytes", "Memory of the daemon.")) {
-            $0.add([:], process.residentBytes)
+            if let bytes = process.residentBytes { $0.add([:], bytes) }
         }
         self.family(.gauge("process_open_fds", "File descriptors of the daemon.")) {
-            $0.add([:], process.openDescriptors)
+            if let count = process.openDescriptors { $0.add([:], count) }
         }
         self.family(.gauge("process_max_fds", "The most file descriptors that the daemon may have.")) {
-            $0.add([:], process.mostDescriptors)
+            $0.add([:], process.descriptorLimit)
         }
     }
 }

@@ -40,16 +40,27 @@ extension MetricLabels {
     }
 }
 
-extension MetricsReading.Overflow {
-    /// Sorts the same overflows into the same order each time.
-    fileprivate var order: UInt64 { self.user.map(UInt64.init) ?? .max }
+extension MetricsReading.Sums {
+    /// All series, and then the overflows: those of users by the user's number, and then that of several.
+    fileprivate func labelled(_ labels: (Name) -> MetricLabels) -> [(labels: MetricLabels, value: Value)] {
+        self.series.map { (labels($0.name), $0.value) }
+            + self.overflow.sorted { ($0.key.user ?? .max) < ($1.key.user ?? .max) }
+            .map { (MetricLabels($0.key), $0.value) }
+    }
+}
+
+extension MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
+    fileprivate func of(_ role: EndpointRole) -> Self {
+        Self(
+            series: self.series.filter { $0.name.role == role },
+            overflow: self.overflow.filter { $0.key.role == role }
+        )
+    }
 }
 
 extension MetricsWriter {
     mutating func add(_ sums: MetricsReading.Sums<ProcessSeries, ByteCounts>) {
-        let series =
-            sums.series.map { (MetricLabels($0.name), $0.value) }
-            + sums.overflow.sorted { $0.key.order < $1.key.order }.map { (MetricLabels($0.key), $0.value) }
+        let series = sums.labelled { MetricLabels($0) }
         self.family(
             .counter("process_network_io_bytes", unit: "bytes", "Payload that processes moved through sockets.")
         ) { lines in
@@ -74,10 +85,7 @@ extension MetricsWriter {
     }
 
     mutating func add(_ sums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts>, _ role: EndpointRole) {
-        let series =
-            sums.series.filter { $0.name.role == role }.map { (MetricLabels($0.name), $0.value) }
-            + sums.overflow.filter { $0.key.role == role }.sorted { $0.key.order < $1.key.order }
-            .map { (MetricLabels($0.key), $0.value) }
+        let series = sums.of(role).labelled { MetricLabels($0) }
         let name = "http_\(role.rawValue)"
         self.family(
             MetricFamily(
@@ -139,9 +147,7 @@ extension MetricsWriter {
     }
 
     mutating func add(_ sums: MetricsReading.Sums<String, InterfaceCounts>) {
-        let series =
-            sums.series.map { (["network_interface_name": $0.name] as MetricLabels, $0.value) }
-            + sums.overflow.map { (MetricLabels($0.key), $0.value) }
+        let series = sums.labelled { ["network_interface_name": $0] }
         self.family(
             .counter("system_network_io_bytes", unit: "bytes", "Bytes that interfaces count themselves.")
         ) {

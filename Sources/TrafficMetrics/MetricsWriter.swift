@@ -5,14 +5,19 @@ struct MetricsWriter {
     private(set) var bytes: [UInt8] = []
     private let format: MetricsFormat
     /// As the lines `_created` have it; `nil`: no such lines.
-    private let created: [UInt8]?
+    private var created: [UInt8]?
 
-    /// - Parameter created: When all counters were 0. Only OpenMetrics can say so; `nil` leaves it out. A scraper that
+    /// - Parameter created: When the counters of the first families were 0. Only OpenMetrics can say so; `nil` leaves it out. A scraper that
     ///   does not know such lines takes them for further series.
     init(_ format: MetricsFormat, created: Timestamp?) {
         self.format = format
         self.created = format == .openMetrics ? created?.decimalSeconds : nil
         self.bytes.reserveCapacity(1 << 16)
+    }
+
+    /// The counters of the next families were 0 at another time.
+    mutating func countersBegan(at time: Timestamp) {
+        if self.created != nil { self.created = time.decimalSeconds }
     }
 
     /// Writes a family, unless it has no lines.
@@ -25,10 +30,10 @@ struct MetricsWriter {
     }
 
     private mutating func describe(_ family: MetricFamily, as name: String) {
-        let isOpen = self.format == .openMetrics
-        let kind = family.kind == .info && !isOpen ? MetricFamily.Kind.gauge : family.kind
+        let isOpenMetrics = self.format == .openMetrics
+        let kind = family.kind == .info && !isOpenMetrics ? MetricFamily.Kind.gauge : family.kind
         self.bytes += "# HELP \(name) \(family.help)\n# TYPE \(name) \(kind.rawValue)\n".utf8
-        if isOpen, let unit = family.unit { self.bytes += "# UNIT \(name) \(unit)\n".utf8 }
+        if isOpenMetrics, let unit = family.unit { self.bytes += "# UNIT \(name) \(unit)\n".utf8 }
     }
 
     /// Nothing more will come.
@@ -43,7 +48,7 @@ struct MetricLines {
     /// The name with the suffix of the kind.
     private let name: [UInt8]
     private let base: [UInt8]
-    private let isOpen: Bool
+    private let isOpenMetrics: Bool
     private let created: [UInt8]?
     /// The name in the lines that describe the family.
     let declaredName: String
@@ -55,10 +60,10 @@ struct MetricLines {
             case .info: "_info"
             case .gauge, .histogram: ""
             }
-        self.isOpen = format == .openMetrics
+        self.isOpenMetrics = format == .openMetrics
         self.name = Array((family.name + suffix).utf8)
         self.base = Array(family.name.utf8)
-        self.declaredName = self.isOpen ? family.name : family.name + suffix
+        self.declaredName = self.isOpenMetrics ? family.name : family.name + suffix
         self.created = family.kind == .counter || family.kind == .histogram ? created : nil
     }
 
@@ -83,12 +88,12 @@ struct MetricLines {
 
     /// - Parameter durations: In seconds, as OpenTelemetry has them.
     mutating func add(_ labels: MetricLabels, _ durations: DurationBuckets) {
+        guard !durations.counts.isEmpty else { return }
         var count: UInt64 = 0
         for (index, bucket) in durations.counts.enumerated() {
             count +|= bucket
             self.line(self.base + Array("_bucket".utf8), labels.with("le", self.bound(index)), count)
         }
-        guard !durations.counts.isEmpty else { return }
         self.begin(self.base + Array("_sum".utf8), labels)
         self.bytes += "\(Double(durations.sum) / 1e6)\n".utf8
         self.line(self.base + Array("_count".utf8), labels, count)
@@ -99,7 +104,7 @@ struct MetricLines {
     private func bound(_ index: Int) -> String {
         guard index < DurationBuckets.bounds.count else { return "+Inf" }
         let microseconds = DurationBuckets.bounds[index]
-        return !self.isOpen && microseconds % 1_000_000 == 0
+        return !self.isOpenMetrics && microseconds % 1_000_000 == 0
             ? "\(microseconds / 1_000_000)" : "\(Double(microseconds) / 1e6)"
     }
 

@@ -7,6 +7,9 @@ public struct MetricsReading: Sendable, Hashable {
     /// Every byte from before this time is in a sum, if the daemon knows by now whose it is.
     public var takenAt: Timestamp
     public var countingSince: Timestamp
+    /// When all series of processes, endpoints and interfaces were 0. Later than ``countingSince`` after a start with a
+    /// checkpoint of another version of the program.
+    public var seriesSince: Timestamp
     public var daemon: DaemonDescription
     public var capture: CaptureStatus
     /// `nil` for a reader who may not see the sums of all users.
@@ -18,6 +21,7 @@ public struct MetricsReading: Sendable, Hashable {
     public init(
         takenAt: Timestamp,
         countingSince: Timestamp,
+        seriesSince: Timestamp? = nil,
         daemon: DaemonDescription,
         capture: CaptureStatus,
         host: HostSums? = nil,
@@ -27,6 +31,7 @@ public struct MetricsReading: Sendable, Hashable {
     ) {
         self.takenAt = takenAt
         self.countingSince = countingSince
+        self.seriesSince = seriesSince ?? countingSince
         self.daemon = daemon
         self.capture = capture
         self.host = host
@@ -81,12 +86,10 @@ public struct MetricsReading: Sendable, Hashable {
 /// number of series. Names are cut and have no control characters, because their owners choose them.
 public struct ProcessSeries: Sendable, Hashable, Codable {
     public var name: String
-    /// At most ``longestExecutable`` bytes, of the end.
+    /// The last part of a long path.
     public var executable: String
     public var systemdUnit: String
     public var uid: UInt32?
-
-    package static let longestExecutable = 256
 
     public init(name: String, executable: String = "", systemdUnit: String = "", uid: UInt32?) {
         (self.name, self.executable, self.systemdUnit, self.uid) = (name, executable, systemdUnit, uid)
@@ -94,9 +97,9 @@ public struct ProcessSeries: Sendable, Hashable, Codable {
 
     package init(_ group: ProcessGroup) {
         self.init(
-            name: group.name.printable,
-            executable: (group.executable ?? "").end(Self.longestExecutable).printable,
-            systemdUnit: (group.systemdUnit ?? "").printable,
+            name: group.name.label,
+            executable: (group.executable ?? "").label,
+            systemdUnit: (group.systemdUnit ?? "").label,
             uid: group.uid
         )
     }
@@ -111,7 +114,7 @@ public struct EndpointSeries: Sendable, Hashable, Codable {
     public var route: String
 
     public init(process: ProcessSeries, role: EndpointRole, host: String, route: String) {
-        (self.process, self.role, self.host, self.route) = (process, role, host, route)
+        (self.process, self.role, self.host, self.route) = (process, role, host.label, route.label)
     }
 }
 
@@ -165,11 +168,12 @@ public struct DurationBuckets: Sendable, Hashable, Codable {
 }
 
 extension String {
-    /// The last characters, in at most `limit` bytes.
-    fileprivate func end(_ limit: Int) -> String {
-        guard self.utf8.count > limit else { return self }
-        var start = self.utf8.index(self.utf8.endIndex, offsetBy: -limit)
-        while start.samePosition(in: self.unicodeScalars) == nil { start = self.utf8.index(after: start) }
-        return String(self[start...])
+    /// The end of the text, in at most ``SeriesLimits/longestLabel`` bytes, and without control characters.
+    fileprivate var label: String {
+        let text = self.printable
+        guard text.utf8.count > SeriesLimits.longestLabel else { return text }
+        var start = text.utf8.index(text.utf8.endIndex, offsetBy: -SeriesLimits.longestLabel)
+        while start.samePosition(in: text.unicodeScalars) == nil { start = text.utf8.index(after: start) }
+        return String(text[start...])
     }
 }

@@ -24,6 +24,24 @@ struct ConnectionOptions: ParsableArguments {
     )
     var url: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The token of a daemon at --url, in the first line of a file; also TRAFFICD_API_TOKEN_FILE.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var apiTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "For https: certificates in PEM of those who vouch for the daemon; also TRAFFICD_API_CA_FILE. (default: those of the system)",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var apiCaFile: String?
+
     func validate() throws {
         guard let url else { return }
         if self.runtimeDirectory != nil { throw ValidationError("Give --url or --runtime-directory, not both.") }
@@ -37,11 +55,17 @@ struct ConnectionOptions: ParsableArguments {
         get throws(Failure) {
             if let directory = self.runtimeDirectory { return Self.client(in: directory) }
             if let text = self.url ?? environment("TRAFFICD_URL") {
+                let address: DaemonAddress
                 do throws(DaemonURL.Fault) {
-                    return ControlClient(address: .network(try DaemonURL(text)))
+                    address = .network(try DaemonURL(text))
                 } catch {
                     throw .badURL("TRAFFICD_URL: \(error)")
                 }
+                let credentials = try Credentials(
+                    tokenFile: self.apiTokenFile ?? environment("TRAFFICD_API_TOKEN_FILE"),
+                    authoritiesFile: self.apiCaFile ?? environment("TRAFFICD_API_CA_FILE")
+                )
+                return ControlClient(address: address, credentials: credentials)
             }
             return Self.client(in: environment("TRAFFICD_RUNTIME_DIRECTORY") ?? "/run/trafficd")
         }

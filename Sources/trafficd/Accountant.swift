@@ -25,8 +25,9 @@ final class Accountant {
     private let box: ReadingBox
     private let notification: SystemdNotification
     private var ledger: Ledger
-    /// The requests for metrics that the last sweep answers, and its status; `nil`: they have their answers.
-    private var metricsAsked: (requests: UInt64, capture: CaptureStatus)?
+    /// Of the last sweep: the requests for metrics that it answers, and the status. `nil` before the first.
+    private var swept: (metricsRequests: UInt64, capture: CaptureStatus)?
+    private var metricsPace = MetricsPace()
     private var addresses = HostAddressWatch()
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
@@ -146,7 +147,7 @@ final class Accountant {
                 return try self.sweepToTheEnd()
             }
             for owner in self.ledger.takeUnresolved() { self.resolver.resolve(owner) }
-            if try self.checkpoints.keep(self.ledger, of: self.source) { self.publishMetrics() }
+            try self.keep()
             step = pace.next()
         }
     }
@@ -200,7 +201,7 @@ final class Accountant {
                 "when \(unwatched) processes end, until the next look at them: no file descriptors are left to watch them"
             )
         }
-        self.metricsAsked = (metricsRequests, status)
+        self.swept = (metricsRequests, status)
         let capture = self.ledger.withLosses(status)
         self.box.publish(checks: self.doctor.checks(loss: capture.loss))
         if self.box.readings.isAwaited {
@@ -224,25 +225,38 @@ final class Accountant {
         }
     }
 
-    /// Publishes what monitoring systems get, as of a checkpoint. A daemon that is killed may find out less about a
-    /// process that ended meanwhile than this one has. Without a checkpoint, the next daemon could then show a lower sum
-    /// than this one did, and a monitoring system takes that for a new beginning.
-    private func publishMetrics() {
-        guard let (requests, capture) = self.metricsAsked.take() else { return }
-        guard self.box.metrics.isAwaited else { return self.box.metrics.publishNothing() }
+    /// Writes a checkpoint if it is time, and then publishes what monitoring systems get.
+    ///
+    /// They get only what a checkpoint has. A daemon that is killed may find out less about a process that ended meanwhile
+    /// than this one has. Without the checkpoint, the next daemon could then show a lower sum than this one did, and a
+    /// monitoring system takes that for a new beginning.
+    ///
+    /// - Parameter rests: As in ``CheckpointKeeper/keep(_:of:rests:isLast:)``.
+    /// - Returns: Whether the next daemon knows all this.
+    @discardableResult
+    private func keep(rests: Bool = true) throws(CaptureError) -> Bool {
+        guard try self.checkpoints.keep(self.ledger, of: self.source, rests: rests) else { return false }
+        guard let (requests, capture) = self.swept else { return true }
+        let now = MonotonicClock.nanoseconds()
+        let isAwaited = self.box.metrics.isAwaited
+        guard self.metricsPace.isDue(isAwaited: isAwaited, at: now) else {
+            if !self.metricsPace.isWanted(at: now) { self.box.metrics.publishNothing() }
+            return true
+        }
         let metrics = self.ledger.metrics(
             countingSince: self.countingSince,
             daemon: self.daemon,
             capture: capture
         )
         self.box.metrics.publish(metrics, answering: requests)
+        return true
     }
 
     /// Hands what moved since the last minute to history. Before that comes a checkpoint: the next daemon must know what
     /// history has. While there can be none, the minute goes on.
     private func endMinute() throws(CaptureError) {
         guard self.history != nil else { return }
-        if try self.checkpoints.keep(self.ledger, of: self.source, rests: false) { self.keepHistory() }
+        if try self.keep(rests: false) { self.keepHistory() }
     }
 
     /// Hands a minute that is over to history.

@@ -35,8 +35,8 @@ struct ConfigurationSource: Sendable {
         let contents = try file.read()
         var configuration = contents.configuration
         self.commandLine(&configuration)
-        if let conflict = configuration.conflict() {
-            let problem = ConfigurationProblem("together with the options: \(conflict)", at: nil)
+        if let conflict = configuration.conflict {
+            let problem = ConfigurationProblem("together with the options: \(conflict.message)", at: nil)
             throw ConfigurationFault(path: file.path, problems: [problem])
         }
         if let rule = configuration.rulesWithoutHistory.first {

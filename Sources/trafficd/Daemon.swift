@@ -51,6 +51,17 @@ struct Daemon {
                 }
             )
         }
+        let network = try configuration.listen.map { address in
+            try NetworkListener(
+                address: address,
+                names: configuration.allowedHosts,
+                files: .init(
+                    token: configuration.listenTokenFile,
+                    certificate: configuration.listenCertificateFile,
+                    key: configuration.listenKeyFile
+                )
+            )
+        }
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let description = HostFacts.daemon(version: TrafficVersion.current)
         let pins = try configuration.pinDirectory.take(logger: logger)
@@ -134,8 +145,7 @@ struct Daemon {
                 history: history,
                 alerts: alerts,
                 runtimeDirectory: directory,
-                listen: configuration.listen,
-                names: configuration.allowedHosts,
+                network: network,
                 logger: logger,
                 onReady: { _ in
                     // Not earlier: setting the socket's group needs these rights, and the group is set now.

@@ -67,6 +67,33 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Clients of --listen must send the token in the first line of this file: Authorization: Bearer TOKEN.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var listenTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp("TLS for --listen: the certificate and those above it, in PEM.", valueName: "file"),
+        completion: .file()
+    )
+    var listenCertificateFile: String?
+
+    @Option(
+        help: ArgumentHelp("The private key of --listen-certificate-file, in PEM.", valueName: "file"),
+        completion: .file()
+    )
+    var listenKeyFile: String?
+
+    @Flag(
+        help:
+            "Let other hosts reach --listen without a token or without TLS. Whoever is on the way can read and change what they get."
+    )
+    var listenInsecure = false
+
+    @Option(
+        help: ArgumentHelp(
             "A name by which clients of --listen may call this host, beside its addresses and localhost. May be repeated.",
             valueName: "name"
         )
@@ -167,7 +194,10 @@ struct Run: AsyncParsableCommand {
         try self.keepExited?.check("--keep-exited", within: Configuration.keepExitedTimes)
         var configuration = Configuration()
         try self.commandLine()(&configuration)
-        if let conflict = configuration.conflict(prefix: "--") { throw ValidationError(conflict + ".") }
+        // The file may have what is missing here, such as a token.
+        if configuration.conflict?.setting == "wire", let conflict = configuration.conflictOfOptions() {
+            throw ValidationError(conflict + ".")
+        }
     }
 
     func run() async throws {
@@ -181,6 +211,8 @@ struct Run: AsyncParsableCommand {
         if !self.keepHistory.isEmpty && loaded.configuration.stateDirectory == nil {
             throw StartFailure(code: 64, message: "--keep-history needs --state-directory, here or in the file")
         }
+        // With a file, loading it has found that.
+        if let conflict = loaded.configuration.conflictOfOptions() { throw StartFailure(code: 64, message: conflict) }
         let level = LogLevel(loaded.configuration.logLevel)
         LoggingSystem.bootstrap { LeveledLogHandler(label: $0, level: level) }
         let logger = Logger(label: "trafficd")
@@ -213,6 +245,10 @@ struct Run: AsyncParsableCommand {
         return { [self] configuration in
             if let runtimeDirectory { configuration.runtimeDirectory = runtimeDirectory }
             if let listen { configuration.listen = listen.address }
+            if let listenTokenFile { configuration.listenTokenFile = listenTokenFile }
+            if let listenCertificateFile { configuration.listenCertificateFile = listenCertificateFile }
+            if let listenKeyFile { configuration.listenKeyFile = listenKeyFile }
+            if listenInsecure { configuration.listenInsecure = true }
             if !self.allowHost.isEmpty { configuration.allowedHosts = Set(self.allowHost) }
             if let method { configuration.method = method.method }
             if let wire { configuration.wantedWire = wire }

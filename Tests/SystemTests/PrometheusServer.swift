@@ -48,12 +48,13 @@ final class PrometheusServer {
         var data: Contents
     }
 
-    private let port = UInt16(clamping: (try? FreePort.next()) ?? 0)
+    private let port: Int
     private let folder: URL
     private let program: Program
 
     /// - Parameter target: `address:port`.
     init(scraping target: String) async throws {
+        self.port = try FreePort.next()
         self.folder = FileManager.default.temporaryDirectory.appending(path: "prometheus-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let configuration = """
@@ -89,12 +90,21 @@ final class PrometheusServer {
         return try JSONDecoder().decode(Answer.self, from: said.outputData).data.result
     }
 
+    private struct Now: Decodable {
+        struct Contents: Decodable { var result: [Element] }
+        struct Element: Decodable {}
+
+        var data: Contents
+    }
+
+    /// - Returns: How many series the expression has now.
     /// - Throws: If Prometheus does not accept the expression.
-    func evaluate(_ expression: String) async throws {
-        try await Tool.run(
+    func evaluate(_ expression: String) async throws -> Int {
+        let said = try await Tool.run(
             "curl",
             ["-sf", "-G", "\(self.url)/api/v1/query", "--data-urlencode", "query=\(expression)"]
         )
+        return try JSONDecoder().decode(Now.self, from: said.outputData).data.result.count
     }
 
     func stop() async throws {

@@ -3,6 +3,7 @@ import GroundTruth
 import TestSupport
 import Testing
 import TrafficAPI
+import TrafficKitTestSupport
 import TrafficModel
 
 /// `trafficctl --url` and the real control server.
@@ -79,7 +80,7 @@ struct ClientTests {
     @Test(
         "what is no URL of a daemon is wrong usage, and the message says what is wrong",
         arguments: [
-            ("https://host", "no TLS: use ssh -L"), ("ftp://host", "must begin with http://"),
+            ("ftp://host", "must begin with http://"), ("https://host:0", "from 1 to 65535"),
             ("host", "such as http://"),
             ("http://", "such as http://"), ("127.0.0.1:10419", "such as http://"), ("http://me:word@host", "no users"),
             ("http://host/?a", "before ?"), ("http://host#a", "before ?"), ("http://host:0", "from 1 to 65535"),
@@ -96,6 +97,52 @@ struct ClientTests {
         #expect(variable.status == 64 && variable.error.contains(reason) && variable.error.contains("TRAFFICD_URL"))
         #expect(!variable.error.contains("word@"))
         #expect(try await self.trafficctl("help", "top", environment: ["TRAFFICD_URL": url]).status == 0)
+    }
+
+    @Test("with a token and TLS, commands need both, and say what is missing", arguments: ["127.0.0.1", "localhost"])
+    func protected(host: String) async throws {
+        let certificates = try await Certificates.local
+        let token = FileManager.default.temporaryDirectory.appending(path: "token-\(UUID().uuidString)").path
+        let wrong = token + "-wrong"
+        defer { for file in [token, wrong] { unlink(file) } }
+        for (file, text) in [(token, "0123456789abcdef\n"), (wrong, "0123456789abcdeF")] {
+            try Data(text.utf8).write(to: URL(filePath: file))
+            #expect(chmod(file, 0o600) == 0)
+        }
+        let loopback = TrafficModel.SocketAddress(address: Fixture.address("127.0.0.1"), port: 0)
+        let files = NetworkListener.Files(token: token, certificate: certificates.certificate, key: certificates.key)
+        try await TestServer.with(listen: loopback, files: files) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            let url = "https://\(host):\(port)"
+            let trusting = ["--api-ca-file", certificates.authority]
+            let good = ["processes", "--format", "tsv", "--url", url] + trusting
+            let seen = try await Tool.run(Self.program, good + ["--api-token-file", token])
+            #expect(seen.output.split(separator: "\n").count == 1 + 2)
+            let variables = [
+                "TRAFFICD_URL": url, "TRAFFICD_API_TOKEN_FILE": token, "TRAFFICD_API_CA_FILE": certificates.authority,
+            ]
+            #expect(try await self.trafficctl("processes", environment: variables).status == 0)
+
+            for refused in [good, good + ["--api-token-file", wrong]] {
+                let result = try await Tool.run(Self.program, refused, mayFail: true)
+                #expect(result.status == 77 && result.error.contains("--api-token-file FILE") && result.output.isEmpty)
+            }
+            let untrusted = try await self.trafficctl("processes", "--url", url, "--api-token-file", token)
+            #expect(untrusted.status == 1 && untrusted.error.contains("TLS"), "\(untrusted.error)")
+            let plain = try await self.trafficctl("processes", "--url", "http://\(host):\(port)")
+            #expect(plain.status == 1 && plain.output.isEmpty, "\(plain.error)")
+            // The control socket asks for neither.
+            #expect(try await server.curl("/healthz").output.contains("ok"))
+        }
+    }
+
+    @Test("a token or certificates that can't be read are named")
+    func missingFiles() async throws {
+        let url = ["processes", "--url", "https://127.0.0.1:1"]
+        for option in ["--api-token-file", "--api-ca-file"] {
+            let result = try await Tool.run(Self.program, url + [option, "/nowhere"], mayFail: true)
+            #expect(result.status == 1 && result.error.contains("/nowhere"), "\(result.error)")
+        }
     }
 
     @Test("the kernel asks for a daemon that says nothing")

@@ -178,7 +178,7 @@ struct ControlServerTests {
             cost: FakeMeter(),
             alerts: FakeAlerts(),
             runtimeDirectory: directory,
-            listen: nil,
+            network: nil,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         )
         let error = RuntimeDirectoryError.system(call: "rename", path: path + "/.private/control.sock", errno: EISDIR)

@@ -23,7 +23,7 @@ struct MetricsRouteTests {
             capture: CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])
         )
         let bytes = ByteCounts(payload: PayloadBytes(sent: 1, received: 2))
-        reading.host = .init(bytes: bytes)
+        reading.host = .init(bytes: bytes, byScope: ["lan": bytes], byClass: ["paid": bytes])
         for (name, uid) in [("theirs", 0), ("mine", 1_000)] as [(String, UInt32)] {
             let process = ProcessSeries(name: name, uid: uid)
             reading.processes.series.append(.init(name: process, value: bytes))
@@ -91,20 +91,30 @@ struct MetricsRouteTests {
         #expect(lines.contains { $0.contains("\"mine\"") } && lines.contains { $0.contains("mine.example") })
         #expect(lines.contains { $0.contains("otel_metric_overflow") && $0.contains("\"1000\"") })
         #expect(!lines.contains { $0.contains("theirs") || $0.contains("process_real_user_id=\"0\"") })
-        #expect(!lines.contains { $0.hasPrefix("trafficd_payload_bytes_total") })
+        for hidden in ["trafficd_payload_", "trafficd_wire_", "trafficd_scope_", "trafficd_class_"] {
+            #expect(!lines.contains { $0.hasPrefix(hidden) }, "\(hidden)")
+        }
+        // Every user may read these in /proc/net/dev.
+        #expect(lines.contains { $0.contains("\"lo\"") })
     }
 
     @Test("What a program cost at the last measurement is there from then on")
     func cost() async throws {
-        #expect(!self.lines(try await self.get()).contains { $0.hasPrefix("trafficd_program_run_seconds") })
-        let router = ControlAPI.router(
-            source: self.routes.box,
-            cost: self.routes.meter,
-            alerts: FakeAlerts(),
-            access: .fixed(.administrator)
-        )
-        // After a measurement the server closes the connection, and this client has only one.
-        try await Application(router: router).test(.live) { client in
+        #expect(!self.lines(try await self.get()).contains { $0.hasPrefix("trafficd_bpf_program") })
+        let metrics = MetricsTexts()
+        func application(_ viewer: Viewer) -> some ApplicationProtocol {
+            Application(
+                router: ControlAPI.router(
+                    source: self.routes.box,
+                    cost: self.routes.meter,
+                    alerts: FakeAlerts(),
+                    metrics: metrics,
+                    access: .fixed(viewer)
+                )
+            )
+        }
+        // Root measures on the control socket, and a scraper comes over TCP.
+        try await application(.administrator).test(.live) { client in
             let report = try await client.executeRequest(
                 uri: "/v1/doctor?cost=0.1",
                 method: .get,
@@ -113,9 +123,9 @@ struct MetricsRouteTests {
             )
             #expect(report.status == .ok)
         }
-        try await Application(router: router).test(.router) { client in
+        try await application(.network).test(.router) { client in
             let metrics = try await client.executeRequest(uri: "/metrics", method: .get, headers: [:], body: nil)
-            #expect(String(buffer: metrics.body).contains("trafficd_program_run_seconds{program="))
+            #expect(String(buffer: metrics.body).contains("trafficd_bpf_program_run_mean_seconds{program="))
         }
     }
 

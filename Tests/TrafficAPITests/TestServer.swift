@@ -20,6 +20,7 @@ struct TestServer: Sendable {
 
     static func with<Value: Sendable>(
         listen: TrafficModel.SocketAddress? = nil,
+        files: NetworkListener.Files = .init(),
         group: String = "trafficd",
         limits: ControlServer.Limits = ControlServer.Limits(),
         path: String = "/tmp/trafficd-\(UUID().uuidString.prefix(8))",
@@ -34,12 +35,13 @@ struct TestServer: Sendable {
         let (ready, readiness) = AsyncStream.makeStream(of: ControlServer.Endpoints.self)
         var logger = Logger(label: "test")
         logger.logLevel = .error
+        let network = try listen.map { try NetworkListener(address: $0, files: files) }
         let server = ControlServer(
             source: box,
             cost: meter,
             alerts: alerts,
             runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
-            listen: listen,
+            network: network,
             limits: limits,
             logger: logger
         ) {

@@ -85,7 +85,8 @@ struct SettingsTests {
     /// A value that is not the default, for each setting.
     private static let values = [
         "runtime_directory": "/run/x", "state_directory": "/srv/x", "pin_directory": "/sys/fs/bpf/x",
-        "listen": "127.0.0.1:1", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
+        "listen": "127.0.0.1:1", "listen_token_file": "/x", "listen_certificate_file": "/x", "listen_key_file": "/x",
+        "listen_insecure": "true", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
         "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.5minute": "5m",
         "keep_history.hour": "1h", "keep_history.day": "25h",
         "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}",
@@ -179,6 +180,26 @@ struct SettingsTests {
                 "2:1: error: method lifecycle counts no packets: leave out wire exact"
             ),
             ("method: lifecycle\nwire: estimated", nil),
+            ("listen: 127.0.0.1:1", nil),
+            ("listen: \"[::1]:1\"", nil),
+            ("listen: off\nlisten_insecure: false", nil),
+            (
+                "listen: 192.0.2.1:1",
+                "1:1: error: other hosts reach listen 192.0.2.1:1: give listen_token_file, listen_certificate_file and listen_key_file, or say that nothing shall protect it: listen_insecure"
+            ),
+            (
+                "interval: 1s\nlisten: 0.0.0.0:1\nlisten_token_file: /t",
+                "2:1: error: other hosts reach listen 0.0.0.0:1: give listen_token_file, listen_certificate_file and listen_key_file, or say that nothing shall protect it: listen_insecure"
+            ),
+            ("listen: 192.0.2.1:1\nlisten_insecure: true", nil),
+            (
+                "listen: 192.0.2.1:1\nlisten_token_file: /t\nlisten_certificate_file: /c\nlisten_key_file: /k", nil
+            ),
+            (
+                "listen: 127.0.0.1:1\nlisten_key_file: /k",
+                "2:1: error: listen_certificate_file and listen_key_file need each other"
+            ),
+            ("listen_insecure: yes", "1:18: error: listen_insecure is 'yes', and must be one of false, true"),
             ("interval: 1s\ninterval: 2s", "2:1: error: 'interval' is in line 1 already: each key comes once"),
             ("keep_history: {day: 2d, day: 2d}", "1:25: error: 'day' is in line 1 already: each key comes once"),
             ("minute: 2d", "1:1: error: unknown key 'minute' (did you mean keep_history.minute?)"),

@@ -2,7 +2,7 @@ import Testing
 import TrafficFeed
 import TrafficModel
 
-@Suite("The published reading")
+@Suite("The newest reading")
 struct NewestTests {
     @Test("There is no reading at first, then the newest one")
     func latest() {

@@ -26,7 +26,20 @@ struct SeriesTests {
         #expect(names.names.count == 8)
     }
 
-    @Test("names that strangers can't make up may take every place")
+    @Test("all ids that a user may have been given hold their places together")
+    func delegatedIDs() {
+        var names = SeriesNames<String>(limit: 16)
+        let taken = (0..<100).compactMap { names.place(of: "s\($0)", 65_536 + UInt32($0)) }
+        #expect(taken.count == 8)
+        #expect((0..<100).compactMap { names.place(of: "m\($0)", 1_000) }.count == 4)
+        #expect(names.place(of: "stranger", 1_001) != nil && names.place(of: "kernel", nil) == nil)
+        var users = OverflowUsers()
+        for user in UInt32(65_000)..<70_000 { users.add(user) }
+        #expect(users.key(65_000) == 65_000 && users.key(65_199) == 65_199)
+        #expect(users.key(65_200) == nil && users.key(65_536) == nil && users.key(nil) == nil)
+    }
+
+    @Test("names that no user chooses may take every place")
     func unsharedPlaces() {
         var names = SeriesNames<String>(limit: 3)
         #expect((0..<5).map { names.place(of: "\($0)") } == [0, 1, 2, nil, nil])
@@ -115,7 +128,7 @@ struct SeriesTests {
         #expect(sums.overflow.mapValues(\.payload.sent) == [.init(user: 7): 21])
     }
 
-    @Test("no series falls in any history, over restarts and with tight limits, and all add up", arguments: 300..<308)
+    @Test("no series falls in any history, over restarts and with tight limits, and all add up", arguments: 300..<304)
     func randomHistories(_ seed: UInt64) throws {
         var fixture = F()
         fixture.ledger = try CheckpointTests.ledger()
@@ -127,6 +140,7 @@ struct SeriesTests {
             let now = fixture.metrics
             try #require(Self.fallen(now.processes, since: last.processes, Self.numbers) == [])
             try #require(Self.fallen(now.interfaces, since: last.interfaces, Self.numbers) == [])
+            try #require(Self.fallen(now.endpoints, since: last.endpoints, Self.numbers) == [])
             last = now
             let balance = fixture.balance
             var sum = balance.groups.unknown + balance.groups.unowned
@@ -140,7 +154,7 @@ struct SeriesTests {
                 )
             )
         }
-        #expect(last.processes.series.count > 5 && !last.interfaces.series.isEmpty)
+        #expect(last.processes.series.count > 5 && !last.interfaces.series.isEmpty && !last.endpoints.series.isEmpty)
     }
 
     private static func numbers(_ bytes: ByteCounts) -> [UInt64] {
@@ -152,6 +166,14 @@ struct SeriesTests {
 
     private static func numbers(_ counts: InterfaceCounts) -> [UInt64] {
         [counts.sentBytes, counts.receivedBytes, counts.sentPackets, counts.receivedPackets]
+    }
+
+    private static func numbers(_ value: EndpointSeriesCounts) -> [UInt64] {
+        let counts = value.counts
+        return [
+            counts.requests, counts.ended, counts.failures, counts.repeated, counts.sent.message, counts.sent.body,
+            counts.received.message, counts.received.body, value.durations.sum,
+        ] + (value.durations.counts.isEmpty ? [UInt64](repeating: 0, count: 15) : value.durations.counts)
     }
 
     /// Series that are gone, at another place, or lower than before, and such overflows.
@@ -204,14 +226,30 @@ struct SeriesTests {
         #expect(last.processes.overflow.count == 3)
     }
 
-    @Test("after a start with the sums of another version, groups that go on keep their series' sums")
+    @Test("after a start with the sums of another version, all series begin at 0, and say since when")
     func sums() throws {
-        var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0)))
-        for (pid, name) in [(1, "a"), (2, "b")] as [(Int32, String)] { Self.run(pid, name, sent: 10, in: &f) }
+        let retention = Ledger.Retention(exitedProcesses: .seconds(0), groupLimit: .init(2, inAll: 10))
+        var f = F(retention: retention)
+        // The life of "a" ends, and then it has another.
+        for (pid, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "a")] as [(Int32, String)] {
+            Self.run(pid, name, sent: 10, in: &f)
+        }
         f.tick()
-        f.ledger = try Ledger(sums: f.ledger.sums())
+        let before = f.metrics
+        #expect(before.seriesSince == before.countingSince)
+        f.ledger = try Ledger(sums: f.ledger.sums(), retention: retention)
         f.tick()
-        #expect(Self.sent(f) == ["a": 10, "b": 10])
+        #expect(Self.sent(f).values.allSatisfy { $0 == 0 })
+        #expect(f.metrics.processes.overflow.values.allSatisfy { $0.payload.sent == 0 })
+        #expect(f.metrics.seriesSince == before.takenAt && f.metrics.countingSince == before.countingSince)
+        #expect(f.metrics.host == before.host)
+        Self.run(5, "a", sent: 3, in: &f)
+        Self.run(6, "d", sent: 4, in: &f)
+        f.tick()
+        #expect(Self.sent(f).filter { $0.value > 0 } == ["a": 3, "d": 4])
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint(), retention: retention)
+        #expect(Self.sent(f).filter { $0.value > 0 } == ["a": 3, "d": 4])
+        #expect(f.metrics.seriesSince == before.takenAt)
     }
 
     // MARK: Endpoints
@@ -250,7 +288,8 @@ struct SeriesTests {
     @Test("endpoints without a series of their own are in the overflow of their user and role, also after a restart")
     func endpointOverflow() throws {
         var f = F.reporting()
-        let mine = SeriesLimits.endpoints / 2
+        // One program has fewer than a user.
+        let mine = SeriesLimits.endpointsOfProcess
         let extra = 40
         for start in stride(from: 1, to: mine + extra, by: 20) {
             f.report(
@@ -284,13 +323,34 @@ struct SeriesTests {
             InterfaceUsage(name: name, sentBytes: sent, receivedBytes: 0, networkNamespace: 1, index: index)
         }
         f.absorb(.interfaces([usage("lo", 1, 100)]))
-        f.absorb(.interfaces([usage("lo", 1, 110), usage("veth0", 2, 30)]))
+        f.absorb(.interfaces([usage("lo", 1, 110), usage("wg0", 2, 30)]))
         f.absorb(.interfaces([usage("lo", 1, 120), usage("eth0", 2, 35)]))
         f.absorb(.interfaces([usage("lo", 1, 125)]))
-        f.absorb(.interfaces([usage("lo", 1, 125), usage("veth0", 3, 4)]))
+        f.absorb(.interfaces([usage("lo", 1, 125), usage("wg0", 3, 4)]))
         let sums = f.metrics.interfaces
-        #expect(sums.series.map(\.name) == ["lo", "veth0", "eth0"])
+        #expect(sums.series.map(\.name) == ["lo", "wg0", "eth0"])
         #expect(sums.series.map(\.value.sentBytes) == [25, 34, 5])
         #expect(sums.overflow == [:])
+    }
+
+    @Test("interfaces that engines name at random share a series, and one that counted nothing has none")
+    func randomInterfaces() {
+        var f = F()
+        func usage(_ name: String, _ index: UInt32, _ sent: UInt64) -> InterfaceUsage {
+            InterfaceUsage(name: name, sentBytes: sent, receivedBytes: 0, networkNamespace: 1, index: index)
+        }
+        f.absorb(.interfaces([usage("lo", 1, 100), usage("veth", 2, 0)]))
+        let names = ["veth1a2b3c", "vethffffff", "cali0123", "lxc_health", "vnet7", "idle0", "veth"]
+        f.absorb(
+            .interfaces(names.enumerated().map { usage($1, UInt32($0 + 3), $1 == "idle0" ? 0 : 10) })
+        )
+        let sums = f.metrics.interfaces.series
+        let wanted: [String: UInt64] = ["veth*": 20, "cali*": 10, "lxc*": 10, "vnet*": 10, "veth": 10]
+        #expect(Dictionary(uniqueKeysWithValues: sums.map { ($0.name, $0.value.sentBytes) }) == wanted)
+        // Beyond the limit.
+        let many = (0..<SeriesLimits.interfaces + 5).map { usage("eth\($0)", UInt32($0 + 100), 3) }
+        f.absorb(.interfaces(many))
+        #expect(f.metrics.interfaces.series.count == SeriesLimits.interfaces)
+        #expect(f.metrics.interfaces.overflow.map(\.value.sentBytes) == [30])
     }
 }

@@ -28,26 +28,24 @@ struct GroupSeries: Codable {
     ///
     /// - Parameter place: As ``begin(_:)`` returned it.
     mutating func end(_ group: ProcessGroup, at place: Int?, _ bytes: ByteCounts) {
-        if let place { self.ended[place] += bytes } else { self.endInOverflow(bytes, of: group.uid) }
+        if let place {
+            self.ended[place] += bytes
+        } else {
+            self.endedInOverflow[self.users.key(group.uid), default: ByteCounts()] += bytes
+        }
     }
 
-    /// What lives had before there were series.
-    mutating func endInOverflow(_ bytes: ByteCounts, of user: UInt32?) {
-        self.users.add(user)
-        self.endedInOverflow[self.users.key(user), default: ByteCounts()] += bytes
-    }
-
-    /// - Parameter lives: All lives that go on, with the places of their series.
+    /// - Parameter lives: All lives that go on: the place of the series, the user, and what counts in the series.
     func sums(
-        with lives: some Sequence<(place: Int?, life: GroupLife)>
+        with lives: some Sequence<(place: Int?, user: UInt32?, bytes: ByteCounts)>
     ) -> MetricsReading.Sums<ProcessSeries, ByteCounts> {
         var values = self.ended
         var overflow = self.endedInOverflow
-        for (place, life) in lives {
+        for (place, user, bytes) in lives {
             if let place {
-                values[place] += life.bytes
+                values[place] += bytes
             } else {
-                overflow[self.users.key(life.group.uid), default: ByteCounts()] += life.bytes
+                overflow[self.users.key(user), default: ByteCounts()] += bytes
             }
         }
         return MetricsReading.Sums(

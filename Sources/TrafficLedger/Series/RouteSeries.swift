@@ -5,15 +5,26 @@ import TrafficModel
 struct RouteSeries: Codable {
     private var names = SeriesNames<EndpointSeries>(limit: SeriesLimits.endpoints)
     private var users = OverflowUsers()
+    /// How many names a program has.
+    private var ofProcess: [ProcessSeries: Int] = [:]
     /// The place of the series, by the index of the row. `nil`: the overflow of the user.
     private var places: [Int?] = []
 
-    /// - Parameter row: The index of a row that is not forgotten. New rows come in the order of their indexes.
+    /// - Parameter row: The index of the row. New rows come in the order of their indexes.
     mutating func add(_ row: Int, _ name: EndpointName, of group: ProcessGroup) {
         guard row == self.places.count else { return }
-        let place = Self.series(name, of: group).flatMap { self.names.place(of: $0, group.uid) }
+        let place = Self.series(name, of: group).flatMap { self.place(of: $0) }
         if place == nil { self.users.add(group.uid) }
         self.places.append(place)
+    }
+
+    private mutating func place(of series: EndpointSeries) -> Int? {
+        if self.names.has(series) { return self.names.place(of: series, series.process.uid) }
+        let count = self.ofProcess[series.process] ?? 0
+        guard count < SeriesLimits.endpointsOfProcess else { return nil }
+        let place = self.names.place(of: series, series.process.uid)
+        if place != nil { self.ofProcess[series.process] = count + 1 }
+        return place
     }
 
     /// `nil`: the row is an overflow itself.
@@ -23,8 +34,8 @@ struct RouteSeries: Codable {
         return EndpointSeries(
             process: ProcessSeries(group),
             role: name.role,
-            host: name.role == .client ? host.printable : "",
-            route: route.printable
+            host: name.role == .client ? host : "",
+            route: route
         )
     }
 

@@ -2,12 +2,12 @@ import TrafficModel
 
 /// The names that have series of their own, in the order in which they were admitted. None is ever taken back.
 ///
-/// A user gets a further name only while more places are free than the user has. So the first user gets half of all
-/// places, the next one half of the rest, and a stranger who makes up names leaves room for others.
+/// A user may hold as many places as are still free. So the first user gets half of all places, the next one half of the
+/// rest, and a stranger who makes up names leaves room for others.
 struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     private(set) var names: [Name] = []
     private var places: [Name: Int] = [:]
-    private var ofUser: [UInt32?: Int] = [:]
+    private var held: [Allotment: Int] = [:]
     /// Saved: with a higher limit, a name whose bytes are in an overflow could get a series, and its bytes would count
     /// twice.
     private let limit: Int
@@ -18,13 +18,14 @@ struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     /// - Returns: The place of the name in ``names``, for good; `nil`, for good, if there is no room.
     mutating func place(of name: Name, _ user: UInt32?) -> Int? {
         if let place = self.places[name] { return place }
-        let own = self.ofUser[user] ?? 0
+        let allotment = Allotment(of: user)
+        let own = self.held[allotment] ?? 0
         guard own < self.limit - self.names.count else { return nil }
-        self.ofUser[user] = own + 1
+        self.held[allotment] = own + 1
         return self.append(name)
     }
 
-    /// The same for names that strangers can't make up.
+    /// The same for names that no user chooses, which may take every place.
     mutating func place(of name: Name) -> Int? {
         if let place = self.places[name] { return place }
         return self.names.count < self.limit ? self.append(name) : nil
@@ -39,16 +40,31 @@ struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     func has(_ name: Name) -> Bool { self.places[name] != nil }
 }
 
+/// Who shares places: a user, or all users that others may act as.
+///
+/// An ordinary user often has 65,536 subordinate ids (subuid(5)), which begin above those of people and services. With
+/// an allotment for each of them, one user could take every place.
+struct Allotment: Hashable, Codable {
+    /// `nil`: of ids that are no user's own.
+    private let user: UInt32?
+    private static let firstDelegated: UInt32 = 65_536
+
+    init(of user: UInt32?) { self.user = user.flatMap { $0 < Self.firstDelegated ? $0 : nil } }
+
+    /// One user's own.
+    var own: UInt32? { self.user }
+}
+
 /// The users whose overflow is their own. All others share one.
 struct OverflowUsers: Codable, Sendable {
     private var users = SeriesNames<UInt32>(limit: SeriesLimits.users)
 
-    // A user has one overflow, so there is nothing to share out.
     /// Something of this user will be in an overflow.
     mutating func add(_ user: UInt32?) {
-        if let user { _ = self.users.place(of: user) }
+        // No user has two overflows, so there is nothing to share out.
+        if let own = Allotment(of: user).own { _ = self.users.place(of: own) }
     }
 
     /// - Returns: The user under whom the overflow counts. The same at every call after ``add(_:)``.
-    func key(_ user: UInt32?) -> UInt32? { user.flatMap { self.users.has($0) ? $0 : nil } }
+    func key(_ user: UInt32?) -> UInt32? { Allotment(of: user).own.flatMap { self.users.has($0) ? $0 : nil } }
 }

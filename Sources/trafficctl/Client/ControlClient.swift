@@ -3,11 +3,14 @@ import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 import TrafficModel
 
 /// Calls the daemon's control API.
 struct ControlClient: Sendable {
     let address: DaemonAddress
+    /// How to show who asks, and whom to believe; both over TCP only.
+    var credentials = Credentials()
 
     /// Reads one whole answer.
     ///
@@ -65,8 +68,10 @@ struct ControlClient: Sendable {
 
     private func connect() async throws -> Connection {
         let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connectTimeout(.seconds(5))
+        let tls = try self.tls()
         let prepare = { @Sendable (channel: any Channel) in
             channel.eventLoop.makeCompletedFuture {
+                if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
                 try channel.pipeline.syncOperations.addHTTPClientHandlers()
                 return try Connection(wrappingChannelSynchronously: channel)
             }
@@ -83,6 +88,12 @@ struct ControlClient: Sendable {
         }
     }
 
+    /// - Returns: `nil` without TLS.
+    private func tls() throws -> TLSClient? {
+        guard case .network(let url) = self.address, url.isEncrypted else { return nil }
+        return try TLSClient(host: url.host, authorities: self.credentials.authoritiesFile)
+    }
+
     private func request(_ path: String, _ query: [(String, String?)]) -> HTTPRequestHead {
         var (host, target) = ("trafficd", path)
         if case .network(let url) = self.address { (host, target) = (url.authority, url.path + path) }
@@ -91,14 +102,11 @@ struct ControlClient: Sendable {
             target += target.contains("?") ? "&" : "?"
             target += name + "=" + Self.percentEncoded(value)
         }
-        return HTTPRequestHead(
-            version: .http1_1,
-            method: .GET,
-            uri: target,
-            headers: [
-                "host": host, "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
-            ]
-        )
+        var headers: HTTPHeaders = [
+            "host": host, "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
+        ]
+        if let token = self.credentials.token { headers.add(name: "authorization", value: "Bearer \(token)") }
+        return HTTPRequestHead(version: .http1_1, method: .GET, uri: target, headers: headers)
     }
 
     /// Encodes everything but the unreserved characters of RFC 3986.
@@ -134,6 +142,8 @@ struct ControlClient: Sendable {
                 ?? .disconnected(reason: "no address is known for \(error.host)")
         case SocketAddressError.unixDomainSocketPathTooLong:
             .disconnected(reason: "the path of the socket is too long: \(self.address)")
+        case let error as NIOSSLError: .disconnected(reason: self.named("TLS: \(error)"))
+        case let error as NIOSSLExtraError: .disconnected(reason: self.named("TLS: \(error.description)"))
         case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
         case ChannelError.connectTimeout: .disconnected(reason: self.named("trafficd does not answer"))
         case is CancellationError: .disconnected(reason: "cancelled")

@@ -4,7 +4,7 @@ import FoundationEssentials
 enum DaemonAddress: Hashable, Sendable {
     /// Its control socket, on this machine. The kernel tells the daemon who asks.
     case socket(path: String)
-    /// Over TCP, unencrypted. The daemon does not know who asks.
+    /// Over TCP, with or without TLS. The daemon does not know who asks.
     case network(DaemonURL)
 
     var isLocal: Bool { if case .socket = self { true } else { false } }
@@ -21,6 +21,7 @@ extension DaemonAddress: CustomStringConvertible {
 
 /// The base URL of a daemon's API, such as `http://127.0.0.1:10419`, or below a path of a proxy.
 struct DaemonURL: Hashable, Sendable {
+    let isEncrypted: Bool
     /// A name or an address, without the brackets of IPv6.
     let host: String
     let port: Int
@@ -38,10 +39,7 @@ struct DaemonURL: Hashable, Sendable {
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }), let url = URL(string: text),
             let scheme = url.scheme?.lowercased(), let host = url.host(), !host.isEmpty
         else { throw Fault("it must be such as http://127.0.0.1:10419") }
-        guard scheme != "https" else {
-            throw Fault("trafficd has no TLS: use ssh -L 10419:127.0.0.1:10419 HOST, and http://127.0.0.1:10419 here")
-        }
-        guard scheme == "http" else { throw Fault("it must begin with http://") }
+        guard scheme == "http" || scheme == "https" else { throw Fault("it must begin with http:// or https://") }
         guard url.user() == nil, url.password() == nil else { throw Fault("trafficd knows no users") }
         guard url.query() == nil, url.fragment == nil else {
             throw Fault("it must end before ? and #, and before /v1")
@@ -51,9 +49,11 @@ struct DaemonURL: Hashable, Sendable {
         // Not `url.port`, which is `nil` for a port of too many digits.
         let authority = text.dropFirst(scheme.count + 3).prefix { $0 != "/" }
         let behind = authority.lastIndex(of: "]").map { authority[$0...].dropFirst() } ?? authority.drop { $0 != ":" }
-        guard let port = behind.count > 1 ? UInt16(behind.dropFirst()) : 80, port > 0 else {
+        let usual: UInt16 = scheme == "https" ? 443 : 80
+        guard let port = behind.count > 1 ? UInt16(behind.dropFirst()) : usual, port > 0 else {
             throw Fault("its port is not from 1 to 65535")
         }
+        self.isEncrypted = scheme == "https"
         self.host = host.first == "[" ? String(host.dropFirst().dropLast()) : host
         self.port = Int(port)
         let path = url.path(percentEncoded: true)
@@ -68,5 +68,5 @@ struct DaemonURL: Hashable, Sendable {
 }
 
 extension DaemonURL: CustomStringConvertible {
-    var description: String { "http://\(self.authority)\(self.path)" }
+    var description: String { "http\(self.isEncrypted ? "s" : "")://\(self.authority)\(self.path)" }
 }

@@ -7,7 +7,7 @@ struct Ledgerbench: ParsableCommand {
         commandName: "ledgerbench",
         abstract: "What the daemon's ledger takes: its memory and time, without a kernel. One JSON object.",
         discussion: "swift run -c release ledgerbench sockets --count 1000000",
-        subcommands: [SocketCost.self, JoinCost.self, HistoryCost.self, CheckpointCost.self]
+        subcommands: [SocketCost.self, JoinCost.self, HistoryCost.self, CheckpointCost.self, MetricsCost.self]
     )
 }
 

@@ -1,0 +1,142 @@
+import Foundation
+import TestSupport
+import Testing
+import TrafficAPI
+import TrafficFeed
+import TrafficKitTestSupport
+import TrafficModel
+
+@Suite("What the TCP listener asks of clients")
+struct NetworkListenerTests {
+    private static let anyPort = TrafficModel.SocketAddress(address: Fixture.address("127.0.0.1"), port: 0)
+
+    /// A file with this text; removed at the end of `body`.
+    private func withFile<Value>(
+        _ text: String,
+        mode: mode_t = 0o640,
+        _ body: (String) async throws -> Value
+    ) async throws -> Value {
+        let path = FileManager.default.temporaryDirectory.appending(path: "token-\(UUID().uuidString)").path
+        defer { unlink(path) }
+        try Data(text.utf8).write(to: URL(filePath: path))
+        try #require(chmod(path, mode) == 0)
+        return try await body(path)
+    }
+
+    private func status(_ url: String, _ options: [String] = []) async throws -> String {
+        let words = ["-s", "-o", "/dev/null", "-w", "%{http_code} %header{www-authenticate}"] + options + [url]
+        return try await Tool.run("curl", words, mayFail: true).output
+    }
+
+    @Test("every path needs the token, and only the token as it is opens")
+    func token() async throws {
+        try await self.withFile("s3cret-s3cret-s3cret\nnot this") { file in
+            try await TestServer.with(listen: Self.anyPort, files: .init(token: file)) { server in
+                let base = "http://127.0.0.1:\(try #require(server.endpoints.tcp?.port))"
+                func authorized(_ value: String) -> [String] { ["-H", "Authorization: \(value)"] }
+                for path in ["/healthz", "/metrics", "/v1/processes", "/nothing"] {
+                    #expect(try await self.status(base + path) == "401 Bearer", "\(path)")
+                }
+                for value in [
+                    "Bearer s3cret-s3cret-s3cre", "Bearer s3cret-s3cret-s3cret ", "Bearer s3cret-s3cret-s3creT",
+                    "Basic s3cret-s3cret-s3cret", "s3cret-s3cret-s3cret", "Bearer", "Bearer not this",
+                ] where value.last != " " {
+                    #expect(try await self.status(base + "/healthz", authorized(value)).hasPrefix("401"), "\(value)")
+                }
+                for value in ["Bearer s3cret-s3cret-s3cret", "bearer  s3cret-s3cret-s3cret"] {
+                    #expect(try await self.status(base + "/healthz", authorized(value)).hasPrefix("200"), "\(value)")
+                }
+                // A wrong host is refused first: it says nothing of the token.
+                let other = authorized("Bearer s3cret-s3cret-s3cret") + ["-H", "Host: evil.example"]
+                #expect(try await self.status(base + "/healthz", other).hasPrefix("421"))
+            }
+        }
+    }
+
+    @Test(
+        "a file that is no secret is refused, with what to do",
+        arguments: [
+            ("0123456789abcdef", 0o644, "chmod o="), ("0123456789abcde", 0o600, "16 or more"),
+            ("", 0o600, "openssl rand"), ("0123 456789abcdef", 0o600, "without blanks"),
+            (String(repeating: "x", count: 5_000), 0o600, "must be a token"),
+        ] as [(String, mode_t, String)]
+    )
+    func badToken(text: String, mode: mode_t, reason: String) async throws {
+        try await self.withFile(text, mode: mode) { file in
+            let error = #expect(throws: ControlServerError.self) {
+                try NetworkListener(address: Self.anyPort, files: .init(token: file))
+            }
+            let text = "\(try #require(error))"
+            #expect(text.contains(reason) && text.contains(file), "\(text)")
+        }
+    }
+
+    @Test("files that are not there, of the wrong kind, or do not belong together are named")
+    func badFiles() async throws {
+        let certificates = try await Certificates.local
+        for files in [
+            NetworkListener.Files(token: "/nowhere"), .init(token: "/"),
+            .init(certificate: "/nowhere", key: certificates.key),
+            .init(certificate: certificates.certificate, key: "/nowhere"),
+            .init(certificate: certificates.key, key: certificates.key),
+            .init(certificate: certificates.certificate, key: certificates.certificate),
+            // The key of another certificate.
+            .init(certificate: certificates.authority, key: certificates.key),
+        ] {
+            let error = #expect(throws: ControlServerError.self) {
+                try NetworkListener(address: Self.anyPort, files: files)
+            }
+            let text = "\(try #require(error))"
+            #expect([files.token, files.certificate, files.key].contains { $0.map(text.hasPrefix) == true }, "\(text)")
+        }
+    }
+
+    @Test("TLS 1.2 and later, checked by curl and openssl")
+    func tls() async throws {
+        let certificates = try await Certificates.local
+        let files = NetworkListener.Files(certificate: certificates.certificate, key: certificates.key)
+        try await TestServer.with(listen: Self.anyPort, files: files) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            let url = "https://localhost:\(port)/metrics"
+            server.box.metrics.publish(
+                MetricsReading(
+                    takenAt: Timestamp(nanosecondsSinceEpoch: 0),
+                    countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+                    daemon: DaemonDescription(version: "1", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
+                    capture: CaptureStatus(method: .poll, hooks: [], blindSpots: [])
+                )
+            )
+            let trusting = ["--cacert", certificates.authority]
+            for version in ["--tlsv1.2", "--tlsv1.3"] {
+                #expect(try await self.status(url, trusting + [version]).hasPrefix("200"))
+            }
+            #expect(try await self.status(url, trusting + ["--tls-max", "1.1"]).hasPrefix("000"))
+            #expect(try await self.status(url).hasPrefix("000"))
+            #expect(try await self.status("http://localhost:\(port)/metrics").hasPrefix("000"))
+        }
+    }
+
+    @Test("a browser's page of another origin gets nothing, and no answer may run as a page")
+    func origins() async throws {
+        try await TestServer.with(listen: Self.anyPort) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            let url = "http://127.0.0.1:\(port)/v1/processes"
+            for origin in [
+                "http://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:\(port).evil.example",
+                "http://localhost:\(port)", "127.0.0.1:\(port)",
+            ] {
+                #expect(try await self.status(url, ["-H", "Origin: \(origin)"]).hasPrefix("403"), "\(origin)")
+            }
+            #expect(try await self.status(url, ["-H", "Origin: http://127.0.0.1:\(port)"]).hasPrefix("200"))
+            let head = try await Tool.run("curl", ["-sI", url]).output.lowercased()
+            for line in [
+                "content-security-policy: default-src 'none'; frame-ancestors 'none'",
+                "x-content-type-options: nosniff",
+                "cross-origin-resource-policy: same-origin", "cache-control: no-store",
+            ] {
+                #expect(head.contains(line), "\(line)")
+            }
+            #expect(!head.contains("access-control-allow"))
+        }
+    }
+}
