@@ -44,6 +44,7 @@ enum ControlAPI {
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
         metrics: MetricsTexts = MetricsTexts(),
+        streams: StreamSlots = StreamSlots(limit: 64),
         access: Access
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
@@ -88,10 +89,11 @@ enum ControlAPI {
             )
             let interval = try parameters.seconds("interval", atMost: 3600)
             guard source.isReady else { throw Problem.noSnapshotYet }
+            guard streams.hasRoom else { throw Problem.tooManyStreams }
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
-                body: ResponseBody(lines: query, interval: interval, of: source, to: request)
+                body: streams.counted(ResponseBody(lines: query, interval: interval, of: source, to: request))
             )
         }
         router.get("/v1/exchanges") { request, context in
@@ -128,10 +130,11 @@ enum ControlAPI {
             let parameters = try QueryParameters(request, known: ["after"])
             let position = try parameters.alertPosition("after")
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
+            guard streams.hasRoom else { throw Problem.tooManyStreams }
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
-                body: ResponseBody(alertsAfter: position, of: alerts, to: request)
+                body: streams.counted(ResponseBody(alertsAfter: position, of: alerts, to: request))
             )
         }
         router.get("/metrics") { request, context in

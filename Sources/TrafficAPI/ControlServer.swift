@@ -36,8 +36,10 @@ public struct ControlServer: Service {
 
     /// Limits for clients.
     public struct Limits: Sendable {
-        /// On each listener. Further connections wait in the system's queue.
-        public var connections = 64
+        /// On each listener. Beyond: ``ConnectionPlaces``.
+        public var connections = 512
+        /// Answers without an end, on each listener. Further ones are refused.
+        public var streams = 64
         /// For a connection without a request, and for the headers of a request.
         public var idleTimeout = Duration.seconds(60)
         /// For a client that does not read the answer that it asked for.
@@ -153,9 +155,10 @@ public struct ControlServer: Service {
         onRunning: @escaping @Sendable (any Channel) async -> Void
     ) throws -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
+        let places = ConnectionPlaces(limit: self.limits.connections)
         let http = HTTPServerBuilder.http1(
             configuration: HTTP1Channel.Configuration(
-                additionalChannelHandlers: [StalledClientHandler(timeout: stallTimeout)],
+                additionalChannelHandlers: [places.handler(), StalledClientHandler(timeout: stallTimeout)],
                 idleTimeout: TimeAmount(self.limits.idleTimeout)
             )
         )
@@ -166,12 +169,12 @@ public struct ControlServer: Service {
                 history: self.history,
                 alerts: self.alerts,
                 metrics: self.metrics,
+                streams: StreamSlots(limit: self.limits.streams),
                 access: access
             ),
             server: try tls.map { try .tls(http, tlsConfiguration: $0) } ?? http,
             configuration: ApplicationConfiguration(
-                address: address,
-                availableConnectionsDelegate: MaximumAvailableConnections(self.limits.connections)
+                address: address
             ),
             onServerRunning: onRunning,
             logger: self.quietLogger

@@ -53,6 +53,12 @@ struct Problem: Error, HTTPResponseError {
         headers: [.retryAfter: "1"]
     )
 
+    static let tooManyStreams = Problem(
+        status: .serviceUnavailable,
+        detail: "There are as many streams as the daemon serves at a time. Try again in some seconds.",
+        headers: [.retryAfter: "5"]
+    )
+
     static let socketsWithheld = Problem(
         status: .forbidden,
         detail: "Sockets and exchanges are shown on control.sock alone, to callers that the kernel names."
