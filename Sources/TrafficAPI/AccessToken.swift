@@ -1,4 +1,3 @@
-import Glibc
 import HTTPTypes
 import Hummingbird
 
@@ -14,21 +13,8 @@ struct AccessToken: Sendable {
     ///
     /// - Throws: ``ControlServerError/badFile(_:reason:)``, also if other users can read the file.
     init(file path: String) throws(ControlServerError) {
-        // A pipe must not make the daemon wait.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw .badFile(path, reason: unsafe String(cString: strerror(errno))) }
-        defer { close(descriptor) }
-        var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw .badFile(path, reason: "it is not a plain file")
-        }
-        guard status.st_mode & 0o007 == 0 else {
-            throw .badFile(path, reason: "every user can read or change it: chmod o= \(path)")
-        }
-        var buffer = [UInt8](repeating: 0, count: Self.longest + 1)
-        let count = unsafe read(descriptor, &buffer, buffer.count)
-        guard count >= 0 else { throw .badFile(path, reason: unsafe String(cString: strerror(errno))) }
-        let line = buffer[..<count].prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+        let text = try ListenerFile.read(path, isSecret: true)
+        let line = text.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard (Self.shortest...Self.longest).contains(line.count), line.allSatisfy({ (0x21...0x7e).contains($0) })
         else {
             throw .badFile(

@@ -2,18 +2,21 @@ import NIOCore
 import NIOHTTPTypes
 import Synchronization
 
-/// The connections of one listener. If there are too many, the oldest one gives way that waits for its client: then the
-/// connection that has been answered for the longest time.
+/// The connections of one listener. A new one always gets a place. If there are too many, another gives way: the one whose
+/// client the server has waited for longest, or, if it waits for none, the one that is being answered for longest.
 ///
 /// Strangers share a listener. Whoever opens connections and says nothing, asks slowly, or does not read, must not keep
-/// others out. A client that asks at once is answered before its turn to give way.
+/// others out.
 final class ConnectionPlaces: Sendable {
     private struct Entry {
         let channel: any Channel
-        /// Later connections and later requests have higher numbers.
+        /// Later connections, requests and answers have higher numbers.
         var number: UInt64
-        /// A whole request has come, and its answer is not complete.
-        var isAnswered = false
+        /// A whole request has come whose answer is not complete.
+        var isBeingAnswered = false
+
+        /// The lowest one gives way.
+        var rank: (Int, UInt64) { (self.isBeingAnswered ? 1 : 0, self.number) }
     }
 
     private struct State {
@@ -31,25 +34,25 @@ final class ConnectionPlaces: Sendable {
 
     fileprivate func add(_ channel: any Channel) {
         let surplus = self.state.withLock { state -> (any Channel)? in
+            var surplus: (any Channel)?
+            if state.entries.count >= self.limit, let first = state.entries.values.min(by: { $0.rank < $1.rank }) {
+                state.entries[ObjectIdentifier(first.channel)] = nil
+                surplus = first.channel
+            }
             state.last += 1
             state.entries[ObjectIdentifier(channel)] = Entry(channel: channel, number: state.last)
-            guard state.entries.count > self.limit else { return nil }
-            let oldest = state.entries.values.min {
-                (($0.isAnswered ? 1 : 0), $0.number) < (($1.isAnswered ? 1 : 0), $1.number)
-            }
-            if let oldest { state.entries[ObjectIdentifier(oldest.channel)] = nil }
-            return oldest?.channel
+            return surplus
         }
         // Outside the lock: it may call `remove(_:)`.
         surplus?.close(promise: nil)
     }
 
-    fileprivate func note(_ channel: any Channel, isAnswered: Bool) {
+    fileprivate func note(_ channel: any Channel, isBeingAnswered: Bool) {
         self.state.withLock { state in
+            guard let index = state.entries.index(forKey: ObjectIdentifier(channel)) else { return }
             state.last += 1
-            let number = state.last
-            state.entries[ObjectIdentifier(channel)]?.isAnswered = isAnswered
-            state.entries[ObjectIdentifier(channel)]?.number = number
+            state.entries.values[index].isBeingAnswered = isBeingAnswered
+            state.entries.values[index].number = state.last
         }
     }
 
@@ -64,6 +67,9 @@ private final class ConnectionPlace: ChannelDuplexHandler, RemovableChannelHandl
     typealias OutboundIn = HTTPResponsePart
 
     private let places: ConnectionPlaces
+    // Ends of messages. An answer may end before its request does, and requests may come before earlier answers end.
+    private var requests = 0
+    private var answers = 0
 
     init(_ places: ConnectionPlaces) { self.places = places }
 
@@ -72,12 +78,18 @@ private final class ConnectionPlace: ChannelDuplexHandler, RemovableChannelHandl
     func handlerRemoved(context: ChannelHandlerContext) { self.places.remove(context.channel) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if case .end = Self.unwrapInboundIn(data) { self.places.note(context.channel, isAnswered: true) }
+        if case .end = Self.unwrapInboundIn(data) {
+            self.requests += 1
+            self.places.note(context.channel, isBeingAnswered: self.requests > self.answers)
+        }
         context.fireChannelRead(data)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .end = Self.unwrapOutboundIn(data) { self.places.note(context.channel, isAnswered: false) }
+        if case .end = Self.unwrapOutboundIn(data) {
+            self.answers += 1
+            self.places.note(context.channel, isBeingAnswered: self.requests > self.answers)
+        }
         context.write(data, promise: promise)
     }
 }

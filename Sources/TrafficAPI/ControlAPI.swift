@@ -89,11 +89,11 @@ enum ControlAPI {
             )
             let interval = try parameters.seconds("interval", atMost: 3600)
             guard source.isReady else { throw Problem.noSnapshotYet }
-            guard streams.hasRoom else { throw Problem.tooManyStreams }
+            let slot = try streams.take()
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
-                body: streams.counted(ResponseBody(lines: query, interval: interval, of: source, to: request))
+                body: ResponseBody(lines: query, interval: interval, of: source, to: request, in: slot)
             )
         }
         router.get("/v1/exchanges") { request, context in
@@ -130,11 +130,11 @@ enum ControlAPI {
             let parameters = try QueryParameters(request, known: ["after"])
             let position = try parameters.alertPosition("after")
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
-            guard streams.hasRoom else { throw Problem.tooManyStreams }
+            let slot = try streams.take()
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
-                body: streams.counted(ResponseBody(alertsAfter: position, of: alerts, to: request))
+                body: ResponseBody(alertsAfter: position, of: alerts, to: request, in: slot)
             )
         }
         router.get("/metrics") { request, context in
@@ -143,11 +143,11 @@ enum ControlAPI {
                 throw source.isReady ? Problem.sweepTooSlow : Problem.noSnapshotYet
             }
             let format = MetricsFormat(accepting: request.headers[.accept])
-            let text = metrics.text(of: reading, as: format, hasCreated: hasCreated, for: context.viewer)
+            let text = await metrics.text(of: reading, as: format, hasCreated: hasCreated, for: context.viewer)
             return Response(
                 status: .ok,
                 headers: [.contentType: format.mediaType, .vary: "Accept"],
-                body: ResponseBody(pieces: text)
+                body: ResponseBody(text)
             )
         }
         router.get("/v1/audit") { request, context in

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import TrafficModel
 
@@ -21,7 +22,11 @@ struct HostMiddleware: RouterMiddleware {
     ) async throws -> Response {
         let authority = request.head.authority ?? ""
         guard self.isThisHost(authority) else { throw Problem.otherHost(authority) }
-        // A browser names the page's own origin (RFC 6454 section 7). Others send no such field.
+        // Of requests whose answers a page could read, a browser names the page's origin (RFC 6454 section 7); of all, most
+        // browsers say whether the page is of another site. Other clients send neither.
+        if let site = request.headers[.secFetchSite], site != "none", site != "same-origin" {
+            throw Problem.otherOrigin("another site")
+        }
         if let origin = request.headers[.origin] {
             let scheme = ["http://", "https://"].first { origin.hasPrefix($0) }
             guard let scheme, origin.dropFirst(scheme.count) == authority else { throw Problem.otherOrigin(origin) }
@@ -37,4 +42,9 @@ struct HostMiddleware: RouterMiddleware {
         let host = authority.prefix { $0 != ":" }.lowercased()
         return host == "localhost" || InternetAddress(host) != nil || self.names.contains(host)
     }
+}
+
+extension HTTPField.Name {
+    /// Of W3C's Fetch Metadata Request Headers.
+    fileprivate static var secFetchSite: Self { Self("Sec-Fetch-Site")! }
 }

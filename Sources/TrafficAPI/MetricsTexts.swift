@@ -5,9 +5,30 @@ import TrafficMetrics
 import TrafficModel
 
 /// What scrapers get of a reading. All who get the same have the same bytes, however many they are and however slowly they
-/// read.
+/// read. A text goes when so many newer ones have come that only a very slow client can still need it.
 final class MetricsTexts: Sendable {
-    private struct Kind: Hashable {
+    /// A text that clients read in pieces.
+    final class Text: Sendable {
+        let length: Int
+        private let bytes: Mutex<ByteBuffer?>
+
+        fileprivate init(_ document: MetricsDocument, as kind: Kind) {
+            let bytes = ByteBuffer(bytes: document.encoded(as: kind.format, hasCreated: kind.hasCreated))
+            self.length = bytes.readableBytes
+            self.bytes = Mutex(bytes)
+        }
+
+        /// - Returns: Bytes of its own; `nil` if the text is gone.
+        func piece(at offset: Int, atMost length: Int) -> ByteBuffer? {
+            self.bytes.withLock { bytes in
+                bytes.map { ByteBuffer(bytes: $0.readableBytesView.dropFirst(offset).prefix(length)) }
+            }
+        }
+
+        fileprivate func drop() { self.bytes.withLock { $0 = nil } }
+    }
+
+    fileprivate struct Kind: Hashable {
         var format: MetricsFormat
         var hasCreated: Bool
     }
@@ -16,9 +37,13 @@ final class MetricsTexts: Sendable {
         var cost: MeasuredCost?
         /// Of the reading that was taken then.
         var takenAt: Timestamp?
-        var whole: [Kind: ByteBuffer] = [:]
+        var whole: [Kind: Task<Text, Never>] = [:]
+        /// Oldest first.
+        var made: [Text] = []
     }
 
+    /// Texts that are kept. There is at most a new one of each kind in a second.
+    private static let mostTexts = 8
     private let state = Mutex(State())
 
     /// The cost was measured. It is in the texts until the next measurement.
@@ -37,21 +62,30 @@ final class MetricsTexts: Sendable {
         as format: MetricsFormat,
         hasCreated: Bool,
         for viewer: Viewer
-    ) -> ByteBuffer {
+    ) async -> Text {
+        let kind = Kind(format: format, hasCreated: hasCreated)
         if case .user = viewer {
             // Such a user may not ask for the cost either.
-            let document = MetricsDocument(reading.visible(to: viewer), process: OwnProcess.now())
-            return ByteBuffer(bytes: document.encoded(as: format, hasCreated: hasCreated))
+            return self.kept(Text(MetricsDocument(reading.visible(to: viewer), process: OwnProcess.now()), as: kind))
         }
-        // In the lock, so that the text is made once.
-        return self.state.withLock { state in
+        let task = self.state.withLock { state in
             if state.takenAt != reading.takenAt { (state.takenAt, state.whole) = (reading.takenAt, [:]) }
-            let kind = Kind(format: format, hasCreated: hasCreated)
-            if let text = state.whole[kind] { return text }
-            let document = MetricsDocument(reading.visible(to: viewer), cost: state.cost, process: OwnProcess.now())
-            let text = ByteBuffer(bytes: document.encoded(as: format, hasCreated: hasCreated))
-            state.whole[kind] = text
-            return text
+            if let task = state.whole[kind] { return task }
+            let task = Task { [cost = state.cost] in
+                let document = MetricsDocument(reading.visible(to: viewer), cost: cost, process: OwnProcess.now())
+                return self.kept(Text(document, as: kind))
+            }
+            state.whole[kind] = task
+            return task
         }
+        return await task.value
+    }
+
+    private func kept(_ text: Text) -> Text {
+        self.state.withLock { state in
+            state.made.append(text)
+            while state.made.count > Self.mostTexts { state.made.removeFirst().drop() }
+        }
+        return text
     }
 }

@@ -1,4 +1,4 @@
-import Glibc
+import NIOCore
 import NIOSSL
 public import TrafficModel
 
@@ -18,14 +18,14 @@ public struct NetworkListener: Sendable {
     }
 
     /// With port 0 the system chooses the port.
-    public var address: SocketAddress
+    public var address: TrafficModel.SocketAddress
     /// Names that clients may use for this host, besides its addresses and `localhost`.
     public var names: Set<String>
     let token: AccessToken?
     let tls: TLSConfiguration?
 
     /// - Throws: ``ControlServerError/badFile(_:reason:)``.
-    public init(address: SocketAddress, names: Set<String> = [], files: Files = Files()) throws(ControlServerError) {
+    public init(address: TrafficModel.SocketAddress, names: Set<String> = [], files: Files = Files()) throws(ControlServerError) {
         self.address = address
         self.names = names
         self.token = if let path = files.token { try AccessToken(file: path) } else { nil }
@@ -35,21 +35,22 @@ public struct NetworkListener: Sendable {
 
     /// - Throws: ``ControlServerError/badFile(_:reason:)``, also if the two do not belong together.
     private static func tls(_ certificate: String, _ key: String) throws(ControlServerError) -> TLSConfiguration {
-        func read<Value>(_ path: String, _ body: () throws -> Value) throws(ControlServerError) -> Value {
-            guard access(path, R_OK) == 0 else {
-                throw .badFile(path, reason: unsafe String(cString: strerror(errno)))
-            }
-            do { return try body() } catch { throw .badFile(path, reason: "it is no PEM file of what it should be") }
+        let chainBytes = try ListenerFile.read(certificate, isSecret: false)
+        let keyBytes = try ListenerFile.read(key, isSecret: true)
+        guard let chain = try? NIOSSLCertificate.fromPEMBytes(chainBytes), !chain.isEmpty else {
+            throw .badFile(certificate, reason: "it has no certificate in PEM")
         }
-        let chain = try read(certificate) { try NIOSSLCertificate.fromPEMFile(certificate) }
-        let privateKey = try read(key) { try NIOSSLPrivateKey(file: key, format: .pem) }
-        guard !chain.isEmpty else { throw .badFile(certificate, reason: "it has no certificate") }
+        guard let privateKey = try? NIOSSLPrivateKey(bytes: keyBytes, format: .pem) else {
+            throw .badFile(key, reason: "it has no private key in PEM, or one with a passphrase")
+        }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) },
             privateKey: .privateKey(privateKey)
         )
         configuration.minimumTLSVersion = .tlsv12
         configuration.applicationProtocols = ["http/1.1"]
+        // A connection that gives way shall not stay because its client does not answer.
+        configuration.shutdownTimeout = .milliseconds(500)
         do { _ = try NIOSSLContext(configuration: configuration) } catch {
             throw .badFile(key, reason: "it is not the key of \(certificate)")
         }

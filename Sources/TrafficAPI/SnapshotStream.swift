@@ -37,9 +37,8 @@ extension ResponseBody {
     static let pieceSize = 65_536
 
     /// A body of known length.
-    init(_ bytes: [UInt8]) { self.init(pieces: ByteBuffer(bytes: bytes)) }
-
-    init(pieces buffer: ByteBuffer) {
+    init(_ bytes: [UInt8]) {
+        let buffer = ByteBuffer(bytes: bytes)
         guard buffer.readableBytes > Self.pieceSize else {
             self.init(byteBuffer: buffer)
             return
@@ -54,8 +53,17 @@ extension ResponseBody {
     ///
     /// For one client the server holds at most the line that it is sending and one waiting reading. A newer reading
     /// replaces the waiting one.
-    init(lines query: SnapshotQuery, interval: UInt64?, of source: any ReadingSource, to request: Request) {
+    ///
+    /// - Parameter slot: Taken until then. The same holds for the next one.
+    init(
+        lines query: SnapshotQuery,
+        interval: UInt64?,
+        of source: any ReadingSource,
+        to request: Request,
+        in slot: StreamSlots.Slot
+    ) {
         self.init { writer in
+            defer { withExtendedLifetime(slot) {} }
             // Without this the server would notice that a client left only at the next line, up to an hour later.
             try await request.body.consumeWithCancellationOnInboundClose { _ in
                 var pacer = Pacer(interval: interval)
@@ -73,8 +81,14 @@ extension ResponseBody {
     /// daemon stops.
     ///
     /// While the client does not read, changes wait where the daemon keeps them for all.
-    init(alertsAfter position: AlertPosition?, of source: any AlertSource, to request: Request) {
+    init(
+        alertsAfter position: AlertPosition?,
+        of source: any AlertSource,
+        to request: Request,
+        in slot: StreamSlots.Slot
+    ) {
         self.init { writer in
+            defer { withExtendedLifetime(slot) {} }
             try await request.body.consumeWithCancellationOnInboundClose { _ in
                 let beginning = source.beginning(after: position)
                 var number = beginning.position.number
@@ -85,6 +99,21 @@ extension ResponseBody {
                         number = notice.position.number
                     }
                 }
+            }
+            try await writer.finish(nil)
+        }
+    }
+}
+
+extension ResponseBody {
+    /// The text may be taken away while a client reads it slowly. Then the connection ends.
+    init(_ text: MetricsTexts.Text) {
+        self.init(contentLength: text.length) { writer in
+            var offset = 0
+            while offset < text.length {
+                guard let piece = text.piece(at: offset, atMost: Self.pieceSize) else { throw CancellationError() }
+                offset += piece.readableBytes
+                try await writer.write(piece)
             }
             try await writer.finish(nil)
         }

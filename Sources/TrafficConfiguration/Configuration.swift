@@ -55,6 +55,8 @@ package struct Configuration: Sendable, Hashable {
 
     /// Settings that do not go together.
     package struct Conflict: Sendable, Hashable {
+        /// An option may give what is missing.
+        package var mayBeCompleted: Bool { self.setting.hasPrefix("listen") }
         /// The setting to change.
         package var setting: String
         /// Names the settings as the keys of a file.
@@ -69,6 +71,11 @@ package struct Configuration: Sendable, Hashable {
                 message: "method lifecycle counts no packets: leave out wire \(wire.rawValue)"
             )
         }
+        return self.listenConflict
+    }
+
+    /// Of the settings that protect ``listen``.
+    private var listenConflict: Conflict? {
         guard let listen else { return nil }
         guard (self.listenCertificateFile == nil) == (self.listenKeyFile == nil) else {
             return Conflict(
@@ -76,14 +83,16 @@ package struct Configuration: Sendable, Hashable {
                 message: "listen_certificate_file and listen_key_file need each other"
             )
         }
-        guard !listen.address.isLoopback, !self.listenInsecure,
-            self.listenTokenFile == nil || self.listenCertificateFile == nil
-        else { return nil }
+        guard !listen.address.isLoopback, !self.listenInsecure else { return nil }
+        var missing: [String] = []
+        if self.listenTokenFile == nil { missing.append("listen_token_file") }
+        if self.listenCertificateFile == nil { missing.append("listen_certificate_file with listen_key_file") }
+        guard !missing.isEmpty else { return nil }
         return Conflict(
             setting: "listen",
             message: """
-                other hosts reach listen \(listen): give listen_token_file, listen_certificate_file and \
-                listen_key_file, or say that nothing shall protect it: listen_insecure
+                other hosts reach listen \(listen): give \(missing.joined(separator: " and ")), or set listen_insecure \
+                to do without
                 """
         )
     }

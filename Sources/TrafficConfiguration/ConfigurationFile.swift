@@ -29,7 +29,8 @@ package struct ConfigurationFile: Sendable {
         var contents = Contents()
         var found = Configuration.settings.read(root, into: &contents.configuration)
         found.problems += problems
-        if let conflict = contents.configuration.conflict {
+        // Options may complete the others.
+        if let conflict = contents.configuration.conflict, !conflict.mayBeCompleted {
             found.problems.append(ConfigurationProblem(conflict.message, at: found.places[conflict.setting]))
         }
         guard found.problems.isEmpty else { throw ConfigurationFault(path: self.path, problems: found.problems) }

@@ -100,6 +100,11 @@ public final class Newest<Value: Sendable>: Sendable {
         self.state.withLock { $0.isAwaited }
     }
 
+    /// Whether somebody asked, and not only nothing was published yet.
+    public var isAsked: Bool {
+        self.state.withLock { $0.isOwed || !$0.readers.isEmpty || !$0.waiting.isEmpty }
+    }
+
     /// Drops the reading of the sweep before, which grows old.
     public func publishNothing() {
         self.state.withLock { state in

@@ -22,11 +22,14 @@ struct InterfaceSums: Codable {
     private struct InterfaceName: Hashable, Codable {
         let text: String
 
-        /// Of Docker and most CNI plugins, Calico, Cilium, and libvirt.
-        private static let random = ["veth", "cali", "lxc", "vnet"]
+        /// What names begin with, and how much that is random follows at least: of Docker and most CNI plugins, Docker's
+        /// bridges, Calico, Cilium, libvirt, and the plugins of three clouds.
+        private static let random = [
+            ("veth", 1), ("br-", 12), ("cali", 1), ("lxc", 8), ("vnet", 1), ("eni", 8), ("azv", 8), ("gke", 8),
+        ]
 
         init(_ name: String) {
-            let prefix = Self.random.first { name.hasPrefix($0) && name.count > $0.count }
+            let prefix = Self.random.first { name.hasPrefix($0.0) && name.count >= $0.0.count + $0.1 }?.0
             self.text = prefix.map { $0 + "*" } ?? name.printable
         }
     }

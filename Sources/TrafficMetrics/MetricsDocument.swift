@@ -20,11 +20,11 @@ public struct MetricsDocument {
         writer.add(self.reading.processes)
         for role in EndpointRole.allCases { writer.add(self.reading.endpoints, role) }
         writer.add(self.reading.interfaces)
+        writer.add(self.reading.capture.reports)
         writer.countersBegan(at: host)
         if let host = self.reading.host { writer.add(host) }
         writer.add(self.reading.capture)
         writer.add(self.reading.capture.loss)
-        writer.add(self.reading.capture.reports)
         if let cost { writer.add(cost) }
         writer.addCounts(self.reading)
         writer.add(self.reading.daemon)

@@ -26,7 +26,7 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The token of a daemon at --url, in the first line of a file; also TRAFFICD_API_TOKEN_FILE.",
+            "The token of a daemon at --url, in the first line of a file; with TRAFFICD_URL also TRAFFICD_API_TOKEN_FILE.",
             valueName: "file"
         ),
         completion: .file()
@@ -35,7 +35,7 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "For https: certificates in PEM of those who vouch for the daemon; also TRAFFICD_API_CA_FILE. (default: those of the system)",
+            "For https: certificates in PEM of those who vouch for the daemon; with TRAFFICD_URL also TRAFFICD_API_CA_FILE. (default: those of the system)",
             valueName: "file"
         ),
         completion: .file()
@@ -43,9 +43,15 @@ struct ConnectionOptions: ParsableArguments {
     var apiCaFile: String?
 
     func validate() throws {
+        let isURLKnown = self.url != nil || self.runtimeDirectory == nil && environment("TRAFFICD_URL") != nil
+        if !isURLKnown, self.apiTokenFile != nil || self.apiCaFile != nil {
+            throw ValidationError("--api-token-file and --api-ca-file are for --url: control.sock asks for neither.")
+        }
         guard let url else { return }
         if self.runtimeDirectory != nil { throw ValidationError("Give --url or --runtime-directory, not both.") }
-        do throws(DaemonURL.Fault) { _ = try DaemonURL(url) } catch { throw ValidationError("--url: \(error)") }
+        let parsed: DaemonURL
+        do throws(DaemonURL.Fault) { parsed = try DaemonURL(url) } catch { throw ValidationError("--url: \(error)") }
+        guard parsed.isEncrypted || self.apiCaFile == nil else { throw ValidationError("--api-ca-file is for https.") }
     }
 
     /// An option wins over both variables, and TRAFFICD_URL wins over the other one.
@@ -61,9 +67,11 @@ struct ConnectionOptions: ParsableArguments {
                 } catch {
                     throw .badURL("TRAFFICD_URL: \(error)")
                 }
+                // The variables are for the daemon of that variable. Another one must not get its token.
+                let isFromVariable = self.url == nil
                 let credentials = try Credentials(
-                    tokenFile: self.apiTokenFile ?? environment("TRAFFICD_API_TOKEN_FILE"),
-                    authoritiesFile: self.apiCaFile ?? environment("TRAFFICD_API_CA_FILE")
+                    tokenFile: self.apiTokenFile ?? (isFromVariable ? environment("TRAFFICD_API_TOKEN_FILE") : nil),
+                    authoritiesFile: self.apiCaFile ?? (isFromVariable ? environment("TRAFFICD_API_CA_FILE") : nil)
                 )
                 return ControlClient(address: address, credentials: credentials)
             }

@@ -238,8 +238,7 @@ final class Accountant {
         guard try self.checkpoints.keep(self.ledger, of: self.source, rests: rests) else { return false }
         guard let (requests, capture) = self.swept else { return true }
         let now = MonotonicClock.nanoseconds()
-        let isAwaited = self.box.metrics.isAwaited
-        guard self.metricsPace.isDue(isAwaited: isAwaited, at: now) else {
+        guard self.metricsPace.isDue(isAsked: self.box.metrics.isAsked, at: now) else {
             if !self.metricsPace.isWanted(at: now) { self.box.metrics.publishNothing() }
             return true
         }

@@ -7,7 +7,7 @@ struct CheckConfig: ParsableCommand {
         abstract: "Says what is wrong with a configuration file.",
         discussion: """
             Prints a line FILE:LINE:COLUMN: error: MESSAGE for everything that is wrong. Needs no root, and changes \
-            nothing.
+            nothing. Does not read the files that settings name.
 
             EXIT CODES
               0   the file is right, or there is none and none was named
@@ -36,8 +36,12 @@ struct CheckConfig: ParsableCommand {
             return
         }
         do throws(ConfigurationFault) {
-            let given = try file.read().given
-            print("\(file.path): no errors, \(given.count) of \(Configuration.settings.all.count) settings given")
+            let contents = try file.read()
+            let (given, known) = (contents.given.count, Configuration.settings.all.count)
+            print("\(file.path): no errors, \(given) of \(known) settings given")
+            if let conflict = contents.configuration.conflict {
+                print("\(file.path): note: unless an option of trafficd says so: \(conflict.message)")
+            }
         } catch {
             throw StartFailure(error)
         }

@@ -36,7 +36,7 @@ struct ConfigurationSource: Sendable {
         var configuration = contents.configuration
         self.commandLine(&configuration)
         if let conflict = configuration.conflict {
-            let problem = ConfigurationProblem("together with the options: \(conflict.message)", at: nil)
+            let problem = ConfigurationProblem("with the options of trafficd: \(conflict.message)", at: nil)
             throw ConfigurationFault(path: file.path, problems: [problem])
         }
         if let rule = configuration.rulesWithoutHistory.first {

@@ -10,9 +10,9 @@ struct MetricsPace {
     private var last: UInt64 = 0
 
     /// - Parameter now: `CLOCK_MONOTONIC`, nanoseconds.
-    mutating func isDue(isAwaited: Bool, at now: UInt64) -> Bool {
-        if isAwaited { self.wantedUntil = now + Self.patience }
-        guard isAwaited || now < self.wantedUntil && now >= self.last + Self.shortest else { return false }
+    mutating func isDue(isAsked: Bool, at now: UInt64) -> Bool {
+        if isAsked { self.wantedUntil = now + Self.patience }
+        guard isAsked || now < self.wantedUntil && now >= self.last + Self.shortest else { return false }
         self.last = now
         return true
     }

@@ -195,7 +195,7 @@ struct Run: AsyncParsableCommand {
         var configuration = Configuration()
         try self.commandLine()(&configuration)
         // The file may have what is missing here, such as a token.
-        if configuration.conflict?.setting == "wire", let conflict = configuration.conflictOfOptions() {
+        if configuration.conflict?.mayBeCompleted == false, let conflict = configuration.conflictOfOptions() {
             throw ValidationError(conflict + ".")
         }
     }
@@ -224,6 +224,10 @@ struct Run: AsyncParsableCommand {
                 .run(rereading: source, at: hangups, logLevel: level)
         } catch let failure as StartFailure {
             throw failure
+        } catch let error as ControlServerError {
+            // A file that a setting names is wrong, and the next start would fail in the same way.
+            if case .badFile = error { throw StartFailure(code: 78, message: "\(error)") }
+            throw StartFailure(code: 1, message: "\(error)")
         } catch CaptureError.permission(let needs) {
             throw StartFailure(code: 77, message: needs)
         } catch {

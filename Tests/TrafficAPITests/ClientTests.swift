@@ -128,9 +128,13 @@ struct ClientTests {
                 #expect(result.status == 77 && result.error.contains("--api-token-file FILE") && result.output.isEmpty)
             }
             let untrusted = try await self.trafficctl("processes", "--url", url, "--api-token-file", token)
-            #expect(untrusted.status == 1 && untrusted.error.contains("TLS"), "\(untrusted.error)")
+            #expect(untrusted.status == 1 && untrusted.error.contains("--api-ca-file FILE"), "\(untrusted.error)")
             let plain = try await self.trafficctl("processes", "--url", "http://\(host):\(port)")
             #expect(plain.status == 1 && plain.output.isEmpty, "\(plain.error)")
+            // The variables are for the daemon of TRAFFICD_URL, and not for another one.
+            let elsewhere = ["TRAFFICD_API_TOKEN_FILE": token, "TRAFFICD_API_CA_FILE": certificates.authority]
+            let other = try await Tool.run(Self.program, good, environment: elsewhere, mayFail: true)
+            #expect(other.status == 77)
             // The control socket asks for neither.
             #expect(try await server.curl("/healthz").output.contains("ok"))
         }
@@ -142,7 +146,12 @@ struct ClientTests {
         for option in ["--api-token-file", "--api-ca-file"] {
             let result = try await Tool.run(Self.program, url + [option, "/nowhere"], mayFail: true)
             #expect(result.status == 1 && result.error.contains("/nowhere"), "\(result.error)")
+            let pointless = try await Tool.run(Self.program, ["processes", option, "/nowhere"], mayFail: true)
+            #expect(pointless.status == 64 && pointless.error.contains("are for --url"))
         }
+        let plain = ["processes", "--url", "http://127.0.0.1:1", "--api-ca-file", "/nowhere"]
+        let result = try await Tool.run(Self.program, plain, mayFail: true)
+        #expect(result.status == 64 && result.error.contains("is for https"))
     }
 
     @Test("the kernel asks for a daemon that says nothing")

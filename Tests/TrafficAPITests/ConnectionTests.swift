@@ -41,22 +41,77 @@ struct ConnectionTests {
         ).output
     }
 
+    /// So many processes that an answer fits into no socket's buffers.
+    private static let large: Reading = {
+        var reading = Fixture.reading()
+        var process = Fixture.root
+        reading.snapshot.processes = (1...30_000).map { pid in
+            process.identity = ProcessIdentity(pid: Int32(pid), startBoottimeNanoseconds: 5)
+            return process
+        }
+        return reading
+    }()
+
+    /// What a stranger sends, and after a moment once more.
+    private static let texts = [
+        ["", ""], ["GET /healthz HTTP/1.1\r\nHost: 127", ""],
+        ["GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", ""],
+        // The server answers before it has read the body.
+        ["GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n", "x"],
+        ["GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", ""],
+        ["GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", ""],
+        ["GET /v1/stream?interval=3600 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", ""],
+    ]
+
     @Test(
         "whoever says nothing, asks slowly, or does not read gives way, and others are answered",
-        arguments: [
-            "", "GET /healthz HTTP/1.1\r\nHost: 127",
-            "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n",
-            "GET /v1/snapshot HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-            "GET /v1/stream?interval=3600 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-        ]
+        arguments: Self.texts
     )
-    func strangers(text: String) async throws {
+    func strangers(texts: [String]) async throws {
         try await self.withServer { server, port in
-            // An answer that fits into no socket's buffers.
-            if text.contains("snapshot") { server.box.readings.publish(Fixture.reading(sockets: 50_000)) }
+            server.box.readings.publish(Self.large)
             var channels: [any Channel] = []
-            for _ in 0..<20 { channels.append(try await self.stall(text, at: port)) }
+            for _ in 0..<20 {
+                let channel = try await self.stall(texts[0], at: port)
+                if !texts[1].isEmpty {
+                    try await Task.sleep(for: .milliseconds(50))
+                    try? await channel.writeAndFlush(ByteBuffer(string: texts[1]))
+                }
+                channels.append(channel)
+            }
             for _ in 0..<5 { #expect(try await self.status("/healthz", at: port) == "200") }
+            // Those who do not read hold the places until they give way.
+            #expect(try await eventually { try await Self.connections(at: port) <= 8 })
+            for channel in channels { try? await channel.close() }
+        }
+    }
+
+    /// Established connections of the listener.
+    private static func connections(at port: UInt16) async throws -> Int {
+        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"])
+        return sockets.output.split(separator: "\n").count
+    }
+
+    @Test("eight answers that nobody reads do not keep the ninth client out")
+    func unread() async throws {
+        try await self.withServer { server, port in
+            server.box.readings.publish(Self.large)
+            var channels: [any Channel] = []
+            for _ in 0..<8 {
+                let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+                channels.append(try await self.stall(request, at: port))
+            }
+            // The answers have begun, and wait for room.
+            #expect(
+                try await eventually {
+                    let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"]).output
+                    let waiting = sockets.split(separator: "\n").count { line in
+                        line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0 > 0
+                    }
+                    return waiting == 8
+                }
+            )
+            #expect(try await self.status("/healthz", at: port) == "200")
             for channel in channels { try? await channel.close() }
         }
     }
@@ -64,6 +119,7 @@ struct ConnectionTests {
     @Test("a request that is being answered does not give way to connections that say nothing")
     func answered() async throws {
         try await self.withServer { server, port in
+            server.box.readings.publish(Fixture.reading())
             async let stream = Tool.run(
                 "curl",
                 ["-sN", "--max-time", "300", "http://127.0.0.1:\(port)/v1/stream?view=processes"],

@@ -74,8 +74,13 @@ struct NetworkListenerTests {
     @Test("files that are not there, of the wrong kind, or do not belong together are named")
     func badFiles() async throws {
         let certificates = try await Certificates.local
+        let open = FileManager.default.temporaryDirectory.appending(path: "key-\(UUID().uuidString)").path
+        defer { unlink(open) }
+        try FileManager.default.copyItem(atPath: certificates.key, toPath: open)
+        try #require(chmod(open, 0o644) == 0)
         for files in [
             NetworkListener.Files(token: "/nowhere"), .init(token: "/"),
+            .init(certificate: certificates.certificate, key: open),
             .init(certificate: "/nowhere", key: certificates.key),
             .init(certificate: certificates.certificate, key: "/nowhere"),
             .init(certificate: certificates.key, key: certificates.key),
@@ -128,6 +133,12 @@ struct NetworkListenerTests {
                 #expect(try await self.status(url, ["-H", "Origin: \(origin)"]).hasPrefix("403"), "\(origin)")
             }
             #expect(try await self.status(url, ["-H", "Origin: http://127.0.0.1:\(port)"]).hasPrefix("200"))
+            // An image of another site's page has no origin.
+            for (site, status) in [
+                ("cross-site", "403"), ("same-site", "403"), ("same-origin", "200"), ("none", "200"),
+            ] {
+                #expect(try await self.status(url, ["-H", "Sec-Fetch-Site: \(site)"]).hasPrefix(status), "\(site)")
+            }
             let head = try await Tool.run("curl", ["-sI", url]).output.lowercased()
             for line in [
                 "content-security-policy: default-src 'none'; frame-ancestors 'none'",

@@ -183,21 +183,11 @@ struct SettingsTests {
             ("listen: 127.0.0.1:1", nil),
             ("listen: \"[::1]:1\"", nil),
             ("listen: off\nlisten_insecure: false", nil),
-            (
-                "listen: 192.0.2.1:1",
-                "1:1: error: other hosts reach listen 192.0.2.1:1: give listen_token_file, listen_certificate_file and listen_key_file, or say that nothing shall protect it: listen_insecure"
-            ),
-            (
-                "interval: 1s\nlisten: 0.0.0.0:1\nlisten_token_file: /t",
-                "2:1: error: other hosts reach listen 0.0.0.0:1: give listen_token_file, listen_certificate_file and listen_key_file, or say that nothing shall protect it: listen_insecure"
-            ),
+            // Options may complete it: the daemon checks both together.
+            ("listen: 192.0.2.1:1", nil),
             ("listen: 192.0.2.1:1\nlisten_insecure: true", nil),
             (
                 "listen: 192.0.2.1:1\nlisten_token_file: /t\nlisten_certificate_file: /c\nlisten_key_file: /k", nil
-            ),
-            (
-                "listen: 127.0.0.1:1\nlisten_key_file: /k",
-                "2:1: error: listen_certificate_file and listen_key_file need each other"
             ),
             ("listen_insecure: yes", "1:18: error: listen_insecure is 'yes', and must be one of false, true"),
             ("interval: 1s\ninterval: 2s", "2:1: error: 'interval' is in line 1 already: each key comes once"),
@@ -211,6 +201,38 @@ struct SettingsTests {
     )
     func problems(text: String, line: String?) throws {
         #expect(try Written(text).lines() == (line.map { [$0] } ?? []))
+    }
+
+    @Test(
+        "an address that other hosts reach needs a token and TLS, or the word for neither",
+        arguments: [
+            ("127.0.0.1:1", [], nil), ("[::1]:1", [], nil), ("off", [], nil),
+            ("192.0.2.1:1", [], "listen_token_file and listen_certificate_file with listen_key_file"),
+            ("0.0.0.0:1", ["token"], "give listen_certificate_file with listen_key_file, or"),
+            ("[::]:1", ["certificate", "key"], "give listen_token_file, or"),
+            ("[::ffff:127.0.0.1]:1", [], nil), ("[fe80::1]:1", [], "give listen_token_file and"),
+            ("192.0.2.1:1", ["token", "certificate", "key"], nil), ("192.0.2.1:1", ["insecure"], nil),
+            ("127.0.0.1:1", ["key"], "need each other"),
+            ("192.0.2.1:1", ["certificate", "insecure"], "need each other"),
+        ] as [(String, Set<String>, String?)]
+    )
+    func listening(address: String, given: Set<String>, message: String?) throws {
+        var configuration = Configuration()
+        configuration.listen = try #require(ListenOption(argument: address)).address
+        configuration.listenTokenFile = given.contains("token") ? "/t" : nil
+        configuration.listenCertificateFile = given.contains("certificate") ? "/c" : nil
+        configuration.listenKeyFile = given.contains("key") ? "/k" : nil
+        configuration.listenInsecure = given.contains("insecure")
+        if let message {
+            #expect(
+                configuration.conflict?.message.contains(message) == true,
+                "\(configuration.conflict?.message ?? "")"
+            )
+            #expect(configuration.conflictOfOptions()?.contains("--listen") == true)
+            #expect(configuration.conflictOfOptions()?.contains("listen_") == false)
+        } else {
+            #expect(configuration.conflict == nil)
+        }
     }
 
     @Test("everything that is wrong is named, in the order of the file")

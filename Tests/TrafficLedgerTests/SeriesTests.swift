@@ -340,17 +340,22 @@ struct SeriesTests {
             InterfaceUsage(name: name, sentBytes: sent, receivedBytes: 0, networkNamespace: 1, index: index)
         }
         f.absorb(.interfaces([usage("lo", 1, 100), usage("veth", 2, 0)]))
-        let names = ["veth1a2b3c", "vethffffff", "cali0123", "lxc_health", "vnet7", "idle0", "veth"]
+        let names = [
+            "veth1a2b3c", "vethffffff", "cali0123", "lxc1a2b3c4d5e6f", "br-0123456789ab", "vnet7", "idle0", "veth",
+            "lxcbr0", "br-lan",
+        ]
         f.absorb(
             .interfaces(names.enumerated().map { usage($1, UInt32($0 + 3), $1 == "idle0" ? 0 : 10) })
         )
         let sums = f.metrics.interfaces.series
-        let wanted: [String: UInt64] = ["veth*": 20, "cali*": 10, "lxc*": 10, "vnet*": 10, "veth": 10]
+        let wanted: [String: UInt64] = [
+            "veth*": 20, "cali*": 10, "lxc*": 10, "br-*": 10, "vnet*": 10, "veth": 10, "lxcbr0": 10, "br-lan": 10,
+        ]
         #expect(Dictionary(uniqueKeysWithValues: sums.map { ($0.name, $0.value.sentBytes) }) == wanted)
         // Beyond the limit.
         let many = (0..<SeriesLimits.interfaces + 5).map { usage("eth\($0)", UInt32($0 + 100), 3) }
         f.absorb(.interfaces(many))
         #expect(f.metrics.interfaces.series.count == SeriesLimits.interfaces)
-        #expect(f.metrics.interfaces.overflow.map(\.value.sentBytes) == [30])
+        #expect(f.metrics.interfaces.overflow.map(\.value.sentBytes) == [3 * UInt64(wanted.count + 5)])
     }
 }

@@ -61,8 +61,12 @@ struct ShippedFileTests {
         let alerts = try String(contentsOf: Self.rules, encoding: .utf8).matches(of: /alert: (\w+)/).map { $0.1 }
         #expect(alerts.count == 9)
         let cases = try String(contentsOf: test, encoding: .utf8).components(separatedBy: "  - name:").dropFirst()
-        #expect(cases.count == 2)
-        for text in cases {
+        #expect(cases.count == 3)
+        // Between them is the one of the document's expression.
+        let document = try String(contentsOf: Self.root.appending(path: "docs/metrics.md"), encoding: .utf8)
+        let expression = try #require(cases.dropFirst().first?.firstMatch(of: /expr: (.+)/)?.1)
+        #expect(document.contains("`\(expression)`"))
+        for text in [cases.first, cases.last].compactMap({ $0 }) {
             for alert in alerts { #expect(text.contains(try Regex("alertname: \(alert)\\b")), "\(alert)") }
         }
     }

@@ -142,13 +142,21 @@ struct ControlClient: Sendable {
                 ?? .disconnected(reason: "no address is known for \(error.host)")
         case SocketAddressError.unixDomainSocketPathTooLong:
             .disconnected(reason: "the path of the socket is too long: \(self.address)")
-        case let error as NIOSSLError: .disconnected(reason: self.named("TLS: \(error)"))
-        case let error as NIOSSLExtraError: .disconnected(reason: self.named("TLS: \(error.description)"))
+        case let error as NIOSSLError: .disconnected(reason: self.named(Self.advice("\(error)")))
+        case let error as NIOSSLExtraError: .disconnected(reason: self.named(Self.advice(error.description)))
         case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
         case ChannelError.connectTimeout: .disconnected(reason: self.named("trafficd does not answer"))
         case is CancellationError: .disconnected(reason: "cancelled")
         default: .disconnected(reason: "\(error)")
         }
+    }
+
+    /// What a failure of TLS means for the user.
+    private static func advice(_ error: String) -> String {
+        if error.contains("CERTIFICATE_VERIFY_FAILED") || error.contains("failedToValidateHostname") {
+            return "its certificate is not trusted, or is for another name: --api-ca-file FILE names who vouches for it"
+        }
+        return "TLS: \(error)"
     }
 
     /// Over TCP with the address, because a forgotten variable may have chosen it.

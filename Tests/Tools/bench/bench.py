@@ -260,6 +260,16 @@ class Bench:
         self.row("a row of history of an endpoint", f"{result['endpoint_bytes_per_row']:.1f} bytes", "(bound 40)")
         self.row("30 days by host and day, of 2,000 endpoints", f"{result['endpoint_answer_30d_ms']:.0f} ms", "(bound 200)")
 
+    def metrics(self) -> None:
+        scrape = [self.program("ledgerbench"), "metrics", "--programs", "500", "--endpoints", "130"]
+        result = json.loads(subprocess.check_output(scrape))
+        took = result["ms_on_counting_thread"] + result["ms_of_text"]
+        self.row(
+            f"a scrape of {result['series']:,} series",
+            f"{took:.1f} ms, {result['bytes'] / 1e6:.2f} MB",
+            f"(bound 50 ms, 2 MB) {result['ms_on_counting_thread']:.1f} ms of it on the counting thread",
+        )
+
     def library(self) -> None:
         library.measure(self)
 
@@ -299,7 +309,7 @@ def run(*command: str) -> None:
 def main() -> None:
     figures = (
         "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "join", "history",
-        "library", "instructions",
+        "metrics", "library", "instructions",
     )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
