@@ -425,7 +425,7 @@ let package = Package(
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
                 "TrafficExport",
                 "TrafficFeed",
-                "TrafficKitTestSupport", "TrafficModel", "TrafficQuery", "trafficctl",
+                "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficQuery", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

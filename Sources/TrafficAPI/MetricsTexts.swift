@@ -5,7 +5,7 @@ import TrafficMetrics
 import TrafficModel
 
 /// What scrapers get of a reading. All who get the same have the same bytes, however many they are and however slowly they
-/// read. A text goes when so many newer ones have come that only a very slow client can still need it.
+/// read. A text goes when newer ones have taken its room, and only a very slow client can still need it.
 final class MetricsTexts: Sendable {
     /// A text that clients read in pieces.
     final class Text: Sendable {
@@ -38,12 +38,18 @@ final class MetricsTexts: Sendable {
         /// Of the reading that was taken then.
         var takenAt: Timestamp?
         var whole: [Kind: Task<Text, Never>] = [:]
-        /// Oldest first.
-        var made: [Text] = []
+        /// Those that an answer still has, oldest first.
+        var made: [Made] = []
     }
 
-    /// Texts that are kept. There is at most a new one of each kind in a second.
-    private static let mostTexts = 8
+    private struct Made {
+        weak var text: Text?
+    }
+
+    /// In bytes: for half a minute of texts of 1 MB, as scrapers ask for one or two kinds.
+    private static let room = 64 << 20
+    /// The newest texts are kept, however large: one of each kind.
+    private static let fewestTexts = 4
     private let state = Mutex(State())
 
     /// The cost was measured. It is in the texts until the next measurement.
@@ -66,7 +72,7 @@ final class MetricsTexts: Sendable {
         let kind = Kind(format: format, hasCreated: hasCreated)
         if case .user = viewer {
             // Such a user may not ask for the cost either.
-            return self.kept(Text(MetricsDocument(reading.visible(to: viewer), process: OwnProcess.now()), as: kind))
+            return Text(MetricsDocument(reading.visible(to: viewer), process: OwnProcess.now()), as: kind)
         }
         let task = self.state.withLock { state in
             if state.takenAt != reading.takenAt { (state.takenAt, state.whole) = (reading.takenAt, [:]) }
@@ -83,8 +89,13 @@ final class MetricsTexts: Sendable {
 
     private func kept(_ text: Text) -> Text {
         self.state.withLock { state in
-            state.made.append(text)
-            while state.made.count > Self.mostTexts { state.made.removeFirst().drop() }
+            state.made.removeAll { $0.text == nil }
+            state.made.append(Made(text: text))
+            var length = state.made.reduce(0) { $0 + ($1.text?.length ?? 0) }
+            while length > Self.room, state.made.count > Self.fewestTexts, let oldest = state.made.removeFirst().text {
+                length -= oldest.length
+                oldest.drop()
+            }
         }
         return text
     }

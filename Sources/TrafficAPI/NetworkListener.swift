@@ -25,7 +25,11 @@ public struct NetworkListener: Sendable {
     let tls: TLSConfiguration?
 
     /// - Throws: ``ControlServerError/badFile(_:reason:)``.
-    public init(address: TrafficModel.SocketAddress, names: Set<String> = [], files: Files = Files()) throws(ControlServerError) {
+    public init(
+        address: TrafficModel.SocketAddress,
+        names: Set<String> = [],
+        files: Files = Files()
+    ) throws(ControlServerError) {
         self.address = address
         self.names = names
         self.token = if let path = files.token { try AccessToken(file: path) } else { nil }

@@ -5,6 +5,7 @@ import HummingbirdTesting
 import NIOCore
 import Testing
 import TrafficFeed
+import TrafficMetrics
 import TrafficModel
 
 @testable import TrafficAPI
@@ -147,5 +148,63 @@ struct MetricsRouteTests {
         }
         try self.routes.expectProblem(response, .serviceUnavailable)
         #expect(response.headers[.retryAfter] == "1")
+    }
+}
+
+@Suite("The texts of the metrics")
+struct MetricsTextTests {
+    private static func reading(_ second: Int64, names: Int) -> MetricsReading {
+        var reading = MetricsReading(
+            takenAt: Timestamp(nanosecondsSinceEpoch: second * 1_000_000_000),
+            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
+            daemon: DaemonDescription(version: "1", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
+            capture: CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])
+        )
+        reading.processes.series = (0..<names).map {
+            .init(
+                name: ProcessSeries(name: "p\($0)", executable: String(repeating: "x", count: 250), uid: 0),
+                value: .init()
+            )
+        }
+        return reading
+    }
+
+    @Test("all who ask for a reading get the same text, and a text that nobody reads is gone")
+    func shared() async {
+        let texts = MetricsTexts()
+        let reading = Self.reading(1, names: 1)
+        let first = await texts.text(of: reading, as: .text, hasCreated: false, for: .network)
+        let second = await texts.text(of: reading, as: .text, hasCreated: false, for: .administrator)
+        #expect(first === second)
+        let other = await texts.text(of: reading, as: .openMetrics, hasCreated: false, for: .network)
+        let own = await texts.text(of: reading, as: .text, hasCreated: false, for: .user(0))
+        #expect(other !== first && own !== first)
+        weak let gone = await texts.text(of: Self.reading(2, names: 1), as: .text, hasCreated: false, for: .network)
+        #expect(gone != nil, "until the next reading")
+        _ = await texts.text(of: Self.reading(3, names: 1), as: .text, hasCreated: false, for: .network)
+        #expect(gone == nil)
+    }
+
+    @Test("clients that read slowly do not hold more than the room; the newest text is whole")
+    func slowReaders() async {
+        let texts = MetricsTexts()
+        var held: [MetricsTexts.Text] = []
+        for second in 1...40 {
+            held.append(
+                await texts.text(
+                    of: Self.reading(Int64(second), names: 4_000),
+                    as: .text,
+                    hasCreated: false,
+                    for: .network
+                )
+            )
+        }
+        let kept = held.filter { $0.piece(at: 0, atMost: 1) != nil }
+        let (length, room) = (kept.reduce(0) { $0 + $1.length }, 64 << 20)
+        #expect(kept.count < held.count && kept.last === held.last)
+        // One more would be too much.
+        #expect(length <= room && length + held[held.count - kept.count - 1].length > room)
+        let newest = held[held.count - 1]
+        #expect(newest.piece(at: newest.length - 1, atMost: 10)?.readableBytes == 1)
     }
 }
