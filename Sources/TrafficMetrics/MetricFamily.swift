@@ -7,19 +7,25 @@ struct MetricFamily {
     /// Without the suffix of its kind, as in OpenMetrics: `process_network_io_bytes`.
     let name: String
     let kind: Kind
-    /// The last part of the name, if that is a unit.
-    let unit: String?
     let help: String
 
-    static func counter(_ name: String, unit: String? = nil, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .counter, unit: unit, help: help)
+    private static let units: Set = ["bytes", "ratio", "seconds"]
+
+    /// The last part of the name, if that is a unit (OpenMetrics asks for both to agree).
+    var unit: String? {
+        let last = self.name.split(separator: "_").last.map(String.init)
+        return last.flatMap { Self.units.contains($0) ? $0 : nil }
     }
 
-    static func gauge(_ name: String, unit: String? = nil, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .gauge, unit: unit, help: help)
+    static func counter(_ name: String, _ help: String) -> MetricFamily {
+        MetricFamily(name: name, kind: .counter, help: help)
+    }
+
+    static func gauge(_ name: String, _ help: String) -> MetricFamily {
+        MetricFamily(name: name, kind: .gauge, help: help)
     }
 
     static func info(_ name: String, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .info, unit: nil, help: help)
+        MetricFamily(name: name, kind: .info, help: help)
     }
 }

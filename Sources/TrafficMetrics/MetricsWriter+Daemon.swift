@@ -27,7 +27,7 @@ extension MetricsWriter {
         ) { lines in
             for (reason, count) in late { lines.add(["reason": reason], count) }
         }
-        self.family(.counter("trafficd_uncounted_seconds", unit: "seconds", "Time in which nothing was counted.")) {
+        self.family(.counter("trafficd_uncounted_seconds", "Time in which nothing was counted.")) {
             $0.add([:], real: Double(loss.uncountedNanoseconds) / 1e9)
         }
     }
@@ -76,7 +76,6 @@ extension MetricsWriter {
         self.family(
             .gauge(
                 "trafficd_bpf_program_cpu_ratio",
-                unit: "ratio",
                 "Time of a program in the kernel, of one processor, at the last measurement."
             )
         ) {
@@ -85,7 +84,6 @@ extension MetricsWriter {
         self.family(
             .gauge(
                 "trafficd_bpf_program_run_mean_seconds",
-                unit: "seconds",
                 "Time of one call of a program in the kernel."
             )
         ) {
@@ -93,15 +91,15 @@ extension MetricsWriter {
                 if let time = program.nanosecondsPerCall { $0.add(program.labels, real: time / 1e9) }
             }
         }
-        self.family(
-            .gauge(
-                "trafficd_bpf_cost_measured_timestamp_seconds",
-                unit: "seconds",
-                "When the cost of the programs in the kernel was measured: seconds since 1970."
-            )
-        ) {
-            $0.add([:], time: measured.at)
-        }
+        self.time(
+            "trafficd_bpf_cost_measured_timestamp_seconds",
+            "When the cost of the programs in the kernel was measured",
+            measured.at
+        )
+    }
+
+    private mutating func time(_ name: String, _ help: String, _ time: Timestamp) {
+        self.family(.gauge(name, "\(help): seconds since 1970.")) { $0.add([:], time: time) }
     }
 
     mutating func addCounts(_ reading: MetricsReading) {
@@ -116,50 +114,30 @@ extension MetricsWriter {
         self.family(.gauge("trafficd_series_names_limit", "The most names that get series of their own.")) { lines in
             for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.1)) }
         }
-        self.family(
-            .gauge(
-                "trafficd_counting_start_timestamp_seconds",
-                unit: "seconds",
-                "When all sums of the host were 0: seconds since 1970."
-            )
-        ) {
-            $0.add([:], time: reading.countingSince)
-        }
-        self.family(
-            .gauge(
-                "trafficd_series_start_timestamp_seconds",
-                unit: "seconds",
-                "When all sums of processes, endpoints and interfaces were 0: seconds since 1970."
-            )
-        ) {
-            $0.add([:], time: reading.seriesSince)
-        }
-        self.family(
-            .gauge(
-                "trafficd_reading_timestamp_seconds",
-                unit: "seconds",
-                "Of when this reading is: seconds since 1970."
-            )
-        ) {
-            $0.add([:], time: reading.takenAt)
-        }
+        self.time(
+            "trafficd_counting_start_timestamp_seconds",
+            "When all sums of the host were 0",
+            reading.countingSince
+        )
+        self.time(
+            "trafficd_series_start_timestamp_seconds",
+            "When all sums of processes, endpoints and interfaces were 0",
+            reading.seriesSince
+        )
+        self.time("trafficd_reading_timestamp_seconds", "Of when this reading is", reading.takenAt)
     }
 
     mutating func add(_ daemon: DaemonDescription) {
         self.family(.info("trafficd_build", "The version of the daemon.")) { $0.add(["version": daemon.version], 1) }
-        self.family(
-            .gauge("process_start_time_seconds", unit: "seconds", "When the daemon started: seconds since 1970.")
-        ) {
-            $0.add([:], time: daemon.startedAt)
-        }
+        self.time("process_start_time_seconds", "When the daemon started", daemon.startedAt)
     }
 
     /// With the names that the client libraries of Prometheus have.
     mutating func add(_ process: OwnProcess) {
-        self.family(.counter("process_cpu_seconds", unit: "seconds", "Processor time of the daemon.")) {
+        self.family(.counter("process_cpu_seconds", "Processor time of the daemon.")) {
             $0.add([:], real: process.cpuSeconds)
         }
-        self.family(.gauge("process_resident_memory_bytes", unit: "bytes", "Memory of the daemon.")) {
+        self.family(.gauge("process_resident_memory_bytes", "Memory of the daemon.")) {
             if let bytes = process.residentBytes { $0.add([:], bytes) }
         }
         self.family(.gauge("process_open_fds", "File descriptors of the daemon.")) {

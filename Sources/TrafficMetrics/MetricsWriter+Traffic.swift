@@ -62,7 +62,7 @@ extension MetricsWriter {
     mutating func add(_ sums: MetricsReading.Sums<ProcessSeries, ByteCounts>) {
         let series = sums.labelled { MetricLabels($0) }
         self.family(
-            .counter("process_network_io_bytes", unit: "bytes", "Payload that processes moved through sockets.")
+            .counter("process_network_io_bytes", "Payload that processes moved through sockets.")
         ) { lines in
             for (labels, bytes) in series {
                 lines.add(labels, sent: bytes.payload.sent, received: bytes.payload.received)
@@ -71,14 +71,13 @@ extension MetricsWriter {
         self.family(
             .counter(
                 "trafficd_process_wire_bytes",
-                unit: "bytes",
                 "IP packets of the sockets of processes, with headers and retransmissions."
             )
         ) { lines in
             for (labels, bytes) in series { lines.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
         self.family(
-            .counter("trafficd_process_retransmitted_bytes", unit: "bytes", "Payload that TCP sent again.")
+            .counter("trafficd_process_retransmitted_bytes", "Payload that TCP sent again.")
         ) { lines in
             for (labels, bytes) in series { if let again = bytes.retransmitted { lines.add(labels, again) } }
         }
@@ -91,7 +90,6 @@ extension MetricsWriter {
             MetricFamily(
                 name: "\(name)_request_duration_seconds",
                 kind: .histogram,
-                unit: "seconds",
                 help: "Duration of HTTP exchanges that ended, as reported by programs."
             )
         ) { lines in
@@ -109,13 +107,13 @@ extension MetricsWriter {
             for (labels, counts) in series { $0.add(labels, counts.counts.repeated) }
         }
         self.family(
-            .counter("trafficd_\(name)_message_bytes", unit: "bytes", "HTTP messages: head, framing and body.")
+            .counter("trafficd_\(name)_message_bytes", "HTTP messages: head, framing and body.")
         ) {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.counts.sent.message, received: counts.counts.received.message)
             }
         }
-        self.family(.counter("trafficd_\(name)_body_bytes", unit: "bytes", "The bodies of HTTP messages.")) {
+        self.family(.counter("trafficd_\(name)_body_bytes", "The bodies of HTTP messages.")) {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.counts.sent.body, received: counts.counts.received.body)
             }
@@ -123,13 +121,13 @@ extension MetricsWriter {
     }
 
     mutating func add(_ host: MetricsReading.HostSums) {
-        self.family(.counter("trafficd_payload_bytes", unit: "bytes", "Payload of all sockets.")) {
+        self.family(.counter("trafficd_payload_bytes", "Payload of all sockets.")) {
             $0.add([:], sent: host.bytes.payload.sent, received: host.bytes.payload.received)
         }
-        self.family(.counter("trafficd_wire_bytes", unit: "bytes", "IP packets of all sockets, and of the kernel.")) {
+        self.family(.counter("trafficd_wire_bytes", "IP packets of all sockets, and of the kernel.")) {
             $0.add([:], sent: host.bytes.wireSent, received: host.bytes.wireReceived)
         }
-        self.family(.counter("trafficd_retransmitted_bytes", unit: "bytes", "Payload that TCP sent again.")) {
+        self.family(.counter("trafficd_retransmitted_bytes", "Payload that TCP sent again.")) {
             if let again = host.bytes.retransmitted { $0.add([:], again) }
         }
         self.add(host.byScope, of: "scope", "by how far the other end is")
@@ -138,10 +136,10 @@ extension MetricsWriter {
 
     private mutating func add(_ sums: [String: ByteCounts], of label: String, _ help: String) {
         let series = sums.sorted { $0.key < $1.key }.map { ([label: $0.key] as MetricLabels, $0.value) }
-        self.family(.counter("trafficd_\(label)_payload_bytes", unit: "bytes", "Payload \(help).")) {
+        self.family(.counter("trafficd_\(label)_payload_bytes", "Payload \(help).")) {
             for (labels, bytes) in series { $0.add(labels, sent: bytes.payload.sent, received: bytes.payload.received) }
         }
-        self.family(.counter("trafficd_\(label)_wire_bytes", unit: "bytes", "IP packets \(help).")) {
+        self.family(.counter("trafficd_\(label)_wire_bytes", "IP packets \(help).")) {
             for (labels, bytes) in series { $0.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
     }
@@ -149,7 +147,7 @@ extension MetricsWriter {
     mutating func add(_ sums: MetricsReading.Sums<String, InterfaceCounts>) {
         let series = sums.labelled { ["network_interface_name": $0] }
         self.family(
-            .counter("system_network_io_bytes", unit: "bytes", "Bytes that interfaces count themselves.")
+            .counter("system_network_io_bytes", "Bytes that interfaces count themselves.")
         ) {
             for (labels, counts) in series { $0.add(labels, sent: counts.sentBytes, received: counts.receivedBytes) }
         }

@@ -7,8 +7,8 @@ struct MetricsWriter {
     /// As the lines `_created` have it; `nil`: no such lines.
     private var created: [UInt8]?
 
-    /// - Parameter created: When the counters of the first families were 0. Only OpenMetrics can say so; `nil` leaves it out. A scraper that
-    ///   does not know such lines takes them for further series.
+    /// - Parameter created: When the counters of the first families were 0. Only OpenMetrics can say so; `nil` leaves it
+    ///   out. A scraper that does not know such lines takes them for further series.
     init(_ format: MetricsFormat, created: Timestamp?) {
         self.format = format
         self.created = format == .openMetrics ? created?.decimalSeconds : nil
