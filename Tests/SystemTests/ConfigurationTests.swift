@@ -137,7 +137,7 @@ extension SystemTests {
             #expect(both.code == 78)
             #expect(
                 both.error
-                    == "\(file.path): error: together with the options: method lifecycle counts no packets: leave out wire audited\n"
+                    == "\(file.path): error: with the options of trafficd: method lifecycle counts no packets: leave out wire audited\n"
             )
             let missing = try await Program.run(Machine.programs.daemon, ["run", "--config", "/nosuchfile.yaml"])
             #expect(missing.code == 78)
