@@ -1,31 +1,57 @@
-/// One metric: all its series have this name, kind and help.
-struct MetricFamily {
-    enum Kind: String {
+/// One metric: all its points have this name, unit, kind and help.
+package struct MetricFamily: Sendable, Hashable {
+    package enum Kind: String, Sendable {
         case counter, gauge, histogram, info
     }
 
-    /// Without the suffix of its kind, as in OpenMetrics: `process_network_io_bytes`.
-    let name: String
-    let kind: Kind
-    let help: String
+    /// With the words that Prometheus puts at the end of a name, and the codes that OpenTelemetry has (UCUM).
+    package enum Unit: String, Sendable {
+        case bytes = "By"
+        case seconds = "s"
+        case ratio = "1"
 
-    private static let units: Set = ["bytes", "ratio", "seconds"]
-
-    /// The last part of the name, if that is a unit (OpenMetrics asks for both to agree).
-    var unit: String? {
-        let last = self.name.split(separator: "_").last.map(String.init)
-        return last.flatMap { Self.units.contains($0) ? $0 : nil }
+        fileprivate var word: String {
+            switch self {
+            case .bytes: "bytes"
+            case .seconds: "seconds"
+            case .ratio: "ratio"
+            }
+        }
     }
 
-    static func counter(_ name: String, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .counter, help: help)
+    /// As OpenTelemetry writes it: `process.network.io`.
+    package let name: String
+    package let unit: Unit?
+    package let kind: Kind
+    package let help: String
+
+    init(_ kind: Kind, _ name: String, _ unit: Unit?, _ help: String) {
+        (self.kind, self.name, self.unit, self.help) = (kind, name, unit, help)
     }
 
-    static func gauge(_ name: String, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .gauge, help: help)
+    static func counter(_ name: String, in unit: Unit? = nil, _ help: String) -> MetricFamily {
+        MetricFamily(.counter, name, unit, help)
+    }
+
+    static func gauge(_ name: String, in unit: Unit? = nil, _ help: String) -> MetricFamily {
+        MetricFamily(.gauge, name, unit, help)
+    }
+
+    static func histogram(_ name: String, in unit: Unit? = nil, _ help: String) -> MetricFamily {
+        MetricFamily(.histogram, name, unit, help)
     }
 
     static func info(_ name: String, _ help: String) -> MetricFamily {
-        MetricFamily(name: name, kind: .info, help: help)
+        MetricFamily(.info, name, nil, help)
     }
+
+    /// As Prometheus writes it, without the suffix of the kind: `process_network_io_bytes`. The same that a collector of
+    /// OpenTelemetry makes of ``name`` and ``unit``.
+    var prometheusName: String {
+        let name = self.name.replacing(".", with: "_")
+        return self.unit.map { "\(name)_\($0.word)" } ?? name
+    }
+
+    /// OpenMetrics asks for it to agree with the end of the name.
+    var prometheusUnit: String? { self.unit?.word }
 }

@@ -1,25 +1,41 @@
-/// The labels of a series, as both formats write them between the braces. Made once and then used in many lines.
-struct MetricLabels: ExpressibleByDictionaryLiteral {
-    private(set) var bytes: [UInt8] = []
+/// What tells the points of a family apart: labels for Prometheus, attributes for OpenTelemetry. Made once and then used
+/// for many points.
+package struct MetricLabels: Sendable, ExpressibleByDictionaryLiteral {
+    package typealias Pair = (name: String, value: String)
 
-    init(dictionaryLiteral pairs: (String, String)...) {
+    /// With the names of OpenTelemetry: `process.executable.name`.
+    package private(set) var pairs: [Pair] = []
+    /// So many of the first pairs say what was counted, and the rest how: OpenTelemetry's resource and its attributes.
+    package private(set) var resourceCount = 0
+    /// As both text formats write them between the braces.
+    private(set) var text: [UInt8] = []
+
+    package init(dictionaryLiteral pairs: (String, String)...) {
         for (name, value) in pairs { self.add(name, value) }
     }
 
     /// A label without a value is the same as none, and is left out.
     mutating func add(_ name: String, _ value: String) {
         guard !value.isEmpty else { return }
-        if !self.bytes.isEmpty { self.bytes.append(UInt8(ascii: ",")) }
-        self.bytes += name.utf8
-        self.bytes += [UInt8(ascii: "="), UInt8(ascii: "\"")]
+        self.pairs.append((name, value))
+        if !self.text.isEmpty { self.text.append(UInt8(ascii: ",")) }
+        for byte in name.utf8 { self.text.append(byte == UInt8(ascii: ".") ? UInt8(ascii: "_") : byte) }
+        self.text += [UInt8(ascii: "="), UInt8(ascii: "\"")]
         for byte in value.utf8 {
             switch byte {
-            case UInt8(ascii: "\\"), UInt8(ascii: "\""): self.bytes += [UInt8(ascii: "\\"), byte]
-            case UInt8(ascii: "\n"): self.bytes += [UInt8(ascii: "\\"), UInt8(ascii: "n")]
-            default: self.bytes.append(byte)
+            case UInt8(ascii: "\\"), UInt8(ascii: "\""): self.text += [UInt8(ascii: "\\"), byte]
+            case UInt8(ascii: "\n"): self.text += [UInt8(ascii: "\\"), UInt8(ascii: "n")]
+            default: self.text.append(byte)
             }
         }
-        self.bytes.append(UInt8(ascii: "\""))
+        self.text.append(UInt8(ascii: "\""))
+    }
+
+    /// The labels so far are those of the resource.
+    func asResource() -> MetricLabels {
+        var labels = self
+        labels.resourceCount = labels.pairs.count
+        return labels
     }
 
     func with(_ name: String, _ value: String) -> MetricLabels {

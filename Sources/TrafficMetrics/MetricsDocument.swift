@@ -15,22 +15,27 @@ public struct MetricsDocument {
 
     /// - Parameter hasCreated: Whether OpenMetrics has a line `_created` for each counter.
     public func encoded(as format: MetricsFormat, hasCreated: Bool = false) -> [UInt8] {
-        let (host, series) = (self.reading.countingSince, self.reading.seriesSince)
-        var writer = MetricsWriter(format, created: hasCreated ? series : nil)
-        writer.add(self.reading.processes)
-        for role in EndpointRole.allCases { writer.add(self.reading.endpoints, role) }
-        writer.add(self.reading.interfaces)
-        writer.add(self.reading.capture.reports)
-        writer.countersBegan(at: host)
-        if let host = self.reading.host { writer.add(host) }
-        writer.add(self.reading.capture)
-        writer.add(self.reading.capture.loss)
-        if let cost { writer.add(cost) }
-        writer.addCounts(self.reading)
-        writer.add(self.reading.daemon)
-        writer.countersBegan(at: self.reading.daemon.startedAt)
-        if let process { writer.add(process) }
-        writer.end()
-        return writer.bytes
+        var text = MetricsText(format, hasCreated: hasCreated)
+        self.write(to: &text)
+        text.end()
+        return text.bytes
+    }
+
+    /// The only list of all metrics, for every format.
+    package func write(to sink: inout some MetricSink) {
+        sink.countersBegan(at: self.reading.seriesSince)
+        sink.add(self.reading.processes)
+        for role in EndpointRole.allCases { sink.add(self.reading.endpoints, role) }
+        sink.add(self.reading.interfaces)
+        sink.countersBegan(at: self.reading.countingSince)
+        sink.add(self.reading.capture.reports)
+        if let host = self.reading.host { sink.add(host) }
+        sink.add(self.reading.capture)
+        sink.add(self.reading.capture.loss)
+        if let cost { sink.add(cost) }
+        sink.addCounts(self.reading)
+        sink.add(self.reading.daemon)
+        sink.countersBegan(at: self.reading.daemon.startedAt)
+        if let process { sink.add(process) }
     }
 }

@@ -1,7 +1,6 @@
 import TrafficModel
 
-// The names follow OpenTelemetry's semantic conventions 1.44 as Prometheus spells them: `process.network.io` in bytes is
-// `process_network_io_bytes`. What the conventions do not have begins with `trafficd_`.
+// The names follow OpenTelemetry's semantic conventions 1.44. What the conventions do not have begins with `trafficd.`.
 
 /// The attribute `network.io.direction`.
 private enum Direction {
@@ -9,34 +8,33 @@ private enum Direction {
     static let received = "receive"
 }
 
-extension MetricLines {
+extension MetricSink {
     fileprivate mutating func add(_ labels: MetricLabels, sent: UInt64?, received: UInt64?) {
-        if let sent { self.add(labels.with("network_io_direction", Direction.sent), sent) }
-        if let received { self.add(labels.with("network_io_direction", Direction.received), received) }
+        if let sent { self.add(labels.with("network.io.direction", Direction.sent), sent) }
+        if let received { self.add(labels.with("network.io.direction", Direction.received), received) }
     }
 }
 
 extension MetricLabels {
     fileprivate init(_ process: ProcessSeries) {
-        self = [
-            "process_executable_name": process.name,
-            "process_executable_path": process.executable,
-            "process_real_user_id": process.uid.map { "\($0)" } ?? "",
-            "systemd_unit": process.systemdUnit,
+        let labels: MetricLabels = [
+            "process.executable.name": process.name,
+            "process.executable.path": process.executable,
+            "process.real_user.id": process.uid.map { "\($0)" } ?? "",
+            "systemd.unit": process.systemdUnit,
         ]
+        self = labels.asResource()
     }
 
     fileprivate init(_ endpoint: EndpointSeries) {
         self.init(endpoint.process)
-        self.add("server_address", endpoint.host)
-        self.add(endpoint.role == .client ? "url_template" : "http_route", endpoint.route)
+        self.add("server.address", endpoint.host)
+        self.add(endpoint.role == .client ? "url.template" : "http.route", endpoint.route)
     }
 
     fileprivate init(_ overflow: MetricsReading.Overflow) {
-        self = [
-            "process_real_user_id": overflow.user.map { "\($0)" } ?? "",
-            "otel_metric_overflow": "true",
-        ]
+        let user: MetricLabels = ["process.real_user.id": overflow.user.map { "\($0)" } ?? ""]
+        self = user.asResource().with("otel.metric.overflow", "true")
     }
 }
 
@@ -58,11 +56,11 @@ extension MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
     }
 }
 
-extension MetricsWriter {
+extension MetricSink {
     mutating func add(_ sums: MetricsReading.Sums<ProcessSeries, ByteCounts>) {
         let series = sums.labelled { MetricLabels($0) }
         self.family(
-            .counter("process_network_io_bytes", "Payload that processes moved through sockets.")
+            .counter("process.network.io", in: .bytes, "Payload that processes moved through sockets.")
         ) { lines in
             for (labels, bytes) in series {
                 lines.add(labels, sent: bytes.payload.sent, received: bytes.payload.received)
@@ -70,14 +68,15 @@ extension MetricsWriter {
         }
         self.family(
             .counter(
-                "trafficd_process_wire_bytes",
+                "trafficd.process.wire",
+                in: .bytes,
                 "IP packets of the sockets of processes, with headers and retransmissions."
             )
         ) { lines in
             for (labels, bytes) in series { lines.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
         self.family(
-            .counter("trafficd_process_retransmitted_bytes", "Payload that TCP sent again.")
+            .counter("trafficd.process.retransmitted", in: .bytes, "Payload that TCP sent again.")
         ) { lines in
             for (labels, bytes) in series { if let again = bytes.retransmitted { lines.add(labels, again) } }
         }
@@ -85,35 +84,35 @@ extension MetricsWriter {
 
     mutating func add(_ sums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts>, _ role: EndpointRole) {
         let series = sums.of(role).labelled { MetricLabels($0) }
-        let name = "http_\(role.rawValue)"
+        let name = "http.\(role.rawValue)"
         self.family(
-            MetricFamily(
-                name: "\(name)_request_duration_seconds",
-                kind: .histogram,
-                help: "Duration of HTTP exchanges that ended, as reported by programs."
+            .histogram(
+                "\(name).request.duration",
+                in: .seconds,
+                "Duration of HTTP exchanges that ended, as reported by programs."
             )
         ) { lines in
             for (labels, counts) in series { lines.add(labels, counts.durations) }
         }
-        self.family(.counter("trafficd_\(name)_requests", "HTTP requests, with those that have no response yet.")) {
+        self.family(.counter("trafficd.\(name).requests", "HTTP requests, with those that have no response yet.")) {
             for (labels, counts) in series { $0.add(labels, counts.counts.requests) }
         }
-        self.family(.counter("trafficd_\(name)_failures", "HTTP exchanges that failed, or ended with 4xx or 5xx.")) {
+        self.family(.counter("trafficd.\(name).failures", "HTTP exchanges that failed, or ended with 4xx or 5xx.")) {
             for (labels, counts) in series { $0.add(labels, counts.counts.failures) }
         }
         self.family(
-            .counter("trafficd_\(name)_repeated_responses", "Responses with the status and length of the one before.")
+            .counter("trafficd.\(name).repeated_responses", "Responses with the status and length of the one before.")
         ) {
             for (labels, counts) in series { $0.add(labels, counts.counts.repeated) }
         }
         self.family(
-            .counter("trafficd_\(name)_message_bytes", "HTTP messages: head, framing and body.")
+            .counter("trafficd.\(name).message", in: .bytes, "HTTP messages: head, framing and body.")
         ) {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.counts.sent.message, received: counts.counts.received.message)
             }
         }
-        self.family(.counter("trafficd_\(name)_body_bytes", "The bodies of HTTP messages.")) {
+        self.family(.counter("trafficd.\(name).body", in: .bytes, "The bodies of HTTP messages.")) {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.counts.sent.body, received: counts.counts.received.body)
             }
@@ -121,13 +120,13 @@ extension MetricsWriter {
     }
 
     mutating func add(_ host: MetricsReading.HostSums) {
-        self.family(.counter("trafficd_payload_bytes", "Payload of all sockets.")) {
+        self.family(.counter("trafficd.payload", in: .bytes, "Payload of all sockets.")) {
             $0.add([:], sent: host.bytes.payload.sent, received: host.bytes.payload.received)
         }
-        self.family(.counter("trafficd_wire_bytes", "IP packets of all sockets, and of the kernel.")) {
+        self.family(.counter("trafficd.wire", in: .bytes, "IP packets of all sockets, and of the kernel.")) {
             $0.add([:], sent: host.bytes.wireSent, received: host.bytes.wireReceived)
         }
-        self.family(.counter("trafficd_retransmitted_bytes", "Payload that TCP sent again.")) {
+        self.family(.counter("trafficd.retransmitted", in: .bytes, "Payload that TCP sent again.")) {
             if let again = host.bytes.retransmitted { $0.add([:], again) }
         }
         self.add(host.byScope, of: "scope", "by how far the other end is")
@@ -136,22 +135,22 @@ extension MetricsWriter {
 
     private mutating func add(_ sums: [String: ByteCounts], of label: String, _ help: String) {
         let series = sums.sorted { $0.key < $1.key }.map { ([label: $0.key] as MetricLabels, $0.value) }
-        self.family(.counter("trafficd_\(label)_payload_bytes", "Payload \(help).")) {
+        self.family(.counter("trafficd.\(label).payload", in: .bytes, "Payload \(help).")) {
             for (labels, bytes) in series { $0.add(labels, sent: bytes.payload.sent, received: bytes.payload.received) }
         }
-        self.family(.counter("trafficd_\(label)_wire_bytes", "IP packets \(help).")) {
+        self.family(.counter("trafficd.\(label).wire", in: .bytes, "IP packets \(help).")) {
             for (labels, bytes) in series { $0.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
     }
 
     mutating func add(_ sums: MetricsReading.Sums<String, InterfaceCounts>) {
-        let series = sums.labelled { ["network_interface_name": $0] }
+        let series = sums.labelled { ["network.interface.name": $0] }
         self.family(
-            .counter("system_network_io_bytes", "Bytes that interfaces count themselves.")
+            .counter("system.network.io", in: .bytes, "Bytes that interfaces count themselves.")
         ) {
             for (labels, counts) in series { $0.add(labels, sent: counts.sentBytes, received: counts.receivedBytes) }
         }
-        self.family(.counter("system_network_packet_count", "Packets that interfaces count themselves.")) {
+        self.family(.counter("system.network.packet.count", "Packets that interfaces count themselves.")) {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.sentPackets, received: counts.receivedPackets)
             }

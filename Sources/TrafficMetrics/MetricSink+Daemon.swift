@@ -1,11 +1,11 @@
 import TrafficModel
 
-extension MetricsWriter {
+extension MetricSink {
     mutating func add(_ capture: CaptureStatus) {
-        self.family(.info("trafficd_capture", "How the daemon counts.")) {
+        self.family(.info("trafficd.capture", "How the daemon counts.")) {
             $0.add(["method": capture.method.rawValue], 1)
         }
-        self.family(.gauge("trafficd_blind_spots", "Kinds of traffic that this way of counting can't see.")) {
+        self.family(.gauge("trafficd.blind_spots", "Kinds of traffic that this way of counting can't see.")) {
             $0.add([:], UInt64(capture.blindSpots.count))
         }
     }
@@ -15,7 +15,7 @@ extension MetricsWriter {
             "map_full": loss.mapFull, "records_malformed": loss.recordsMalformed,
             "counters_backwards": loss.countersBackwards, "missed_runs": loss.missedRuns,
         ]
-        self.family(.counter("trafficd_capture_lost", "Events whose bytes are in no sum, by the reason.")) { lines in
+        self.family(.counter("trafficd.capture.lost", "Events whose bytes are in no sum, by the reason.")) { lines in
             for (reason, count) in lost { lines.add(["reason": reason], count) }
         }
         let late: KeyValuePairs = [
@@ -23,39 +23,39 @@ extension MetricsWriter {
             "reads_failed": loss.readsFailed,
         ]
         self.family(
-            .counter("trafficd_capture_degraded", "Events whose bytes came late or with fewer details, by the reason.")
+            .counter("trafficd.capture.degraded", "Events whose bytes came late or with fewer details, by the reason.")
         ) { lines in
             for (reason, count) in late { lines.add(["reason": reason], count) }
         }
-        self.family(.counter("trafficd_uncounted_seconds", "Time in which nothing was counted.")) {
+        self.family(.counter("trafficd.uncounted", in: .seconds, "Time in which nothing was counted.")) {
             $0.add([:], real: Double(loss.uncountedNanoseconds) / 1e9)
         }
     }
 
     mutating func add(_ reports: ReportCounters) {
-        self.family(.counter("trafficd_report_datagrams", "Datagrams that programs sent to the report socket.")) {
+        self.family(.counter("trafficd.report.datagrams", "Datagrams that programs sent to the report socket.")) {
             $0.add([:], reports.datagrams)
         }
-        self.family(.counter("trafficd_report_datagrams_missing", "Datagrams whose numbers never came.")) {
+        self.family(.counter("trafficd.report.datagrams_missing", "Datagrams whose numbers never came.")) {
             $0.add([:], reports.missingDatagrams)
         }
-        self.family(.counter("trafficd_report_records", "Records in those datagrams.")) {
+        self.family(.counter("trafficd.report.records", "Records in those datagrams.")) {
             $0.add([:], reports.records)
         }
-        self.family(.counter("trafficd_report_claims", "Claims that count, by how their bytes are known.")) {
+        self.family(.counter("trafficd.report.claims", "Claims that count, by how their bytes are known.")) {
             $0.add(["quality": JoinQuality.exact.rawValue], reports.joined)
             $0.add(["quality": JoinQuality.inferred.rawValue], reports.inferred)
         }
-        self.family(.counter("trafficd_report_records_in_other", "Records that count in a row _other.")) {
+        self.family(.counter("trafficd.report.records_in_other", "Records that count in a row _other.")) {
             $0.add([:], reports.inOther)
         }
         self.family(
-            .counter("trafficd_report_datagrams_rejected", "Datagrams that are no reports, by the reason.")
+            .counter("trafficd.report.datagrams_rejected", "Datagrams that are no reports, by the reason.")
         ) {
             $0.add(["reason": "malformed_datagrams"], reports.malformedDatagrams)
             $0.add(["reason": "unknown_version"], reports.unknownVersion)
         }
-        self.family(.counter("trafficd_report_records_rejected", "Records that count nowhere, by the reason.")) {
+        self.family(.counter("trafficd.report.records_rejected", "Records that count nowhere, by the reason.")) {
             lines in
             let reasons: KeyValuePairs = [
                 "malformed_records": reports.malformedRecords, "unknown_process": reports.unknownProcess,
@@ -64,10 +64,10 @@ extension MetricsWriter {
             ]
             for (reason, count) in reasons { lines.add(["reason": reason], count) }
         }
-        self.family(.counter("trafficd_report_datagrams_dropped", "Datagrams for which the daemon had no room.")) {
+        self.family(.counter("trafficd.report.datagrams_dropped", "Datagrams for which the daemon had no room.")) {
             $0.add([:], reports.droppedDatagrams)
         }
-        self.family(.counter("trafficd_report_records_dropped", "Records that senders dropped.")) {
+        self.family(.counter("trafficd.report.records_dropped", "Records that senders dropped.")) {
             $0.add([:], reports.droppedBySenders)
         }
     }
@@ -75,7 +75,8 @@ extension MetricsWriter {
     mutating func add(_ measured: MeasuredCost) {
         self.family(
             .gauge(
-                "trafficd_bpf_program_cpu_ratio",
+                "trafficd.bpf.program.cpu",
+                in: .ratio,
                 "Time of a program in the kernel, of one processor, at the last measurement."
             )
         ) {
@@ -83,7 +84,8 @@ extension MetricsWriter {
         }
         self.family(
             .gauge(
-                "trafficd_bpf_program_run_mean_seconds",
+                "trafficd.bpf.program.run_mean",
+                in: .seconds,
                 "Time of one call of a program in the kernel."
             )
         ) {
@@ -92,14 +94,14 @@ extension MetricsWriter {
             }
         }
         self.time(
-            "trafficd_bpf_cost_measured_timestamp_seconds",
+            "trafficd.bpf.cost_measured_timestamp",
             "When the cost of the programs in the kernel was measured",
             measured.at
         )
     }
 
     private mutating func time(_ name: String, _ help: String, _ time: Timestamp) {
-        self.family(.gauge(name, "\(help): seconds since 1970.")) { $0.add([:], time: time) }
+        self.family(.gauge(name, in: .seconds, "\(help): seconds since 1970.")) { $0.add([:], time: time) }
     }
 
     mutating func addCounts(_ reading: MetricsReading) {
@@ -108,42 +110,42 @@ extension MetricsWriter {
             "endpoint": (reading.endpoints.series.count, SeriesLimits.endpoints),
             "interface": (reading.interfaces.series.count, SeriesLimits.interfaces),
         ]
-        self.family(.gauge("trafficd_series_names", "Names that have series of their own.")) { lines in
+        self.family(.gauge("trafficd.series.names", "Names that have series of their own.")) { lines in
             for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.0)) }
         }
-        self.family(.gauge("trafficd_series_names_limit", "The most names that get series of their own.")) { lines in
+        self.family(.gauge("trafficd.series.names_limit", "The most names that get series of their own.")) { lines in
             for (kind, count) in counts { lines.add(["kind": kind], UInt64(count.1)) }
         }
         self.time(
-            "trafficd_counting_start_timestamp_seconds",
+            "trafficd.counting_start_timestamp",
             "When all sums of the host were 0",
             reading.countingSince
         )
         self.time(
-            "trafficd_series_start_timestamp_seconds",
+            "trafficd.series_start_timestamp",
             "When all sums of processes, endpoints and interfaces were 0",
             reading.seriesSince
         )
-        self.time("trafficd_reading_timestamp_seconds", "Of when this reading is", reading.takenAt)
+        self.time("trafficd.reading_timestamp", "Of when this reading is", reading.takenAt)
     }
 
     mutating func add(_ daemon: DaemonDescription) {
-        self.family(.info("trafficd_build", "The version of the daemon.")) { $0.add(["version": daemon.version], 1) }
-        self.time("process_start_time_seconds", "When the daemon started", daemon.startedAt)
+        self.family(.info("trafficd.build", "The version of the daemon.")) { $0.add(["version": daemon.version], 1) }
+        self.time("process.start_time", "When the daemon started", daemon.startedAt)
     }
 
     /// With the names that the client libraries of Prometheus have.
     mutating func add(_ process: OwnProcess) {
-        self.family(.counter("process_cpu_seconds", "Processor time of the daemon.")) {
+        self.family(.counter("process.cpu", in: .seconds, "Processor time of the daemon.")) {
             $0.add([:], real: process.cpuSeconds)
         }
-        self.family(.gauge("process_resident_memory_bytes", "Memory of the daemon.")) {
+        self.family(.gauge("process.resident_memory", in: .bytes, "Memory of the daemon.")) {
             if let bytes = process.residentBytes { $0.add([:], bytes) }
         }
-        self.family(.gauge("process_open_fds", "File descriptors of the daemon.")) {
+        self.family(.gauge("process.open_fds", "File descriptors of the daemon.")) {
             if let count = process.openDescriptors { $0.add([:], count) }
         }
-        self.family(.gauge("process_max_fds", "The most file descriptors that the daemon may have.")) {
+        self.family(.gauge("process.max_fds", "The most file descriptors that the daemon may have.")) {
             $0.add([:], process.descriptorLimit)
         }
     }
