@@ -94,6 +94,14 @@ extension MetricSink {
         ) { lines in
             for (labels, counts) in series { lines.add(labels, counts.durations) }
         }
+        if Self.hasBodySizes {
+            self.family(.histogram("\(name).request.body.size", in: .bytes, "Bodies of HTTP requests, as sent.")) {
+                for (labels, counts) in series { $0.add(labels, counts.requestBodies) }
+            }
+            self.family(.histogram("\(name).response.body.size", in: .bytes, "Bodies of HTTP responses, as sent.")) {
+                for (labels, counts) in series { $0.add(labels, counts.responseBodies) }
+            }
+        }
         self.family(.counter("trafficd.\(name).requests", "HTTP requests, with those that have no response yet.")) {
             for (labels, counts) in series { $0.add(labels, counts.counts.requests) }
         }

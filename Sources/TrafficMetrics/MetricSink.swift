@@ -2,6 +2,8 @@ package import TrafficModel
 
 /// What takes all metrics of a reading: the points of one family after the other. Each format is one.
 package protocol MetricSink {
+    /// Whether it gets histograms of the sizes of bodies: in the text formats each would have a dozen lines.
+    static var hasBodySizes: Bool { get }
     /// All counters of the next families were 0 then.
     mutating func countersBegan(at time: Timestamp)
     /// The next points are of this family.
@@ -38,18 +40,26 @@ extension MetricSink {
 
     mutating func add(_ labels: MetricLabels, time: Timestamp) { self.add(.time(time), labels) }
 
-    /// - Parameter durations: Not a point if there are none.
-    mutating func add(_ labels: MetricLabels, _ durations: DurationBuckets) {
-        guard !durations.counts.isEmpty else { return }
-        let histogram = MetricHistogram(
-            bounds: DurationBuckets.seconds,
-            counts: durations.counts,
-            sum: Double(durations.sum) / 1e6
-        )
-        self.add(.histogram(histogram), labels)
+    /// - Parameter buckets: No point if there are no values.
+    mutating func add<Scale: MetricScale>(_ labels: MetricLabels, _ buckets: Buckets<Scale>) {
+        guard !buckets.counts.isEmpty else { return }
+        let sum = Double(buckets.sum) / Scale.unitsInBase
+        self.add(.histogram(MetricHistogram(bounds: Scale.baseBounds, counts: buckets.counts, sum: sum)), labels)
     }
 }
 
-extension DurationBuckets {
-    fileprivate static let seconds = Self.bounds.map { Double($0) / 1e6 }
+/// A scale whose bounds metrics have in their own unit.
+protocol MetricScale: BucketScale {
+    static var unitsInBase: Double { get }
+    static var baseBounds: [Double] { get }
+}
+
+extension DurationScale: MetricScale {
+    static let unitsInBase = 1e6
+    static let baseBounds = Self.bounds.map { Double($0) / Self.unitsInBase }
+}
+
+extension BodySizeScale: MetricScale {
+    static let unitsInBase = 1.0
+    static let baseBounds = Self.bounds.map(Double.init)
 }

@@ -2,6 +2,8 @@ import TrafficModel
 
 /// Writes metrics in one of the two text formats. All lines of a family come together, as both formats ask.
 struct MetricsText: MetricSink {
+    static let hasBodySizes = false
+
     private(set) var bytes: [UInt8] = []
     private let isOpenMetrics: Bool
     /// As the lines `_created` have it; `nil`: no such lines.

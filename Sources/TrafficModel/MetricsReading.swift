@@ -123,47 +123,25 @@ public struct EndpointSeriesCounts: Sendable, Hashable {
     public var counts: EndpointCounts
     /// How long the exchanges took that ended.
     public var durations: DurationBuckets
+    /// How large the bodies of the messages were, as they were sent: mostly compressed.
+    public var requestBodies: BodySizeBuckets
+    public var responseBodies: BodySizeBuckets
 
-    public init(counts: EndpointCounts = EndpointCounts(), durations: DurationBuckets = DurationBuckets()) {
+    public init(
+        counts: EndpointCounts = EndpointCounts(),
+        durations: DurationBuckets = DurationBuckets(),
+        requestBodies: BodySizeBuckets = BodySizeBuckets(),
+        responseBodies: BodySizeBuckets = BodySizeBuckets()
+    ) {
         (self.counts, self.durations) = (counts, durations)
+        (self.requestBodies, self.responseBodies) = (requestBodies, responseBodies)
     }
 
     package static func += (left: inout Self, right: Self) {
         left.counts += right.counts
         left.durations += right.durations
-    }
-}
-
-/// Durations by the buckets that OpenTelemetry's semantic conventions give `http.client.request.duration` and
-/// `http.server.request.duration`.
-public struct DurationBuckets: Sendable, Hashable, Codable {
-    /// The upper bounds of all buckets but the last, in microseconds. A duration that is equal to a bound is below it.
-    public static let bounds: [UInt64] = [
-        5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000, 2_500_000, 5_000_000,
-        7_500_000, 10_000_000,
-    ]
-
-    /// One more than ``bounds``, or none if there are no durations. Not cumulative.
-    public private(set) var counts: [UInt64] = []
-    /// Microseconds.
-    public private(set) var sum: UInt64 = 0
-
-    public init() {}
-
-    public mutating func record(_ microseconds: UInt64) {
-        if self.counts.isEmpty { self.counts = Self.empty }
-        let bucket = Self.bounds.firstIndex { microseconds <= $0 } ?? Self.bounds.count
-        self.counts[bucket] +|= 1
-        self.sum +|= microseconds
-    }
-
-    private static let empty = [UInt64](repeating: 0, count: Self.bounds.count + 1)
-
-    package static func += (left: inout Self, right: Self) {
-        guard !right.counts.isEmpty else { return }
-        if left.counts.isEmpty { left.counts = Self.empty }
-        for bucket in left.counts.indices { left.counts[bucket] +|= right.counts[bucket] }
-        left.sum +|= right.sum
+        left.requestBodies += right.requestBodies
+        left.responseBodies += right.responseBodies
     }
 }
 

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (5, 0x7337_7b15_030c_31d3)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (6, 0x135e_7b43_d448_5123)
 
     private static let shape = Result { try Self.walk() }
 
@@ -48,9 +48,11 @@ struct CheckpointShapeTests {
     func isWhole() throws {
         let types = Set(try Self.shape.get().compactMap { $0.split(separator: ".").first.map(String.init) })
         let expected = [
-            "Absences", "Account", "AuditTallies", "AuditTally", "Budget<ProcessIdentity>", "ByteCounts", "ByteRanges",
+            "Absences", "Account", "AuditTallies", "AuditTally", "Budget<ProcessIdentity>", "ByteCounts",
+            "Buckets<BodySizeScale>", "Buckets<DurationScale>",
+            "ByteRanges",
             "CaptureLoss", "ClosedSockets", "Connection", "ConnectionStart", "CookieIndex", "Counters",
-            "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationBuckets", "DurationTotals", "End",
+            "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationTotals", "End",
             "Ended",
             "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSeries", "EndpointSubject",
             "EndpointTotals", "Entry",

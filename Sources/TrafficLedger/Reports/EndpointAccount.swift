@@ -39,7 +39,9 @@ struct EndpointAccount: Codable {
     private var hasUndecodedBodies = false
     private var quality = JoinQuality.exact
     private var durations = DurationTotals()
-    private(set) var durationBuckets = DurationBuckets()
+    private var durationBuckets = DurationBuckets()
+    private var requestBodies = BodySizeBuckets()
+    private var responseBodies = BodySizeBuckets()
     /// Of the exchange that ended last.
     private var responseKey: ResponseKey?
     /// Exchanges that ended with the same response as the one before.
@@ -62,7 +64,13 @@ struct EndpointAccount: Codable {
 
     mutating func add(_ message: MessageShare) {
         self.isOld = true
-        if message.isRequest { self.requests += 1 } else { self.responses += 1 }
+        if message.isRequest {
+            self.requests += 1
+            self.requestBodies.record(message.bytes.body)
+        } else {
+            self.responses += 1
+            self.responseBodies.record(message.bytes.body)
+        }
         if message.isRequest == (self.name.role == .client) {
             self.sent += message.bytes
         } else {
@@ -83,7 +91,13 @@ struct EndpointAccount: Codable {
     /// messages that were here. An undecoded body that was here stays noted, too.
     mutating func remove(_ message: MessageShare) {
         self.isOld = true
-        if message.isRequest { self.requests -= 1 } else { self.responses -= 1 }
+        if message.isRequest {
+            self.requests -= 1
+            self.requestBodies.remove(message.bytes.body)
+        } else {
+            self.responses -= 1
+            self.responseBodies.remove(message.bytes.body)
+        }
         if message.isRequest == (self.name.role == .client) {
             self.sent -= message.bytes
         } else {
@@ -175,6 +189,21 @@ struct EndpointAccount: Codable {
                 received: self.received
             )
         )
+    }
+
+    /// What a series gets of this row, as of now; `nil` for an endpoint that is no route.
+    var seriesCounts: (endpoint: ServiceEndpoint, counts: EndpointSeriesCounts)? {
+        self.sum.map { sum in
+            (
+                sum.endpoint,
+                EndpointSeriesCounts(
+                    counts: sum.counts,
+                    durations: self.durationBuckets,
+                    requestBodies: self.requestBodies,
+                    responseBodies: self.responseBodies
+                )
+            )
+        }
     }
 
     /// One with the same ``sum``, and with nothing that takes more room.

@@ -124,9 +124,9 @@ struct EndpointAccounts: Codable {
     /// In the order in which the rows were made. Takes little time for each row.
     var sums: [EndpointSum] { self.accounts.compactMap(\.sum) }
 
-    /// Like ``sums``, with the durations of the exchanges that ended.
-    var sumsWithDurations: [(sum: EndpointSum, durations: DurationBuckets)] {
-        self.accounts.compactMap { account in account.sum.map { ($0, account.durationBuckets) } }
+    /// Like ``sums``, for series.
+    var seriesCounts: [(endpoint: ServiceEndpoint, counts: EndpointSeriesCounts)] {
+        self.accounts.compactMap(\.seriesCounts)
     }
 
     /// Accounts with the same ``sums``, and with nothing that takes more room.

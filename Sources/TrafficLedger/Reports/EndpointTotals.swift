@@ -161,7 +161,7 @@ struct EndpointTotals: Codable {
     var sumsByRoute: [EndpointSum] { self.routes.sums }
 
     var seriesSums: MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
-        self.series.sums(of: self.routes.sumsWithDurations)
+        self.series.sums(of: self.routes.seriesCounts)
     }
 
     /// Totals with the same ``sumsByRoute``, and with nothing that takes more room.

@@ -41,17 +41,16 @@ struct RouteSeries: Codable {
 
     /// - Parameter rows: All rows, in the order of their indexes.
     func sums(
-        of rows: some Sequence<(sum: EndpointSum, durations: DurationBuckets)>
+        of rows: some Sequence<(endpoint: ServiceEndpoint, counts: EndpointSeriesCounts)>
     ) -> MetricsReading.Sums<EndpointSeries, EndpointSeriesCounts> {
         var values = [EndpointSeriesCounts](repeating: EndpointSeriesCounts(), count: self.names.names.count)
         var overflow: [MetricsReading.Overflow: EndpointSeriesCounts] = [:]
-        for ((sum, durations), place) in zip(rows, self.places) {
-            let counts = EndpointSeriesCounts(counts: sum.counts, durations: durations)
+        for ((endpoint, counts), place) in zip(rows, self.places) {
             if let place {
                 values[place] += counts
             } else {
-                let process = sum.endpoint.process
-                let key = MetricsReading.Overflow(user: self.users.key(process.uid), role: sum.endpoint.role)
+                let user = self.users.key(endpoint.process.uid)
+                let key = MetricsReading.Overflow(user: user, role: endpoint.role)
                 overflow[key, default: EndpointSeriesCounts()] += counts
             }
         }
