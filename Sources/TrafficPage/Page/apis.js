@@ -1,0 +1,185 @@
+// The requests of programs that report: by route, host or type, and one API in full.
+
+import { get } from "./api.js";
+import { Facts, make, opaque, setText, show } from "./dom.js";
+import { live } from "./live.js";
+import { choice, nameColumn, Question, refusal } from "./parts.js";
+import { current, href } from "./route.js";
+import { Table } from "./table.js";
+import { amount, both, clean, exact, grouped, micros, plus, share, time, UNKNOWN } from "./text.js";
+
+/// Bytes of HTTP messages, which are not the payload of sockets.
+export const messageColumns = (sent, received) => [
+  {
+    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", width: 5.8, value: (row) => Number(sent(row)),
+    text: (row) => amount(sent(row)), hint: (row) => exact(sent(row)),
+  },
+  {
+    key: "received-messages", title: "Received", label: "Bytes of HTTP messages received", width: 5.8,
+    value: (row) => Number(received(row)), text: (row) => amount(received(row)), hint: (row) => exact(received(row)),
+  },
+];
+
+const harmless = new Set(["ok", "cancelled", "unknown"]);
+const failures = ({ outcomes }) => Object.entries(outcomes)
+  .reduce((sum, [outcome, count]) => (harmless.has(outcome) ? sum : sum + Number(count)), 0);
+const wasted = ({ wasted }) => plus(plus(wasted.failed_bytes, wasted.throttled_bytes), wasted.redirected_bytes);
+
+/// Hosts and routes are the programs' own words, so the link has a number made from them.
+const idOf = ({ process, role, host, route, content_class }) => opaque(process.name, process.executable,
+  process.systemd_unit, process.container_id, String(process.uid), role, host, route, content_class);
+export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
+
+const latency = (key, title, read) => ({
+  key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1, width: 5.2,
+  value: (row) => (row.duration ? Number(read(row.duration)) : undefined), text: (row) => micros(row.duration && read(row.duration)),
+});
+const columns = (by) => [
+  by === "type" ? nameColumn("type", "Type", (row) => row.content_class)
+    : by === "host" ? nameColumn("host", "Host", (row) => row.host) : nameColumn("route", "Route", (row) => row.route),
+  by === "route" && nameColumn("host", "Host", (row) => row.host, { rank: 1, width: 9 }),
+  nameColumn("process", "Process", (row) => row.process.name, { rank: 1, width: 9 }),
+  { key: "role", title: "Role", isText: true, rank: 2, width: 4.6, value: (row) => row.role, text: (row) => clean(row.role, 20) },
+  { key: "requests", title: "Requests", width: 5.8, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
+  {
+    key: "failed", title: "Failed", label: "Every outcome except ok, cancelled and unknown", rank: 2, width: 4.8,
+    value: failures, text: (row) => grouped(failures(row)),
+  },
+  latency("p50", "P50", (duration) => duration.p50_us), latency("p90", "P90", (duration) => duration.p90_us),
+  latency("p99", "P99", (duration) => duration.p99_us),
+  {
+    key: "wasted", title: "Wasted", label: "Bytes of exchanges that failed, were throttled or redirected", rank: 1, width: 5.4,
+    value: (row) => Number(wasted(row)), text: (row) => amount(wasted(row)), hint: (row) => exact(wasted(row)),
+  },
+  ...messageColumns((row) => row.sent.message_bytes, (row) => row.received.message_bytes),
+].filter(Boolean);
+
+const nothing = "No program reports its requests. A program that links TrafficKit, or sends the same reports itself, "
+  + "shows its hosts and routes here; docs/traffickit.md says how. Bytes of all other programs are in Processes.";
+
+export class ApisView {
+  title = "APIs";
+  usesFilter = true;
+  demand = { endpoints: true };
+
+  constructor() {
+    this.by = choice("APIs by", "by", [["route", "By route"], ["host", "By host"], ["type", "By type"]], "route");
+    this.tables = Object.fromEntries(["route", "host", "type"].map((by) => [by, new Table({
+      name: `apis-${by}`, caption: `APIs by ${by}`, isQuiet: true, columns: columns(by), key: idOf,
+      link: by === "route" ? apiLink : undefined, sort: { key: "received-messages", descending: true },
+    })]));
+    this.body = make("div", { class: "card" });
+    this.question = new Question();
+    this.element = make("div", { class: "stack" }, this.by.element, this.body,
+      make("p", { class: "note" }, "Bytes are those of HTTP messages, as programs report them; they are not the payload of sockets."));
+  }
+
+  get table() { return this.tables[this.chosen]; }
+
+  open() {
+    this.chosen = this.by.update();
+    if (!this.tables[this.chosen]) this.chosen = "route";
+    this.body.replaceChildren(this.table.element);
+    this.question.cancel();
+  }
+
+  update(snapshot) {
+    const showRows = (rows) => this.table.update(rows, live.filter ? "No API passes the filter." : nothing);
+    if (this.chosen === "route") return showRows(snapshot.endpoints ?? []);
+    // The stream has the rows by route alone.
+    if (this.question.isOpen) return;
+    this.question.ask((signal) => get("/v1/endpoints", { by: this.chosen, filter: live.filter }, signal),
+      ({ endpoints }) => showRows(endpoints ?? []), (problem) => this.body.replaceChildren(refusal(problem, () => this.open())));
+  }
+
+  close() { this.question.cancel(); }
+}
+
+const exchangeColumns = [
+  { key: "started", title: "Started", isText: true, width: 5.6, value: (row) => row.started_at, text: (row) => time.clock(row.started_at), hint: (row) => row.started_at },
+  { key: "method", title: "Method", isText: true, rank: 2, width: 5, value: (row) => row.method, text: (row) => clean(row.method, 20) },
+  { key: "status", title: "Status", width: 4.4, value: (row) => row.status, text: (row) => String(row.status ?? UNKNOWN) },
+  { key: "outcome", title: "Outcome", isText: true, rank: 2, width: 6, value: (row) => row.outcome, text: (row) => clean(row.outcome ?? "goes on", 20) },
+  { key: "time", title: "Time", width: 5.4, value: (row) => row.duration_us && Number(row.duration_us), text: (row) => micros(row.duration_us) },
+  ...messageColumns((row) => (row.role === "client" ? row.request : row.response)?.message_bytes,
+    (row) => (row.role === "client" ? row.response : row.request)?.message_bytes).map((column) => ({ ...column, rank: 1 })),
+  {
+    key: "socket", title: "Socket", isText: true, width: 7,
+    draw(cell, row) {
+      if (cell.firstChild) return;
+      cell.append(row.serial === undefined ? make("span", { title: "The socket closed" }, "closed")
+        : make("a", { href: href(`sockets/${row.serial}`), data: { action: "socket" } }, "Open socket"));
+    },
+  },
+];
+
+export class ApiView {
+  title = "API";
+  parent = "apis";
+  demand = { endpoints: true, sockets: "all" };
+
+  constructor() {
+    this.heading = make("h2", { class: "subject" });
+    this.facts = new Facts("api");
+    this.note = make("p", { class: "refusal", hidden: true, role: "status" });
+    this.table = new Table({
+      name: "exchanges", caption: "Last exchanges of this API", isQuiet: true, columns: exchangeColumns,
+      key: (row) => `${row.process_id}/${row.exchange}`, sort: { key: "started", descending: true },
+      link: (row) => row.serial !== undefined && href(`sockets/${row.serial}`),
+    });
+    this.refused = make("div");
+    this.question = new Question();
+    this.element = make("div", { class: "stack" }, this.heading, this.note, make("div", { class: "card pad" }, this.facts.element),
+      make("section", { class: "card" }, make("h3", { class: "pad-x" }, "Last exchanges"), this.table.element, this.refused));
+  }
+
+  open({ id }) {
+    this.id = id;
+    this.asked = 0;
+    this.heading.textContent = "API";
+  }
+
+  update(snapshot) {
+    const row = (snapshot.endpoints ?? []).find((endpoint) => idOf(endpoint) === this.id);
+    show(this.note, !row);
+    if (!row) return void (this.note.textContent = "This API is not listed: no program reports it any more, or the address is of another daemon.");
+    setText(this.heading, `${clean(row.host, 200)} ${clean(row.route, 300)}`);
+    const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) => `${grouped(count)} ${clean(outcome, 20)}`);
+    const parts = (bytes) => `line ${amount(bytes.line_bytes)}, header ${amount(bytes.header_bytes)} (cookies ${amount(bytes.cookie_bytes)}), `
+      + `body ${amount(bytes.body_bytes)}, framing ${amount(bytes.framing_bytes)}`;
+    const phases = Object.entries(row.phases).map(([phase, { count, sum_us }]) => `${clean(phase, 20)} ${micros(Math.round(Number(sum_us) / Math.max(1, Number(count))))}`);
+    this.facts.update([
+      ["Process", clean(row.process.name, 80)], ["Role", clean(row.role, 20)],
+      ["Requests", grouped(row.requests)], ["Responses", grouped(row.responses)], ["Outcomes", outcomes.join(", ") || "none yet"],
+      ["Repeated responses", `${grouped(row.repeated_responses)} (${share(row.repeated_responses, row.responses)})`],
+      ["Sent", both(row.sent.message_bytes), "sent"], ["of which", parts(row.sent)],
+      ["Received", both(row.received.message_bytes), "received"], ["of which ", parts(row.received)],
+      ["Time", row.duration && `P50 ${micros(row.duration.p50_us)}, P90 ${micros(row.duration.p90_us)}, P99 ${micros(row.duration.p99_us)}, longest ${micros(row.duration.max_us)}`],
+      ["Phases, on average", phases.join(", ") || undefined], ["Wasted", both(wasted(row))],
+      ["Wire, estimated", both(row.wire_bytes_estimated)], ["Quality", clean(row.quality, 20)],
+    ]);
+    this.loadExchanges(row, snapshot);
+  }
+
+  /// The last exchanges, every few seconds.
+  loadExchanges(row, snapshot) {
+    if (this.question.isOpen || Date.now() - this.asked < 3000) return;
+    this.asked = Date.now();
+    const serials = new Map((snapshot.sockets ?? []).map(({ cookie, serial }) => [String(cookie), String(serial)]));
+    this.question.ask((signal) => get("/v1/exchanges", {}, signal), ({ exchanges }) => {
+      const own = exchanges.filter(({ host, route, role, process_name }) => host === row.host && route === row.route && role === row.role && process_name === row.process.name);
+      for (const exchange of own) exchange.serial = serials.get(String(exchange.socket_cookie));
+      this.table.update(own.slice(-50), "No exchange of this API is among the last that the daemon keeps.");
+    }, (problem) => {
+      this.asked = Infinity;
+      this.table.element.hidden = true;
+      this.refused.replaceChildren(refusal(problem, () => {
+        this.asked = 0;
+        this.table.element.hidden = false;
+        this.refused.replaceChildren();
+      }));
+    });
+  }
+
+  close() { this.question.cancel(); }
+}

@@ -1,0 +1,87 @@
+// How far the bytes go, what they cost, and what the interfaces count themselves.
+
+import { sparkline } from "./chart.js";
+import { make, show } from "./dom.js";
+import { live } from "./live.js";
+import { nameColumn } from "./parts.js";
+import { Table } from "./table.js";
+import { amount, exact, grouped, plus, rate, share } from "./text.js";
+
+const bytes = (key, title, read, rank = 0) => ({
+  key, title, width: 6.4, rank, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
+  text: (row) => amount(read(row)), hint: (row) => exact(read(row)),
+});
+
+function drawPart(cell, { part }) {
+  if (!cell.firstChild) cell.append(make("span", { class: "meter" }, make("span")));
+  const width = `${(100 * part).toFixed(2)}%`;
+  if (cell.firstChild.firstChild.style.width !== width) cell.firstChild.firstChild.style.width = width;
+}
+
+const sumColumns = (key, title) => [
+  nameColumn(key, title, (row) => row.name, { width: 9 }),
+  bytes("sent", "Sent", (row) => row.payload_sent_bytes), bytes("received", "Received", (row) => row.payload_received_bytes),
+  {
+    key: "part", title: "Part of all", rank: 2, value: (row) => row.part, class: "part", text: () => "", draw: drawPart,
+    hint: (row) => share(row.part, 1),
+  },
+  bytes("wire-sent", "Wire sent", (row) => row.wire_sent_bytes, 2), bytes("wire-received", "Wire received", (row) => row.wire_received_bytes, 2),
+  bytes("retransmitted", "Retransmitted", (row) => row.retransmitted_bytes, 1),
+].map((column) => (["wire-received", "retransmitted"].includes(column.key) ? { ...column, width: 7.6 } : column));
+
+const interfaceColumns = [
+  nameColumn("interface", "Interface", (row) => row.name, { width: 8 }),
+  { ...bytes("sent-rate", "Sent/s", (row) => row.sent_bytes_per_second), text: (row) => rate(row.sent_bytes_per_second), hint: undefined, class: "sent" },
+  { ...bytes("received-rate", "Received/s", (row) => row.received_bytes_per_second), text: (row) => rate(row.received_bytes_per_second), hint: undefined, class: "received" },
+  {
+    key: "traffic", title: "Traffic", rank: 2, class: "traffic",
+    draw(cell, row) {
+      const [, sent, received] = live.rates.series(`interface ${row.name}`);
+      sparkline(cell, sent.map((value, index) => (value ?? 0) + (received[index] ?? 0)).slice(-60));
+    },
+  },
+  bytes("sent", "Sent", (row) => row.sent_bytes, 2), bytes("received", "Received", (row) => row.received_bytes, 2),
+  ...["sent", "received"].map((way) => ({
+    key: `${way}-packets`, title: `Packets ${way}`, rank: 1, width: 8, value: (row) => Number(row[`${way}_packets`] ?? 0), text: (row) => grouped(row[`${way}_packets`]),
+  })),
+];
+
+const section = (title, note, ...parts) => make("section", { class: "card" }, make("div", { class: "pad-x" }, make("h2", {}, title), make("p", { class: "note" }, note)), ...parts);
+const sumOf = (row) => Number(plus(row.payload_sent_bytes, row.payload_received_bytes));
+
+export class ScopesView {
+  title = "Scopes";
+  demand = {};
+
+  constructor() {
+    const table = (name, caption, columns) => new Table({ name, caption, isQuiet: true, columns, key: (row) => row.name, sort: { key: "received", descending: true } });
+    this.table = table("scopes", "Bytes by scope", sumColumns("scope", "Scope"));
+    this.classes = table("classes", "Bytes by class", sumColumns("class", "Class"));
+    this.interfaces = table("interfaces", "Interfaces", interfaceColumns);
+    this.classSection = section("Classes", "Names that the daemon was given for remote addresses, for example for those whose traffic is paid for.", this.classes.element);
+    this.element = make("div", { class: "stack" },
+      section("Scopes", "How far the other end is. A connection inside this machine counts at both ends.", this.table.element), this.classSection,
+      section("Interfaces", "As the interfaces count themselves since they came up, with link headers.", this.interfaces.element));
+  }
+
+  open() {}
+
+  update({ totals, interfaces }) {
+    const all = sumOf(totals);
+    const rows = (sums, rest) => {
+      const list = Object.entries(sums).map(([name, counts]) => ({ name: name.replace("_", " "), ...counts }));
+      const left = all - list.reduce((sum, row) => sum + sumOf(row), 0);
+      if (left > 0) {
+        const field = (name) => Number(totals[name]) - list.reduce((sum, row) => sum + Number(row[name]), 0);
+        list.push({ name: rest, payload_sent_bytes: field("payload_sent_bytes"), payload_received_bytes: field("payload_received_bytes") });
+      }
+      for (const row of list) row.part = all > 0 ? sumOf(row) / all : 0;
+      return list;
+    };
+    this.table.update(rows(totals.by_scope, "in no scope"), "Nothing was moved yet.");
+    show(this.classSection, true);
+    this.classes.update(totals.by_class ? rows(totals.by_class, "in no class") : [],
+      "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0, or classes in /etc/trafficd.yaml.");
+    this.interfaces.update(interfaces ?? [], "No interface is known.");
+  }
+}

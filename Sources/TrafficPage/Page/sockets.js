@@ -1,0 +1,140 @@
+// The list of sockets, and one socket with its audit.
+
+import { AuditPanel } from "./auditpanel.js";
+import { Facts, make, setText } from "./dom.js";
+import { live } from "./live.js";
+import { endpoints, nameColumn, rateColumns, totalColumns } from "./parts.js";
+import { href } from "./route.js";
+import { Table } from "./table.js";
+import { both, clean, duration, grouped, micros, rate, time, UNKNOWN } from "./text.js";
+
+const stateNames = {
+  established: "established", syn_sent: "SYN sent", syn_received: "SYN received", fin_wait_1: "FIN wait 1",
+  fin_wait_2: "FIN wait 2", time_wait: "TIME wait", close_wait: "close wait", last_ack: "last ACK", listen: "listening",
+};
+const stateName = (state) => stateNames[state] ?? clean(state, 20);
+
+export const socketColumns = [
+  {
+    key: "socket", title: "Socket", isText: true, class: "name mono", value: endpoints, text: endpoints, hint: endpoints,
+  },
+  nameColumn("process", "Process", (row) => row.ownerNames, { rank: 1, width: 10 }),
+  {
+    key: "protocol", title: "Protocol", isText: true, rank: 1, width: 5.5, value: (row) => row.protocol,
+    text: (row) => row.protocol,
+  },
+  { key: "state", title: "State", isText: true, rank: 1, width: 7, value: (row) => row.state, text: (row) => stateName(row.state) },
+  {
+    key: "scope", title: "Scope", isText: true, rank: 2, width: 6, value: (row) => row.scope,
+    text: (row) => row.scope?.replace("_", " ") ?? UNKNOWN,
+  },
+  ...rateColumns,
+  {
+    key: "rtt", title: "RTT", label: "TCP's smoothed round-trip time, and r for segments sent again", rank: 1, width: 6.5,
+    value: (row) => (row.smoothed_rtt_us > 0 ? Number(row.smoothed_rtt_us) : undefined),
+    text: (row) => (row.smoothed_rtt_us > 0 ? micros(row.smoothed_rtt_us) : UNKNOWN)
+      + (row.retransmitted_segments > 0 ? ` ${grouped(row.retransmitted_segments)}r` : ""),
+  },
+  ...totalColumns,
+];
+
+/// Adds to each socket the names of its processes.
+export function named(snapshot) {
+  const names = new Map((snapshot.processes ?? []).map(({ process_id, name }) => [process_id, name]));
+  for (const socket of snapshot.sockets ?? []) {
+    socket.ownerNames = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`).join(", ") || undefined;
+    socket.isGone = socket.closed_at !== undefined;
+  }
+  return snapshot.sockets ?? [];
+}
+
+export const socketTable = (name, columns = socketColumns) => new Table({
+  name, caption: "Sockets", isQuiet: true, columns, key: (row) => String(row.serial),
+  link: (row) => href(`sockets/${row.serial}`), sort: { key: "received", descending: true },
+});
+
+export class SocketsView {
+  title = "Sockets";
+  usesFilter = true;
+  demand = { sockets: "all" };
+
+  constructor() {
+    this.table = socketTable("sockets");
+    this.note = make("p", { class: "note" }, "Sockets that are open now, or closed in the last 5 seconds.");
+    this.element = make("div", { class: "stack" }, make("div", { class: "card" }, this.table.element), this.note);
+  }
+
+  open() {}
+
+  update(snapshot) {
+    if (!snapshot.sockets) return;
+    this.table.update(named(snapshot), live.filter
+      ? "No socket passes the filter." : "No socket is open. Start a program that uses the network.");
+    const unlisted = snapshot.sockets_unlisted ? ` ${grouped(snapshot.sockets_unlisted)} more are not listed, because a user has too many.` : "";
+    setText(this.note, `Sockets that are open now, or closed in the last 5 seconds.${unlisted}`);
+  }
+}
+
+export class SocketView {
+  title = "Socket";
+  parent = "sockets";
+  demand = { sockets: "all" };
+
+  constructor() {
+    this.heading = make("h2", { class: "subject mono" });
+    this.facts = new Facts("socket");
+    this.audit = new AuditPanel();
+    this.note = make("p", { class: "note", hidden: true, role: "status" });
+    this.element = make("div", { class: "stack" }, this.heading, this.note,
+      make("div", { class: "card pad" }, this.facts.element),
+      make("section", { class: "card pad" }, make("h3", {}, "Audit"), this.audit.element));
+  }
+
+  open({ id }) {
+    if (this.id === id) return;
+    this.id = id;
+    this.cookie = undefined;
+    this.heading.textContent = "Socket";
+  }
+
+  update(snapshot) {
+    const socket = named(snapshot).find(({ serial }) => String(serial) === this.id);
+    this.note.hidden = socket !== undefined || !snapshot.sockets;
+    if (!socket) {
+      this.note.textContent = "This socket is no longer listed: it closed. What it moved is in the row of its process.";
+      return;
+    }
+    if (this.cookie !== String(socket.cookie)) {
+      this.cookie = String(socket.cookie);
+      this.audit.load({ socket: this.cookie });
+      // The list needs all sockets to find this one; from here on those of its processes are enough.
+      live.ask({ sockets: socket.owners.length ? socket.owners.map(({ pid }) => pid) : "all" });
+    }
+    setText(this.heading, `${socket.protocol} ${endpoints(socket)}`);
+    const { rates } = socket;
+    const owners = make("span");
+    socket.owners.forEach(({ process_id }, index) => owners.append(index ? ", " : "",
+      make("a", { href: href(`processes/${process_id}`) }, clean(socket.ownerNames.split(", ")[index], 80))));
+    this.facts.update([
+      ["Sent/s", rate(rates.payload_sent_bytes_per_second)], ["Received/s", rate(rates.payload_received_bytes_per_second)],
+      ["Payload sent", both(socket.payload_sent_bytes), "sent"],
+      ["Payload received", both(socket.payload_received_bytes), "received"],
+      ["Pending", socket.pending_sent_bytes > 0 ? both(socket.pending_sent_bytes) : undefined],
+      ["Wire sent", both(socket.wire_sent_bytes)], ["Wire received", both(socket.wire_received_bytes)],
+      ["Wire quality", socket.wire_quality], ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
+      ["Process", this.ownersKey === socket.ownerNames ? this.owners : (this.ownersKey = socket.ownerNames, this.owners = owners)],
+      ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`], ["Scope", socket.scope?.replace("_", " ") ?? "none"],
+      ["Class", socket.class && clean(socket.class)],
+      ["Round trip", socket.smoothed_rtt_us > 0 ? micros(socket.smoothed_rtt_us) : undefined],
+      ["Connected in", socket.connect_us === undefined ? undefined : micros(socket.connect_us)],
+      ["Segments", socket.segments_sent === undefined ? undefined
+        : `${grouped(socket.segments_sent)} sent, ${grouped(socket.segments_received)} received, ${grouped(socket.retransmitted_segments)} sent again`],
+      ["Opened", socket.opened_at ? `${time.full(socket.opened_at)}, ${duration((Date.parse(snapshot.taken_at) - Date.parse(socket.opened_at)) / 1000)} ago`
+        : "before trafficd; counted from then on"],
+      ["Closed", socket.closed_at && time.full(socket.closed_at)],
+      ["Cookie", String(socket.cookie)], ["Network namespace", socket.network_namespace && String(socket.network_namespace)],
+    ]);
+  }
+
+  close() { this.id = undefined; }
+}
