@@ -26,14 +26,14 @@ const columns = [
   nameColumn("rule", "Rule", (row) => row.rule, { width: 8 }),
   nameColumn("process", "Process", who, { rank: 2 }),
   nameColumn("endpoint", "API or destination", target, { rank: 1 }),
-  { key: "since", title: "Since", isText: true, width: 10.5, rank: 2, value: (row) => row.since, text: (row) => time.minute(row.since), hint: (row) => row.since },
-  { key: "rate", title: "Rate/s", width: 6.5, value: (row) => row.bytes_per_second, text: (row) => rate(row.bytes_per_second) },
+  { key: "since", title: "Since", isText: true, width: 11.5, rank: 2, value: (row) => row.since, text: (row) => time.minute(row.since), hint: (row) => row.since },
+  { key: "rate", title: "Rate/s", width: 7.4, value: (row) => row.bytes_per_second, text: (row) => rate(row.bytes_per_second) },
   {
-    key: "requests", title: "Requests/min", rank: 1, width: 7, value: (row) => row.requests_per_second,
+    key: "requests", title: "Requests/min", rank: 1, width: 8, value: (row) => row.requests_per_second,
     text: (row) => (row.requests_per_second === undefined ? UNKNOWN : (60 * row.requests_per_second).toFixed(1)),
   },
-  { key: "bytes", title: "So far", width: 5.5, value: (row) => Number(row.bytes), text: (row) => amount(row.bytes), hint: (row) => exact(row.bytes) },
-  { key: "month", title: "30 days", label: "What 30 days at this rate would be", rank: 2, width: 5.5, value: (row) => Number(row.bytes_per_30_days), text: (row) => amount(row.bytes_per_30_days) },
+  { key: "bytes", title: "So far", width: 6.6, value: (row) => Number(row.bytes), text: (row) => amount(row.bytes), hint: (row) => exact(row.bytes) },
+  { key: "month", title: "30 days", label: "What 30 days at this rate would be", rank: 2, width: 6.6, value: (row) => Number(row.bytes_per_30_days), text: (row) => amount(row.bytes_per_30_days) },
   nameColumn("remark", "Remark", remark, { rank: 1, width: 15 }),
 ];
 

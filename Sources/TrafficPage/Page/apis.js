@@ -1,21 +1,21 @@
 // The requests of programs that report: by route, host or type, and one API in full.
 
 import { get } from "./api.js";
-import { Facts, make, opaque, setText, show } from "./dom.js";
+import { Facts, make, opaque, show } from "./dom.js";
 import { live } from "./live.js";
 import { choice, nameColumn, Question, refusal } from "./parts.js";
-import { current, href } from "./route.js";
+import { href } from "./route.js";
 import { Table } from "./table.js";
 import { amount, both, clean, exact, grouped, micros, plus, share, time, UNKNOWN } from "./text.js";
 
 /// Bytes of HTTP messages, which are not the payload of sockets.
 export const messageColumns = (sent, received) => [
   {
-    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", width: 5.8, value: (row) => Number(sent(row)),
+    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", width: 6.6, value: (row) => Number(sent(row)),
     text: (row) => amount(sent(row)), hint: (row) => exact(sent(row)),
   },
   {
-    key: "received-messages", title: "Received", label: "Bytes of HTTP messages received", width: 5.8,
+    key: "received-messages", title: "Received", label: "Bytes of HTTP messages received", width: 7.2,
     value: (row) => Number(received(row)), text: (row) => amount(received(row)), hint: (row) => exact(received(row)),
   },
 ];
@@ -31,7 +31,7 @@ const idOf = ({ process, role, host, route, content_class }) => opaque(process.n
 export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
 
 const latency = (key, title, read) => ({
-  key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1, width: 5.2,
+  key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1, width: 6.2,
   value: (row) => (row.duration ? Number(read(row.duration)) : undefined), text: (row) => micros(row.duration && read(row.duration)),
 });
 const columns = (by) => [
@@ -40,15 +40,15 @@ const columns = (by) => [
   by === "route" && nameColumn("host", "Host", (row) => row.host, { rank: 1, width: 9 }),
   nameColumn("process", "Process", (row) => row.process.name, { rank: 1, width: 9 }),
   { key: "role", title: "Role", isText: true, rank: 2, width: 4.6, value: (row) => row.role, text: (row) => clean(row.role, 20) },
-  { key: "requests", title: "Requests", width: 5.8, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
+  { key: "requests", title: "Requests", width: 6.6, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
   {
-    key: "failed", title: "Failed", label: "Every outcome except ok, cancelled and unknown", rank: 2, width: 4.8,
+    key: "failed", title: "Failed", label: "Every outcome except ok, cancelled and unknown", rank: 2, width: 5.4,
     value: failures, text: (row) => grouped(failures(row)),
   },
   latency("p50", "P50", (duration) => duration.p50_us), latency("p90", "P90", (duration) => duration.p90_us),
   latency("p99", "P99", (duration) => duration.p99_us),
   {
-    key: "wasted", title: "Wasted", label: "Bytes of exchanges that failed, were throttled or redirected", rank: 1, width: 5.4,
+    key: "wasted", title: "Wasted", label: "Bytes of exchanges that failed, were throttled or redirected", rank: 1, width: 6.4,
     value: (row) => Number(wasted(row)), text: (row) => amount(wasted(row)), hint: (row) => exact(wasted(row)),
   },
   ...messageColumns((row) => row.sent.message_bytes, (row) => row.received.message_bytes),
@@ -98,9 +98,9 @@ export class ApisView {
 const exchangeColumns = [
   { key: "started", title: "Started", isText: true, width: 5.6, value: (row) => row.started_at, text: (row) => time.clock(row.started_at), hint: (row) => row.started_at },
   { key: "method", title: "Method", isText: true, rank: 2, width: 5, value: (row) => row.method, text: (row) => clean(row.method, 20) },
-  { key: "status", title: "Status", width: 4.4, value: (row) => row.status, text: (row) => String(row.status ?? UNKNOWN) },
+  { key: "status", title: "Status", width: 5, value: (row) => row.status, text: (row) => String(row.status ?? UNKNOWN) },
   { key: "outcome", title: "Outcome", isText: true, rank: 2, width: 6, value: (row) => row.outcome, text: (row) => clean(row.outcome ?? "goes on", 20) },
-  { key: "time", title: "Time", width: 5.4, value: (row) => row.duration_us && Number(row.duration_us), text: (row) => micros(row.duration_us) },
+  { key: "time", title: "Time", width: 6.2, value: (row) => row.duration_us && Number(row.duration_us), text: (row) => micros(row.duration_us) },
   ...messageColumns((row) => (row.role === "client" ? row.request : row.response)?.message_bytes,
     (row) => (row.role === "client" ? row.response : row.request)?.message_bytes).map((column) => ({ ...column, rank: 1 })),
   {
@@ -119,7 +119,6 @@ export class ApiView {
   demand = { endpoints: true, sockets: "all" };
 
   constructor() {
-    this.heading = make("h2", { class: "subject" });
     this.facts = new Facts("api");
     this.note = make("p", { class: "refusal", hidden: true, role: "status" });
     this.table = new Table({
@@ -129,21 +128,21 @@ export class ApiView {
     });
     this.refused = make("div");
     this.question = new Question();
-    this.element = make("div", { class: "stack" }, this.heading, this.note, make("div", { class: "card pad" }, this.facts.element),
-      make("section", { class: "card" }, make("h3", { class: "pad-x" }, "Last exchanges"), this.table.element, this.refused));
+    this.element = make("div", { class: "stack" }, this.note, make("div", { class: "card pad" }, this.facts.element),
+      make("section", { class: "card" }, make("div", { class: "pad-x" }, make("h2", {}, "Last exchanges"), this.refused), this.table.element));
   }
 
   open({ id }) {
     this.id = id;
     this.asked = 0;
-    this.heading.textContent = "API";
+    this.subject = undefined;
   }
 
   update(snapshot) {
     const row = (snapshot.endpoints ?? []).find((endpoint) => idOf(endpoint) === this.id);
     show(this.note, !row);
     if (!row) return void (this.note.textContent = "This API is not listed: no program reports it any more, or the address is of another daemon.");
-    setText(this.heading, `${clean(row.host, 200)} ${clean(row.route, 300)}`);
+    this.subject = `${clean(row.host, 200)} ${clean(row.route, 300)}`;
     const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) => `${grouped(count)} ${clean(outcome, 20)}`);
     const parts = (bytes) => `line ${amount(bytes.line_bytes)}, header ${amount(bytes.header_bytes)} (cookies ${amount(bytes.cookie_bytes)}), `
       + `body ${amount(bytes.body_bytes)}, framing ${amount(bytes.framing_bytes)}`;

@@ -50,8 +50,7 @@ function route() {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  setText($("title"), view.title);
-  document.title = `${view.title} · trafficd`;
+  sayTitle();
   show($("back"), view.parent !== undefined);
   if (view.parent) {
     $("back").href = href(view.parent);
@@ -74,6 +73,12 @@ function route() {
   }
 }
 
+function sayTitle() {
+  const title = view.subject ?? view.title;
+  setText($("title"), title);
+  if (document.title !== `${title} · trafficd`) document.title = `${title} · trafficd`;
+}
+
 function update() {
   const { snapshot } = live;
   health.update(snapshot);
@@ -86,6 +91,7 @@ function update() {
   }
   if (view.hasChart) chart.update(...live.rates.series("total"));
   view.update(snapshot);
+  sayTitle();
 }
 
 // MARK: Filter

@@ -57,6 +57,7 @@ class Waterfall {
   bar(line, direction) {
     const bytes = this.bytes.get(line);
     const bar = make("span", { class: `bar ${direction}` });
+    if (bytes === undefined) bar.style.width = "0";
     if (bytes === undefined) return bar;
     const isSum = sums.has(line);
     const from = isSum ? 0 : Math.min(this.at, this.at + bytes);

@@ -16,10 +16,10 @@ const translucent = (name, opacity) => color(name).replace(/^rgb\((.*)\)$/, (_, 
 const font = "11px system-ui, sans-serif";
 export const seriesColors = ["series-1", "series-2", "series-3", "series-4", "series-5", "series-6", "series-7"];
 
-function axes(format) {
+function axes(format, lines) {
   const common = { stroke: () => color("muted"), font, ticks: { show: false } };
   return [
-    { ...common, grid: { show: false }, space: 70, values: "time" },
+    { ...common, grid: { show: false }, space: 70, size: lines * 15 + 14 },
     {
       ...common, size: 74, space: 34, gap: 6, values: (_, ticks) => ticks.map(format),
       grid: { stroke: () => color("line"), width: 1 },
@@ -57,10 +57,10 @@ class Chart {
     const listeners = { setCursor: [(plot) => this.point(plot)], ...options.hooks };
     this.plot = new uPlot({
       width: Math.max(200, this.box.clientWidth), height: this.height,
-      padding: [8, 8, 0, 0], legend: { show: false },
+      padding: [8, 24, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...options.cursor },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: axes(this.format).map((axis, index) => (index === 0 ? { ...axis, values: hour24 } : axis)),
+      axes: axes(this.format, options.lines ?? 1).map((axis, index) => (index === 0 ? { ...axis, values: hour24 } : axis)),
       series: [{}, ...series], hooks: listeners,
     }, this.data ?? [[]], this.box);
   }
@@ -106,11 +106,12 @@ export class RateChart extends Chart {
       const line = (name) => ({
         stroke: () => color(name), fill: () => translucent(name, 0.13), width: 1.75, points: { show: false },
       });
-      this.build([line("sent"), line("received")]);
+      this.build([line("sent-mark"), line("received-mark")]);
     }
     this.plot.setData(this.data, false);
     const end = times.at(-1) ?? Date.now() / 1000;
-    this.plot.setScale("x", { min: end - 300, max: end });
+    // A page that was just opened shows its first minute, and not four empty ones before it.
+    this.plot.setScale("x", { min: Math.min(end - 60, Math.max(end - 300, times[0] ?? end)), max: end });
     const last = (values) => values.findLast((value) => value !== null);
     const most = (values) => Math.max(0, ...values);
     setText(this.summary, `Of the last 5 minutes: sent ${rate(last(sent))} now, ${rate(most(sent))} at most; `
@@ -119,8 +120,8 @@ export class RateChart extends Chart {
 
   lines(index) {
     const [times, sent, received] = this.data;
-    return [make("time", {}, time.clock(times[index] * 1000)), this.line("sent", rate(sent[index]), "sent"),
-      this.line("received", rate(received[index]), "received")];
+    return [make("time", {}, time.clock(times[index] * 1000)), this.line("sent", rate(sent[index]), "sent-mark"),
+      this.line("received", rate(received[index]), "received-mark")];
   }
 }
 
@@ -144,6 +145,7 @@ export class BarChart extends Chart {
     }));
     this.starts = times;
     this.build(series, {
+      lines: 2,
       cursor: { points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 6 } },
       hooks: {
         setSelect: [(plot) => {

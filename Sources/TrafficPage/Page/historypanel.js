@@ -41,10 +41,10 @@ const nameOf = (by, row) => readers[by](row) ?? nothingOf[by] ?? "–";
 
 function tableFor(name, by, kind) {
   const bytes = (key, title, read, rank = 0) => ({
-    key, title, rank, width: 6.4, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
+    key, title, rank, width: 7.2, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
     text: (row) => amount(read(row)), hint: (row) => exact(read(row)),
   });
-  const count = (key, title, rank) => ({ key, title, rank, width: 6, value: (row) => Number(row[key]), text: (row) => grouped(row[key]) });
+  const count = (key, title, rank) => ({ key, title, rank, width: 6.6, value: (row) => Number(row[key]), text: (row) => grouped(row[key]) });
   const columns = [
     nameColumn("name", titleOf(by), (row) => nameOf(by, row)),
     ...(kind === "messages" ? [
@@ -127,8 +127,8 @@ export class HistoryPanel {
     };
     for (const row of rows) {
       if (by === "total") {
-        add("received", "received", row, receivedOf(row));
-        add("sent", "sent", row, sentOf(row));
+        add("received", "received-mark", row, receivedOf(row));
+        add("sent", "sent-mark", row, sentOf(row));
       } else add(clean(nameOf(by, row), 60), undefined, row, totalOf(row));
     }
     const list = [...layers.values()];

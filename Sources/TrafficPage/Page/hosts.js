@@ -5,18 +5,18 @@ import { get } from "./api.js";
 import { messageColumns } from "./apis.js";
 import { make, show } from "./dom.js";
 import { live } from "./live.js";
-import { choice, nameColumn, Question, rateColumns, refusal, totalColumns } from "./parts.js";
+import { choice, nameColumn, Question, rateColumns, refusal, totalColumns, WithheldSockets } from "./parts.js";
 import { Table } from "./table.js";
 import { clean, grouped, micros, plus } from "./text.js";
 
 const addressColumns = [
-  { key: "address", title: "Remote address", isText: true, class: "name mono", value: (row) => row.address, text: (row) => row.address },
+  { key: "address", title: "Remote address", isText: true, class: "name", value: (row) => row.address, text: (row) => row.address },
   { key: "scope", title: "Scope", isText: true, rank: 2, width: 6, value: (row) => row.scope, text: (row) => row.scope?.replace("_", " ") ?? "–" },
   nameColumn("class", "Class", (row) => row.class, { rank: 1, width: 6 }),
   nameColumn("processes", "Processes", (row) => [...row.processes].join(", ") || undefined, { rank: 1, width: 12 }),
-  { key: "sockets", title: "Sockets", rank: 2, width: 5, value: (row) => row.sockets, text: (row) => grouped(row.sockets) },
+  { key: "sockets", title: "Sockets", rank: 2, width: 5.8, value: (row) => row.sockets, text: (row) => grouped(row.sockets) },
   ...rateColumns,
-  { key: "rtt", title: "RTT", label: "The shortest smoothed round-trip time", rank: 1, width: 5.5, value: (row) => row.rtt, text: (row) => micros(row.rtt) },
+  { key: "rtt", title: "RTT", label: "The shortest smoothed round-trip time", rank: 1, width: 6.2, value: (row) => row.rtt, text: (row) => micros(row.rtt) },
   ...totalColumns,
 ];
 
@@ -68,9 +68,10 @@ export class HostsView {
     });
     this.note = make("p", { class: "note" });
     this.refused = make("div");
+    this.withheld = new WithheldSockets();
     this.question = new Question();
-    this.element = make("div", { class: "stack" }, this.source.element, this.refused,
-      make("div", { class: "card" }, this.addresses.element, this.names.element), this.note);
+    this.element = make("div", { class: "stack" }, this.source.element, this.refused, this.withheld.element,
+      (this.card = make("div", { class: "card" }, this.addresses.element, this.names.element)), this.note);
   }
 
   get demand() { return this.isReports ? {} : { sockets: "all" }; }
@@ -100,7 +101,10 @@ export class HostsView {
   }
 
   update(snapshot) {
-    if (this.isReports || !snapshot.sockets) return;
+    const isWithheld = !this.isReports && !snapshot.sockets;
+    this.withheld.update(isWithheld);
+    show(this.card, !isWithheld && !this.refused.firstChild);
+    if (this.isReports || isWithheld) return;
     this.addresses.update(byAddress(snapshot), live.filter ? "No socket passes the filter." : "No socket has a remote address now.");
   }
 

@@ -55,6 +55,8 @@ export class MonthPanel {
     this.params = params;
     const parts = [["", "all bytes"], ...scopes.map((scope) => [`scope:${scope}`, `scope ${scope.replace("_", " ")}`]),
       ...Object.keys(live.snapshot?.totals.by_class ?? {}).map((name) => [`class:${name}`, `class ${clean(name, 40)}`])];
+    // A month of which nothing is kept has a name too, and one before and one after it.
+    this.#say(params.get("month") ?? new Date().toISOString().slice(0, 7));
     this.part.replaceChildren(...parts.map(([value, text]) => make("option", { value }, text)));
     const [kind, of] = params.get("scope") ? ["scope", params.get("scope")] : params.get("class") ? ["class", params.get("class")] : [];
     this.part.value = kind ? `${kind}:${of}` : "";
@@ -75,9 +77,7 @@ export class MonthPanel {
   show({ report, days, alerts }) {
     this.message.replaceChildren();
     show(this.content, true);
-    this.month = report.month;
-    const [year, month] = report.month.split("-").map(Number);
-    setText(this.name, monthName.format(Date.UTC(year, month - 1)));
+    const [year, month] = this.#say(report.month);
     const rates = report.percentile_95, excess = report.exceeding;
     this.body.replaceChildren(...[
       bytesRow("total", report.totals), bytesRow("daily average", report.daily_average),
@@ -102,13 +102,20 @@ export class MonthPanel {
     ].filter(Boolean).map((text) => make("li", {}, text)));
   }
 
+  #say(text) {
+    this.month = /^\d{4}-\d\d$/.test(text) ? text : new Date().toISOString().slice(0, 7);
+    const [year, month] = this.month.split("-").map(Number);
+    setText(this.name, monthName.format(Date.UTC(year, month - 1)));
+    return [year, month];
+  }
+
   showDays(report, days, year, month) {
     show(this.chart.element, days !== undefined);
     if (!days) return;
     const count = new Date(Date.UTC(year, month, 0)).getUTCDate();
     const base = Date.parse(report.since) / 1000;
     const times = Array.from({ length: count }, (_, index) => base + index * 86400);
-    const layer = (name) => ({ name, color: name, values: times.map(() => 0) });
+    const layer = (name) => ({ name, color: `${name}-mark`, values: times.map(() => 0) });
     const layers = [layer("received"), layer("sent")];
     for (const row of days.rows) {
       const index = Math.max(0, Math.min(count - 1, Math.round((Date.parse(row.time) / 1000 - base) / 86400)));
@@ -123,6 +130,7 @@ export class MonthPanel {
     const budgets = (alerts?.alerts ?? []).filter(({ kind, limit_bytes }) => kind === "bytes" && limit_bytes !== undefined);
     this.budgets.replaceChildren(...budgets.map((alert) => {
       const meter = make("span");
+      meter.classList.toggle("full", Number(alert.bytes) >= Number(alert.limit_bytes));
       meter.style.width = `${Math.min(100, (100 * Number(alert.bytes)) / Number(alert.limit_bytes))}%`;
       return make("div", { class: "budget", title: exact(alert.bytes) },
         make("div", {}, make("strong", {}, `Budget ${clean(alert.rule, 60)}`), make("span", {}, ` ${amount(alert.bytes)} of ${amount(alert.limit_bytes)} (${share(alert.bytes, alert.limit_bytes)})`
@@ -138,7 +146,7 @@ export class MonthPanel {
   }
 
   move(step) {
-    const [year, month] = (this.month ?? new Date().toISOString().slice(0, 7)).split("-").map(Number);
+    const [year, month] = this.month.split("-").map(Number);
     change({ month: new Date(Date.UTC(year, month - 1 + step)).toISOString().slice(0, 7) });
   }
 

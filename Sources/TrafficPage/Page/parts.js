@@ -1,6 +1,6 @@
 // Parts that several views have: columns of bytes, choices, refusals.
 
-import { Problem, token } from "./api.js";
+import { get, Problem, token } from "./api.js";
 import { make } from "./dom.js";
 import { changed, current } from "./route.js";
 import { amount, clean, exact, plus, rate } from "./text.js";
@@ -9,25 +9,25 @@ const pendingHint = (row) => (row.pending_sent_bytes > 0 ? `, and ${exact(row.pe
 
 export const rateColumns = [
   {
-    key: "sent-rate", title: "Sent/s", label: "Payload sent per second, in the last interval", width: 6.2, class: "sent",
+    key: "sent-rate", title: "Sent/s", label: "Payload sent per second, in the last interval", width: 7.2, class: "sent", isRate: true,
     value: (row) => row.rates?.payload_sent_bytes_per_second, text: (row) => rate(row.rates?.payload_sent_bytes_per_second),
   },
   {
-    key: "received-rate", title: "Received/s", label: "Payload received per second, in the last interval", width: 6.6,
-    class: "received", value: (row) => row.rates?.payload_received_bytes_per_second,
+    key: "received-rate", title: "Received/s", label: "Payload received per second, in the last interval", width: 7.4,
+    class: "received", isRate: true, value: (row) => row.rates?.payload_received_bytes_per_second,
     text: (row) => rate(row.rates?.payload_received_bytes_per_second),
   },
 ];
 
 export const totalColumns = [
   {
-    key: "sent", title: "Sent", label: "Payload sent since counting began", rank: 2, width: 6,
+    key: "sent", title: "Sent", label: "Payload sent since counting began", rank: 2, width: 6.6,
     value: (row) => Number(plus(row.payload_sent_bytes, row.pending_sent_bytes ?? 0)),
     text: (row) => amount(plus(row.payload_sent_bytes, row.pending_sent_bytes ?? 0)),
     hint: (row) => exact(row.payload_sent_bytes) + pendingHint(row),
   },
   {
-    key: "received", title: "Received", label: "Payload received since counting began", rank: 2, width: 6,
+    key: "received", title: "Received", label: "Payload received since counting began", rank: 2, width: 6.8,
     value: (row) => Number(row.payload_received_bytes), text: (row) => amount(row.payload_received_bytes),
     hint: (row) => exact(row.payload_received_bytes),
   },
@@ -113,5 +113,21 @@ export class Question {
   }
 }
 
-/// The page's own documents are in the source: the page links nowhere.
-export const link = (target, text) => make("a", { href: target }, text);
+/// Stands in for sockets where a snapshot has none: the stream leaves them out without a word, so the list is asked why.
+export class WithheldSockets {
+  element = make("div");
+  #question = new Question();
+  #isAsked = false;
+
+  /// - isWithheld: Whether the snapshot lacks the sockets that were asked for.
+  update(isWithheld) {
+    if (!isWithheld) {
+      this.#isAsked = false;
+      if (this.element.firstChild) this.element.replaceChildren();
+    } else if (!this.#isAsked) {
+      this.#isAsked = true;
+      this.#question.ask((signal) => get("/v1/sockets", { sockets_of: "0" }, signal), () => {},
+        (problem) => this.element.replaceChildren(refusal(problem)));
+    }
+  }
+}

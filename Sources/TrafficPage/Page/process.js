@@ -6,7 +6,7 @@ import { Facts, make, setText, show } from "./dom.js";
 import { apiLink, messageColumns } from "./apis.js";
 import { HistoryPanel } from "./historypanel.js";
 import { live } from "./live.js";
-import { nameColumn } from "./parts.js";
+import { nameColumn, WithheldSockets } from "./parts.js";
 import { changed, href } from "./route.js";
 import { named, socketColumns, socketTable } from "./sockets.js";
 import { Table } from "./table.js";
@@ -18,8 +18,8 @@ const apiColumns = [
   nameColumn("host", "Host", (row) => row.host, { width: 12, rank: 2 }),
   nameColumn("route", "Route", (row) => row.route),
   { key: "role", title: "Role", isText: true, rank: 1, width: 5, value: (row) => row.role, text: (row) => clean(row.role, 20) },
-  { key: "requests", title: "Requests", width: 5.5, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
-  { key: "failures", title: "Failed", rank: 2, width: 4.5, value: (row) => Number(row.failures), text: (row) => grouped(row.failures) },
+  { key: "requests", title: "Requests", width: 6.4, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
+  { key: "failures", title: "Failed", rank: 2, width: 5.2, value: (row) => Number(row.failures), text: (row) => grouped(row.failures) },
   ...messageColumns((row) => row.sent_message_bytes, (row) => row.received_message_bytes),
   { key: "quality", title: "Quality", isText: true, rank: 1, width: 6, value: (row) => row.quality, text: (row) => clean(row.quality, 20) },
 ];
@@ -31,10 +31,9 @@ export class ProcessView {
   parent = "processes";
 
   constructor() {
-    this.heading = make("h2", { class: "subject" });
-    this.state = make("span", { class: "badge", hidden: true });
+    this.state = make("span", { class: "badge start", hidden: true });
     this.note = make("p", { class: "refusal", hidden: true, role: "status" });
-    this.chart = new RateChart("process-rate", "Rates of this process in the last 5 minutes; a summary follows", 130);
+    this.chart = new RateChart("process-rate", "Rates of this process in the last 5 minutes; a summary follows", 200);
     this.facts = new Facts("process");
     this.more = new Facts("process-details");
     this.tabs = make("nav", { class: "tabs", "aria-label": "Parts of the process" }, ...tabs.map(([tab, text]) => make("a", { data: { tab } }, text)));
@@ -43,15 +42,16 @@ export class ProcessView {
       key: (row) => `${row.role}\u0000${row.host}\u0000${row.route}`, sort: { key: "received-messages", descending: true },
     });
     this.sockets = socketTable("process-sockets", socketColumns.filter(({ key }) => key !== "process"));
+    this.withheld = new WithheldSockets();
     this.audit = new AuditPanel();
     this.history = new HistoryPanel("process-history");
     this.historyNote = make("p", { class: "note" }, "History knows no pids: this is what all processes of this name, user and unit moved.");
     this.panels = {
-      apis: this.apis.element, sockets: this.sockets.element, audit: this.audit.element,
+      apis: this.apis.element, sockets: make("div", { class: "stack" }, this.withheld.element, this.sockets.element), audit: this.audit.element,
       history: make("div", { class: "stack" }, this.history.element, this.historyNote), details: this.more.element,
     };
     this.element = make("div", { class: "stack" },
-      make("div", { class: "row" }, this.heading, this.state), this.note,
+      this.state, this.note,
       make("div", { class: "split" }, make("div", { class: "card pad" }, this.chart.element), make("div", { class: "card pad" }, this.facts.element)),
       make("section", { class: "card" }, this.tabs, make("div", { class: "pad-x" }, ...Object.values(this.panels))));
   }
@@ -64,7 +64,7 @@ export class ProcessView {
       this.id = id;
       this.process = undefined;
       this.auditFor = this.historyFor = undefined;
-      this.heading.textContent = `Process ${clean(id.split("-")[0], 20)}`;
+      this.subject = `Process ${clean(id.split("-")[0], 20)}`;
       this.note.hidden = true;
     }
     this.pid = Number.parseInt(id, 10) || 0;
@@ -101,7 +101,7 @@ export class ProcessView {
     this.process = process;
     this.load();
     this.chart.update(...live.rates.series(this.id));
-    setText(this.heading, `${clean(process.name, 80)} ${process.pid}`);
+    this.subject = `${clean(process.name, 80)} ${process.pid}`;
     show(this.state, process.state !== "running");
     setText(this.state, clean(process.state, 20));
     this.showFacts(process, snapshot);
@@ -115,10 +115,12 @@ export class ProcessView {
     this.apis.update(process.endpoints ?? [], process.state === "exited"
       ? "The APIs of an ended process are in the rows of its service: see the view APIs."
       : "This program reports no requests. Its bytes are counted all the same. Link TrafficKit to see hosts and routes here.");
+    this.withheld.update(!snapshot.sockets);
+    show(this.sockets.element, snapshot.sockets !== undefined);
     if (snapshot.sockets) {
       const own = named(snapshot).filter(({ owners }) => owners.some(({ process_id }) => process_id === this.id));
       this.sockets.update(own, "No socket of this process is open.");
-    } else this.sockets.update([], "Sockets are shown to root and the group trafficd only.");
+    }
   }
 
   showFacts(process, snapshot) {

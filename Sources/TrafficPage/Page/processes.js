@@ -9,7 +9,7 @@ import { Table } from "./table.js";
 import { clean, duration, plural, share, plus } from "./text.js";
 
 const trafficColumn = {
-  key: "traffic", title: "Traffic", label: "Sent and received, in the last minute", rank: 1, width: 6, class: "traffic",
+  key: "traffic", title: "Traffic", label: "Sent and received, in the last minute", rank: 1, width: 8, class: "traffic",
   value: (row) => row.rates.payload_sent_bytes_per_second + row.rates.payload_received_bytes_per_second,
   draw(cell, row) {
     const [, sent, received] = live.rates.series(row.process_id);
@@ -18,7 +18,7 @@ const trafficColumn = {
 };
 
 const explainedColumn = {
-  key: "explained", title: "Explained", rank: 1, width: 5.6,
+  key: "explained", title: "Explained", rank: 1, width: 7.2,
   label: "Share of the payload that the program's own reports explain. A program that does not report has none.",
   value: (row) => {
     const all = Number(plus(row.explained_bytes, row.unattributed_bytes));
@@ -47,11 +47,11 @@ const columns = [
     },
     hint: (row) => clean(row.command_line?.join(" ") || row.executable || row.name, 1000),
   }),
-  { key: "pid", title: "PID", width: 5, rank: 1, value: (row) => row.pid, text: (row) => String(row.pid) },
-  nameColumn("user", "User", (row) => row.user ?? String(row.uid), { rank: 1, width: 6.5 }),
+  { key: "pid", title: "PID", width: 5.6, rank: 1, value: (row) => row.pid, text: (row) => String(row.pid) },
+  nameColumn("user", "User", (row) => row.user ?? String(row.uid), { rank: 1, width: 7 }),
   nameColumn("unit", "Unit", (row) => row.systemd_unit, { rank: 1, width: 10 }),
   {
-    key: "sockets", title: "Sockets", label: "Sockets that are open now", rank: 2, width: 4.8,
+    key: "sockets", title: "Sockets", label: "Sockets that are open now", rank: 2, width: 5.6,
     value: (row) => row.sockets_open, text: (row) => String(row.sockets_open),
   },
   ...rateColumns, trafficColumn, ...totalColumns, explainedColumn,

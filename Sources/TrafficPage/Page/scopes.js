@@ -1,14 +1,14 @@
 // How far the bytes go, what they cost, and what the interfaces count themselves.
 
 import { sparkline } from "./chart.js";
-import { make, show } from "./dom.js";
+import { make } from "./dom.js";
 import { live } from "./live.js";
 import { nameColumn } from "./parts.js";
 import { Table } from "./table.js";
 import { amount, exact, grouped, plus, rate, share } from "./text.js";
 
 const bytes = (key, title, read, rank = 0) => ({
-  key, title, width: 6.4, rank, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
+  key, title, width: 7.2, rank, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
   text: (row) => amount(read(row)), hint: (row) => exact(read(row)),
 });
 
@@ -19,22 +19,22 @@ function drawPart(cell, { part }) {
 }
 
 const sumColumns = (key, title) => [
-  nameColumn(key, title, (row) => row.name, { width: 9 }),
+  nameColumn(key, title, (row) => row.name),
   bytes("sent", "Sent", (row) => row.payload_sent_bytes), bytes("received", "Received", (row) => row.payload_received_bytes),
   {
-    key: "part", title: "Part of all", rank: 2, value: (row) => row.part, class: "part", text: () => "", draw: drawPart,
+    key: "part", title: "Part of all", rank: 2, width: 20, value: (row) => row.part, class: "part", text: () => "", draw: drawPart,
     hint: (row) => share(row.part, 1),
   },
   bytes("wire-sent", "Wire sent", (row) => row.wire_sent_bytes, 2), bytes("wire-received", "Wire received", (row) => row.wire_received_bytes, 2),
   bytes("retransmitted", "Retransmitted", (row) => row.retransmitted_bytes, 1),
-].map((column) => (["wire-received", "retransmitted"].includes(column.key) ? { ...column, width: 7.6 } : column));
+].map((column) => (["wire-received", "retransmitted"].includes(column.key) ? { ...column, width: 8.8 } : column));
 
 const interfaceColumns = [
-  nameColumn("interface", "Interface", (row) => row.name, { width: 8 }),
-  { ...bytes("sent-rate", "Sent/s", (row) => row.sent_bytes_per_second), text: (row) => rate(row.sent_bytes_per_second), hint: undefined, class: "sent" },
-  { ...bytes("received-rate", "Received/s", (row) => row.received_bytes_per_second), text: (row) => rate(row.received_bytes_per_second), hint: undefined, class: "received" },
+  nameColumn("interface", "Interface", (row) => row.name),
+  { ...bytes("sent-rate", "Sent/s", (row) => row.sent_bytes_per_second), text: (row) => rate(row.sent_bytes_per_second), hint: undefined, class: "sent", isRate: true },
+  { ...bytes("received-rate", "Received/s", (row) => row.received_bytes_per_second), text: (row) => rate(row.received_bytes_per_second), hint: undefined, class: "received", isRate: true },
   {
-    key: "traffic", title: "Traffic", rank: 2, class: "traffic",
+    key: "traffic", title: "Traffic", rank: 2, width: 10, class: "traffic",
     draw(cell, row) {
       const [, sent, received] = live.rates.series(`interface ${row.name}`);
       sparkline(cell, sent.map((value, index) => (value ?? 0) + (received[index] ?? 0)).slice(-60));
@@ -42,7 +42,7 @@ const interfaceColumns = [
   },
   bytes("sent", "Sent", (row) => row.sent_bytes, 2), bytes("received", "Received", (row) => row.received_bytes, 2),
   ...["sent", "received"].map((way) => ({
-    key: `${way}-packets`, title: `Packets ${way}`, rank: 1, width: 8, value: (row) => Number(row[`${way}_packets`] ?? 0), text: (row) => grouped(row[`${way}_packets`]),
+    key: `${way}-packets`, title: `Packets ${way}`, rank: 1, width: 9.4, value: (row) => Number(row[`${way}_packets`] ?? 0), text: (row) => grouped(row[`${way}_packets`]),
   })),
 ];
 
@@ -58,9 +58,9 @@ export class ScopesView {
     this.table = table("scopes", "Bytes by scope", sumColumns("scope", "Scope"));
     this.classes = table("classes", "Bytes by class", sumColumns("class", "Class"));
     this.interfaces = table("interfaces", "Interfaces", interfaceColumns);
-    this.classSection = section("Classes", "Names that the daemon was given for remote addresses, for example for those whose traffic is paid for.", this.classes.element);
+    const classes = section("Classes", "Names that the daemon was given for remote addresses, for example for those whose traffic is paid for.", this.classes.element);
     this.element = make("div", { class: "stack" },
-      section("Scopes", "How far the other end is. A connection inside this machine counts at both ends.", this.table.element), this.classSection,
+      section("Scopes", "How far the other end is. A connection inside this machine counts at both ends.", this.table.element), classes,
       section("Interfaces", "As the interfaces count themselves since they came up, with link headers.", this.interfaces.element));
   }
 
@@ -79,7 +79,6 @@ export class ScopesView {
       return list;
     };
     this.table.update(rows(totals.by_scope, "in no scope"), "Nothing was moved yet.");
-    show(this.classSection, true);
     this.classes.update(totals.by_class ? rows(totals.by_class, "in no class") : [],
       "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0, or classes in /etc/trafficd.yaml.");
     this.interfaces.update(interfaces ?? [], "No interface is known.");

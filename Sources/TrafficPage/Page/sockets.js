@@ -1,9 +1,9 @@
 // The list of sockets, and one socket with its audit.
 
 import { AuditPanel } from "./auditpanel.js";
-import { Facts, make, setText } from "./dom.js";
+import { Facts, make, setText, show } from "./dom.js";
 import { live } from "./live.js";
-import { endpoints, nameColumn, rateColumns, totalColumns } from "./parts.js";
+import { endpoints, nameColumn, rateColumns, totalColumns, WithheldSockets } from "./parts.js";
 import { href } from "./route.js";
 import { Table } from "./table.js";
 import { both, clean, duration, grouped, micros, rate, time, UNKNOWN } from "./text.js";
@@ -12,25 +12,22 @@ const stateNames = {
   established: "established", syn_sent: "SYN sent", syn_received: "SYN received", fin_wait_1: "FIN wait 1",
   fin_wait_2: "FIN wait 2", time_wait: "TIME wait", close_wait: "close wait", last_ack: "last ACK", listen: "listening",
 };
+const title = (row) => `${row.protocol} ${endpoints(row)}`;
 const stateName = (state) => stateNames[state] ?? clean(state, 20);
 
 export const socketColumns = [
   {
-    key: "socket", title: "Socket", isText: true, class: "name mono", value: endpoints, text: endpoints, hint: endpoints,
+    key: "socket", title: "Socket", isText: true, class: "name", value: title, text: title, hint: title,
   },
   nameColumn("process", "Process", (row) => row.ownerNames, { rank: 1, width: 10 }),
+  { key: "state", title: "State", isText: true, rank: 1, width: 8, value: (row) => row.state, text: (row) => stateName(row.state) },
   {
-    key: "protocol", title: "Protocol", isText: true, rank: 1, width: 5.5, value: (row) => row.protocol,
-    text: (row) => row.protocol,
-  },
-  { key: "state", title: "State", isText: true, rank: 1, width: 7, value: (row) => row.state, text: (row) => stateName(row.state) },
-  {
-    key: "scope", title: "Scope", isText: true, rank: 2, width: 6, value: (row) => row.scope,
+    key: "scope", title: "Scope", isText: true, rank: 2, width: 6.6, value: (row) => row.scope,
     text: (row) => row.scope?.replace("_", " ") ?? UNKNOWN,
   },
   ...rateColumns,
   {
-    key: "rtt", title: "RTT", label: "TCP's smoothed round-trip time, and r for segments sent again", rank: 1, width: 6.5,
+    key: "rtt", title: "RTT", label: "TCP's smoothed round-trip time, and r for segments sent again", rank: 1, width: 8,
     value: (row) => (row.smoothed_rtt_us > 0 ? Number(row.smoothed_rtt_us) : undefined),
     text: (row) => (row.smoothed_rtt_us > 0 ? micros(row.smoothed_rtt_us) : UNKNOWN)
       + (row.retransmitted_segments > 0 ? ` ${grouped(row.retransmitted_segments)}r` : ""),
@@ -61,12 +58,16 @@ export class SocketsView {
   constructor() {
     this.table = socketTable("sockets");
     this.note = make("p", { class: "note" }, "Sockets that are open now, or closed in the last 5 seconds.");
-    this.element = make("div", { class: "stack" }, make("div", { class: "card" }, this.table.element), this.note);
+    this.list = make("div", { class: "stack" }, make("div", { class: "card" }, this.table.element), this.note);
+    this.withheld = new WithheldSockets();
+    this.element = make("div", { class: "stack" }, this.withheld.element, this.list);
   }
 
   open() {}
 
   update(snapshot) {
+    this.withheld.update(!snapshot.sockets);
+    show(this.list, snapshot.sockets !== undefined);
     if (!snapshot.sockets) return;
     this.table.update(named(snapshot), live.filter
       ? "No socket passes the filter." : "No socket is open. Start a program that uses the network.");
@@ -81,25 +82,27 @@ export class SocketView {
   demand = { sockets: "all" };
 
   constructor() {
-    this.heading = make("h2", { class: "subject mono" });
     this.facts = new Facts("socket");
     this.audit = new AuditPanel();
     this.note = make("p", { class: "note", hidden: true, role: "status" });
-    this.element = make("div", { class: "stack" }, this.heading, this.note,
-      make("div", { class: "card pad" }, this.facts.element),
-      make("section", { class: "card pad" }, make("h3", {}, "Audit"), this.audit.element));
+    this.withheld = new WithheldSockets();
+    this.element = make("div", { class: "stack" }, this.note, this.withheld.element,
+      this.content = make("div", { class: "stack" }, make("div", { class: "card pad" }, this.facts.element),
+        make("section", { class: "card pad" }, make("h2", {}, "Audit"), this.audit.element)));
   }
 
   open({ id }) {
     if (this.id === id) return;
     this.id = id;
     this.cookie = undefined;
-    this.heading.textContent = "Socket";
+    this.subject = undefined;
   }
 
   update(snapshot) {
+    this.withheld.update(!snapshot.sockets);
     const socket = named(snapshot).find(({ serial }) => String(serial) === this.id);
     this.note.hidden = socket !== undefined || !snapshot.sockets;
+    show(this.content, socket !== undefined);
     if (!socket) {
       this.note.textContent = "This socket is no longer listed: it closed. What it moved is in the row of its process.";
       return;
@@ -110,7 +113,7 @@ export class SocketView {
       // The list needs all sockets to find this one; from here on those of its processes are enough.
       live.ask({ sockets: socket.owners.length ? socket.owners.map(({ pid }) => pid) : "all" });
     }
-    setText(this.heading, `${socket.protocol} ${endpoints(socket)}`);
+    this.subject = title(socket);
     const { rates } = socket;
     const owners = make("span");
     socket.owners.forEach(({ process_id }, index) => owners.append(index ? ", " : "",

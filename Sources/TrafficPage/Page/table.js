@@ -156,6 +156,7 @@ export class Table {
       const cell = row.cells[index];
       if (column.draw) column.draw(cell, item);
       else setText(cell, column.text(item));
+      if (column.isRate) cell.classList.toggle("zero", !(column.value(item) > 0));
       const hint = column.hint?.(item);
       if (hint !== undefined) setTitle(cell, hint);
     });

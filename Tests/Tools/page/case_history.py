@@ -1,0 +1,77 @@
+"""The past, and whether every byte is accounted for."""
+
+from selenium.webdriver import ActionChains
+
+from browser import Failure, digits
+
+
+def range_of(browser):
+    values = browser.script("""
+        const { from, until } = document.querySelector('[data-chart=history]')?.dataset ?? {};
+        return from && [Number(from), Number(until)]""")
+    return values
+
+
+def sums(browser, table):
+    return browser.script("""
+        const rows = [...document.querySelectorAll(`table[data-table=${arguments[0]}] tbody tr`)];
+        return rows.map((row) => Object.fromEntries([...row.cells].map((cell) =>
+            [cell.dataset.column ?? cell.dataset.value ?? 'name', cell.title || cell.textContent])))""", table)
+
+
+def history(browser, options):
+    """A chart that can be zoomed by dragging, its sums, a day, and the report of a month."""
+    browser.open("#/history?range=day", token=options.token)
+    before = browser.wait("a chart", lambda: browser.shown("[data-chart=history] canvas") and range_of(browser))
+    total = browser.wait("sums", lambda: sums(browser, "history-bytes"))[0]
+    over = browser.wait_for("[data-chart=history] .u-over")
+    width = over.size["width"]
+    # The newest fifth, which has bytes even if the daemon is young.
+    ActionChains(browser.driver).move_to_element_with_offset(over, int(width * 0.25), 40).click_and_hold() \
+        .move_by_offset(int(width * 0.1), 0).move_by_offset(int(width * 0.1), 0).release().perform()
+    after = browser.wait("another range", lambda: (
+        "since=" in browser.driver.current_url and range_of(browser) != before and range_of(browser)))
+    if not after[1] - after[0] < (before[1] - before[0]) / 2:
+        raise Failure(f"dragging over a fifth of the chart made {before} into {after}")
+    browser.driver.back()
+    browser.wait("the range of before, by the browser's button", lambda: (
+        range_of(browser) and abs((range_of(browser)[1] - range_of(browser)[0]) - (before[1] - before[0])) < 600))
+    browser.go("#/history?show=day")
+    day = browser.wait("a day", lambda: browser.text("[data-fact=day]"))
+    browser.wait_for("[data-action=previous-day]").click()
+    previous_day = browser.wait("the day before", lambda: (
+        browser.text("[data-fact=day]") != day and browser.text("[data-fact=day]")))
+    browser.go("#/history?show=month")
+    month = browser.wait("a month", lambda: browser.text("[data-fact=month]"))
+    rows = browser.wait("sums of the month", lambda: sums(browser, "month"))
+    browser.wait_for("[data-action=previous-month]").click()
+    previous_month = browser.wait("the month before", lambda: (
+        browser.text("[data-fact=month]") not in ("", month) and browser.text("[data-fact=month]")))
+    return {
+        "zoom_before": before, "zoom_after": after, "day": day, "previous_day": previous_day,
+        "total": {way: digits(total[way]) for way in ("sent", "received")},
+        "month": month, "previous_month": previous_month,
+        "month_total": {way: digits(rows[0][way]) for way in ("sent", "received")},
+        "month_lines": [row["name"] for row in rows],
+    }
+
+
+def audit(browser, options):
+    """The lines with their exact bytes, and the verdict."""
+    browser.open("#/audit" + (f"?interface={options.interface}" if options.interface else ""), token=options.token)
+    verdict = browser.wait("a verdict", lambda: browser.attribute("[data-verdict=right], [data-verdict=wrong]", "data-verdict"))
+    sections = browser.script("""
+        return [...document.querySelectorAll('table.waterfall')].map((table) => ({
+            name: table.caption.textContent,
+            lines: [...table.tBodies[0].rows].map((row) => ({
+                line: row.dataset.line,
+                sent: row.querySelector('[data-direction=sent]').textContent,
+                received: row.querySelector('[data-direction=received]').textContent,
+            })),
+        }))""")
+    for section in sections:
+        for line in section["lines"]:
+            for way in ("sent", "received"):
+                text = line[way].replace(",", "").replace("+", "").replace("−", "-")
+                line[way] = int(text) if text else None
+    return {"verdict": verdict, "text": browser.text(".verdict"), "sections": sections}

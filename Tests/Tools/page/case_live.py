@@ -1,0 +1,76 @@
+"""What changes while one looks: bytes that grow, a pause, a daemon that restarts."""
+
+import json
+import sys
+
+from browser import Failure, digits
+from case_rows import cells, row_of
+
+
+def received(browser, selector):
+    shown = cells(browser, selector)
+    return shown and {way: digits(shown[way]["hint"]) for way in ("sent", "received")}
+
+
+def live(browser, options):
+    """Bytes of a process grow without a reload, in rows that stay the same elements."""
+    browser.open(token=options.token)
+    _, selector = row_of(browser, options.pid)
+    browser.script("window.isSamePage = true; document.querySelector(arguments[0]).isSameRow = true", selector)
+    first = received(browser, selector)
+    browser.wait("more bytes", lambda: sum(received(browser, selector).values()) > sum(first.values()))
+    second = received(browser, selector)
+    is_same = browser.script("return window.isSamePage === true && document.querySelector(arguments[0]).isSameRow === true", selector)
+    if not is_same:
+        raise Failure("the page or the row was made anew")
+    summary = browser.wait("a text of the chart", lambda: browser.script(
+        "return document.querySelector('[data-summary=rate]').textContent"))
+    return {"first": first, "second": second, "chart_summary": summary}
+
+
+def pause(browser, options):
+    """Space stops the numbers, and lets them go on."""
+    browser.open(token=options.token)
+    _, selector = row_of(browser, options.pid)
+    browser.press(" ")
+    banner = browser.wait("the word that the page is paused", lambda: browser.text("#banner"))
+    first = received(browser, selector)
+    browser.script("return new Promise((resolve) => setTimeout(resolve, 3000))")
+    second = received(browser, selector)
+    browser.press(" ")
+    browser.wait("more bytes", lambda: sum(received(browser, selector).values()) > sum(second.values()))
+    return {"banner": banner, "is_still": first == second}
+
+
+def largest_rate(browser):
+    """The highest rate of the chart's text, and what the text says."""
+    return browser.script("return document.querySelector('[data-summary=rate]').textContent")
+
+
+def restart(browser, options):
+    """What the page says while the daemon is gone and after it is back.
+
+    Says `ready` on standard output, then the caller ends the daemon; says `lost`, then the caller starts it again. The
+    caller may end and start it at once: then both are said.
+    """
+    browser.open(token=options.token)
+    browser.wait_for("table[data-table=processes] tbody tr")
+    before = largest_rate(browser)
+
+    def say(word):
+        print(json.dumps({"case": "restart", "now": word}), flush=True)
+
+    say("ready")
+    lost = browser.wait("the word that the daemon does not answer", lambda: (
+        browser.attribute("#banner", "data-state") in ("lost", "restarted") and browser.shown("#banner") and browser.text("#banner")))
+    say("lost")
+    if not sys.stdin.isatty():
+        sys.stdin.readline()
+    back = browser.wait("the word that the daemon is back", lambda: (
+        browser.attribute("#banner", "data-state") == "restarted" and browser.text("#banner")))
+    browser.wait_for("table[data-table=processes] tbody tr")
+    # A spike would come with the first snapshots.
+    browser.script("return new Promise((resolve) => setTimeout(resolve, 4000))")
+    if browser.script("return document.body.classList.contains('stale')"):
+        raise Failure("the daemon is back, and the page still looks as if it were not")
+    return {"lost": lost, "back": back, "rates_before": before, "rates_after": largest_rate(browser)}

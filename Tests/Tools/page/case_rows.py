@@ -1,0 +1,153 @@
+"""Processes, sockets and APIs: the rows, the filter, and the way from one to the next."""
+
+from browser import By, Failure, Keys, digits
+
+
+def row_of(browser, pid):
+    selector = f"table[data-table=processes] tr[data-row^='{pid}-']"
+    # A table shows 200 rows at first.
+    def find():
+        rows = browser.all(selector)
+        more = browser.shown("#view .table > .more")
+        if not rows and more:
+            more[0].click()
+        return rows
+    return browser.wait(f"a row of process {pid}", find)[0], selector
+
+
+def cells(browser, selector):
+    """Of the first row that fits: text and hint of each cell."""
+    return browser.script("""
+        const cells = document.querySelector(arguments[0])?.cells ?? [];
+        return Object.fromEntries([...cells].map((cell) => {
+            const inner = cell.querySelector('[title]') ?? cell;
+            return [cell.dataset.column, { text: cell.textContent, hint: inner.title }];
+        }))""", selector)
+
+
+def facts(browser, name):
+    return browser.script("""
+        return Object.fromEntries([...document.querySelectorAll(`[data-facts=${arguments[0]}] dd[data-fact]`)]
+            .map((entry) => [entry.dataset.fact, entry.textContent]))""", name)
+
+
+def process(browser, options):
+    """The exact bytes of a process, in the table and in its details."""
+    browser.open(token=options.token)
+    row, selector = row_of(browser, options.pid)
+    shown = cells(browser, selector)
+    identity = row.get_attribute("data-row")
+    browser.go(f"#/processes/{identity}")
+    detail = browser.wait("the details", lambda: facts(browser, "process"))
+    return {
+        "process_id": identity, "name": shown["process"]["text"], "heading": browser.text("#title"),
+        "table": {way: digits(shown[way]["hint"]) for way in ("sent", "received")},
+        "table_text": {way: shown[way]["text"] for way in ("sent", "received")},
+        "detail": {way: digits(detail[way]) for way in ("sent", "received")},
+        "detail_wire": {way: digits(detail[f"wire-{way}"]) for way in ("sent", "received")},
+    }
+
+
+def filter(browser, options):
+    """How many rows pass, on the page and of how many; and what the page says of a wrong filter."""
+    browser.open(token=options.token)
+    browser.wait_for("table[data-table=processes] tbody tr")
+    count = "return document.querySelectorAll('table[data-table=processes] tbody tr').length"
+    before = browser.script(count)
+    field = browser.wait_for("#filter")
+
+    def enter(text):
+        field.clear()
+        field.send_keys(text, Keys.ENTER)
+
+    enter(options.filter or "rx>1")
+    browser.wait("the filter in the address", lambda: "filter=" in browser.driver.current_url)
+    browser.wait("rows, or their absence", lambda: browser.script("""
+        return !document.body.classList.contains('stale') && document.querySelector('#view .table').checkVisibility()"""))
+    # The rows of the first snapshot with the filter come within its interval.
+    browser.wait("other rows, or as many", lambda: browser.script(count) <= before)
+    rows = settled(browser, count)
+    names = browser.script("""
+        return [...document.querySelectorAll('table[data-table=processes] tbody tr')].map((row) => row.dataset.row)""")
+    enter("rx>nothing")
+    problem = browser.wait("what is wrong with the filter", lambda: browser.text("#filter-problem"))
+    if browser.attribute("#filter", "aria-invalid") != "true":
+        raise Failure("the filter is wrong, and its field does not say so")
+    enter("")
+    browser.wait("no problem any more", lambda: not browser.shown("#filter-problem"))
+    browser.wait("the rows again", lambda: browser.script(count) > 0)
+    return {"rows_before": before, "rows": rows, "process_ids": names, "problem": problem}
+
+
+def settled(browser, script):
+    """A number that three looks in a row agree on."""
+    seen = []
+    def look():
+        seen.append(browser.script(script + "; /* " + str(len(seen)) + " */"))
+        browser.script("return new Promise((resolve) => setTimeout(resolve, 1100))")
+        return len(seen) >= 3 and len(set(seen[-3:])) == 1
+    browser.wait("a number that stays", look)
+    return seen[-1]
+
+
+def drill(browser, options):
+    """From a process to its API and to a socket of it, by the keyboard alone."""
+    browser.open(f"#/processes?filter=pid:{options.pid}", token=options.token)
+    row_of(browser, options.pid)
+    browser.press("j", Keys.ENTER)
+    browser.wait_for("table[data-table=process-apis] tbody tr")
+    process_heading = browser.text("#title")
+    apis = browser.script("return document.querySelectorAll('table[data-table=process-apis] tbody tr').length")
+    # A row opens once its API is in the list of the service too.
+    browser.wait("an API that opens", lambda: browser.all("table[data-table=process-apis] tbody a"))
+    browser.press("j", Keys.ENTER)
+    browser.wait("the API", lambda: browser.driver.current_url.split("#")[1].startswith("/apis/"))
+    browser.wait("facts of the API", lambda: facts(browser, "api"))
+    api_heading = browser.text("#title")
+    def exchange_with_socket():
+        browser.press("j")
+        return browser.script("return document.activeElement.matches('table[data-table=exchanges] a')")
+    browser.wait("an exchange whose socket is open", exchange_with_socket)
+    browser.press(Keys.ENTER)
+    browser.wait("the socket", lambda: facts(browser, "socket"))
+    socket_heading = browser.text("#title")
+    detail = facts(browser, "socket")
+    verdict = browser.wait("an audit of the socket", lambda: browser.text(".verdict"))
+    browser.press(Keys.ESCAPE)
+    browser.wait("the list again", lambda: browser.driver.current_url.split("#")[1].startswith("/sockets") and "/sockets/" not in browser.driver.current_url)
+    errors = browser.errors()
+    if errors:
+        raise Failure(f"the console has errors: {errors}")
+    return {
+        "process": process_heading, "apis": apis, "api": api_heading, "socket": socket_heading,
+        "socket_bytes": {way: digits(detail[way]) for way in ("sent", "received")}, "verdict": verdict,
+    }
+
+
+def hostile(browser, options):
+    """A name with markup is text: it makes no element and runs nothing."""
+    browser.open(token=options.token)
+    row, selector = row_of(browser, options.pid)
+    name = cells(browser, selector)["process"]["text"]
+    browser.go(f"#/processes/{row.get_attribute('data-row')}")
+    browser.wait("the details", lambda: facts(browser, "process"))
+    heading = browser.text("#title")
+    made = browser.script("""
+        const own = ['IMG', 'SCRIPT', 'IFRAME', 'OBJECT', 'B', 'I', 'LINK', 'STYLE', 'BASE', 'A'];
+        const foreign = [...document.querySelectorAll('#view *, #title *, #health *')].filter((element) =>
+            own.slice(0, 4).includes(element.tagName) || element.hasAttribute('onerror') || element.hasAttribute('onload'));
+        return foreign.map((element) => element.outerHTML.slice(0, 200))""")
+    links = browser.script("""
+        return [...document.querySelectorAll('a')].map((link) => link.getAttribute('href') ?? '')
+            .filter((target) => !target.startsWith('#'))""")
+    try:
+        alert = browser.driver.switch_to.alert.text
+    except Exception:  # There is none: the driver says so by an error of its own.
+        alert = None
+    errors = browser.errors()
+    if made or links or alert is not None or errors:
+        raise Failure(f"elements {made}, links {links}, dialog {alert!r}, errors {errors}")
+    return {"name": name, "heading": heading, "elements_made": made, "dialog": alert}
+
+
+__all__ = ["By", "cells", "drill", "facts", "filter", "hostile", "process", "row_of"]
