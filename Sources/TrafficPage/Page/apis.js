@@ -11,7 +11,7 @@ import { amount, both, clean, exact, grouped, micros, plus, share, time, UNKNOWN
 /// Bytes of HTTP messages, which are not the payload of sockets.
 export const messageColumns = (sent, received) => [
   {
-    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", width: 6.6, value: (row) => Number(sent(row)),
+    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", rank: 2, width: 6.6, value: (row) => Number(sent(row)),
     text: (row) => amount(sent(row)), hint: (row) => exact(sent(row)),
   },
   {

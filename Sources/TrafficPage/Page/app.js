@@ -136,7 +136,8 @@ function sayState() {
   const { state, problem } = live;
   const isFilter = state === "refused" && (problem.parameter === "filter" || (problem.status === 403 && live.filter));
   if (view?.usesFilter && !view.filterIsOfHistory && live.filter) sayFilterProblem(isFilter ? problem : undefined);
-  const lost = () => `trafficd does not answer: ${clean(problem?.message ?? "", 200)} Last seen ${duration((Date.now() - live.lostAt) / 1000)} ago. Trying again.`;
+  const why = problem?.status ? `: ${clean(problem.message, 200)}` : ".";
+  const lost = () => `trafficd does not answer${why} Last seen ${duration((Date.now() - live.lostAt) / 1000)} ago. Trying again.`;
   const text = state === "lost" ? lost() : state === "paused" ? "Paused. Counting goes on in the daemon."
     : Date.now() < restartedUntil ? $("banner").lastText : "";
   $("banner").dataset.state = Date.now() < restartedUntil && state === "live" ? "restarted" : state;
@@ -149,6 +150,9 @@ function sayState() {
     show($("banner"), text !== "");
   }
   document.body.classList.toggle("stale", state === "lost" || state === "refused");
+  // The banner counts seconds, which nobody wants to hear; what it begins with is said once.
+  if (state !== lastState && state === "lost") announce("trafficd does not answer.");
+  if (state !== lastState && state === "paused") announce("Paused.");
   if (state !== lastState && lastState === "lost" && state === "live") announce("trafficd answers again.");
   lastState = state;
 }

@@ -32,10 +32,10 @@ function userName(uid) {
 const readers = {
   process: (row) => row.process_name, user: (row) => userName(row.uid), unit: (row) => row.systemd_unit,
   container: (row) => row.container_id, host: (row) => row.host, route: (row) => (row.route && `${row.host} ${row.route}`),
-  scope: (row) => row.scope?.replace("_", " "), class: (row) => row.class, interface: (row) => row.interface, total: () => "all",
+  scope: (row) => row.scope?.replace("_", " "), class: (row) => row.class, interface: (row) => row.interface, total: () => "all processes",
 };
 export const dimensions = Object.keys(readers);
-const titleOf = (by) => (by === "total" ? "" : by[0].toUpperCase() + by.slice(1));
+const titleOf = (by) => (by === "total" ? "All" : by[0].toUpperCase() + by.slice(1));
 const nothingOf = { unit: "no unit", container: "no container", user: "unknown", scope: "no scope", class: "no class" };
 const nameOf = (by, row) => readers[by](row) ?? nothingOf[by] ?? "–";
 

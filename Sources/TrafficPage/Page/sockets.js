@@ -17,7 +17,7 @@ const stateName = (state) => stateNames[state] ?? clean(state, 20);
 
 export const socketColumns = [
   {
-    key: "socket", title: "Socket", isText: true, class: "name", value: title, text: title, hint: title,
+    key: "socket", title: "Socket", isText: true, class: "name long", value: title, text: title, hint: title,
   },
   nameColumn("process", "Process", (row) => row.ownerNames, { rank: 1, width: 10 }),
   { key: "state", title: "State", isText: true, rank: 1, width: 8, value: (row) => row.state, text: (row) => stateName(row.state) },

@@ -9,8 +9,8 @@ const mostRows = 200;
 /// A column is `{ key, title, text(row) }` and may have:
 /// - value(row): what to sort by; without it the column has no order. `isText` sorts A to Z first.
 /// - hint(row): more, on hover. label: the title in full.
-/// - draw(cell, row): fills a cell that has more than text.
-/// - width: in rem. rank: 1 hides below a desktop's width, 2 below a tablet's; 0 stays on a phone.
+/// - draw(cell, row): fills a cell that has more than text. isLazy: only where it can be seen.
+/// - width: in rem; the column without one takes what is left. rank: 1 hides below a desktop's width, 2 below a tablet's; 0 stays on a phone.
 export class Table {
   /// - open(row): what Enter and a click do. link(row): the address that does the same.
   constructor({ name, caption, columns, key, link, sort, isQuiet }) {
@@ -26,7 +26,7 @@ export class Table {
     for (const column of columns) {
       const rank = `rank-${column.rank ?? 0}`;
       const col = make("col", { class: rank });
-      if (column.width) col.style.width = `${column.width}rem`;
+      if (column.width) col.style.setProperty("--width", `${column.width}rem`);
       groups.append(col);
       const title = column.value
         ? make("button", { type: "button", class: "sort", onclick: () => this.sortBy(column) }, column.title)
@@ -46,6 +46,12 @@ export class Table {
     this.element = make("div", { class: "table" }, this.table, this.note, this.more);
     this.body.addEventListener("click", (event) => this.#click(event));
     this.body.addEventListener("focusin", (event) => this.#focus(event.target.closest("tr")));
+    this.seen = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+      const row = this.rows.get(target.dataset.row);
+      if (!row) return;
+      row.isSeen = isIntersecting;
+      if (isIntersecting) this.#fill(row, row.item);
+    }), { rootMargin: "200px" });
     this.#showOrder();
   }
 
@@ -57,6 +63,7 @@ export class Table {
     const kept = new Set(shown.map(this.key));
     for (const [key, row] of this.rows) {
       if (kept.has(key)) continue;
+      this.seen.unobserve(row.element);
       row.element.remove();
       this.rows.delete(key);
     }
@@ -71,6 +78,10 @@ export class Table {
           this.body.append(place);
           place = next;
         }
+        place = row.element.nextSibling;
+      } else if (place && row.element === place.nextSibling) {
+        // A row that fell far: moving it alone is less than moving all rows that it fell past.
+        this.body.append(place);
         place = row.element.nextSibling;
       } else this.body.insertBefore(row.element, place);
       this.#fill(row, item);
@@ -148,13 +159,15 @@ export class Table {
     if (this.link?.(item)) element.classList.add("opens");
     row = { element, cells };
     this.rows.set(key, row);
+    if (this.columns.some(({ isLazy }) => isLazy)) this.seen.observe(element);
     return row;
   }
 
   #fill(row, item) {
+    row.item = item;
     this.columns.forEach((column, index) => {
       const cell = row.cells[index];
-      if (column.draw) column.draw(cell, item);
+      if (column.draw) (!column.isLazy || row.isSeen) && column.draw(cell, item);
       else setText(cell, column.text(item));
       if (column.isRate) cell.classList.toggle("zero", !(column.value(item) > 0));
       const hint = column.hint?.(item);

@@ -100,12 +100,20 @@ export const time = {
 const harmful = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\p{Cs}\p{Co}\p{Cn}]|[\u{e0000}-\u{e0fff}]/gu;
 const manyMarks = /(\p{M}{2})\p{M}+/gu;
 
+/// The same names come with each snapshot.
+const cleaned = new Map();
+
 /// A name that a local user chose, made harmless: what is invisible or reorders the line becomes U+FFFD, and no letter
 /// carries so many marks that these are drawn over other rows.
 export function clean(text, limit = 200) {
   if (text === undefined || text === null) return UNKNOWN;
-  let result = String(text).slice(0, 4 * limit).replace(harmful, "\ufffd").replace(manyMarks, "$1\ufffd");
+  const key = `${limit} ${text}`;
+  let result = cleaned.get(key);
+  if (result !== undefined) return result;
+  result = String(text).slice(0, 4 * limit).replace(harmful, "\ufffd").replace(manyMarks, "$1\ufffd");
   const letters = Array.from(result);
   if (letters.length > limit) result = `${letters.slice(0, limit - 1).join("")}…`;
+  if (cleaned.size > 5000) cleaned.clear();
+  cleaned.set(key, result);
   return result;
 }
