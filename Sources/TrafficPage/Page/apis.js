@@ -1,7 +1,7 @@
 // The requests of programs that report: by route, host or type, and one API in full.
 
 import { get } from "./api.js";
-import { Facts, make, opaque, show } from "./dom.js";
+import { Facts, make, opaque, setText, show } from "./dom.js";
 import { live } from "./live.js";
 import { choice, nameColumn, Question, refusal } from "./parts.js";
 import { href } from "./route.js";
@@ -11,7 +11,8 @@ import { amount, both, clean, exact, grouped, micros, plus, share, time, UNKNOWN
 /// Bytes of HTTP messages, which are not the payload of sockets.
 export const messageColumns = (sent, received) => [
   {
-    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", rank: 2, width: 6.6, value: (row) => Number(sent(row)),
+    key: "sent-messages", title: "Sent", label: "Bytes of HTTP messages sent", rank: 2, width: 6.6,
+    value: (row) => Number(sent(row)),
     text: (row) => amount(sent(row)), hint: (row) => exact(sent(row)),
   },
   {
@@ -31,16 +32,20 @@ const idOf = ({ process, role, host, route, content_class }) => opaque(process.n
 export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
 
 const latency = (key, title, read) => ({
-  key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1, width: 6.2,
-  value: (row) => (row.duration ? Number(read(row.duration)) : undefined), text: (row) => micros(row.duration && read(row.duration)),
+  key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1,
+  width: 6.2,
+  value: (row) => (row.duration ? Number(read(row.duration)) : undefined),
+  text: (row) => micros(row.duration && read(row.duration)),
 });
 const columns = (by) => [
   by === "type" ? nameColumn("type", "Type", (row) => row.content_class)
     : by === "host" ? nameColumn("host", "Host", (row) => row.host) : nameColumn("route", "Route", (row) => row.route),
   by === "route" && nameColumn("host", "Host", (row) => row.host, { rank: 1, width: 9 }),
   nameColumn("process", "Process", (row) => row.process.name, { rank: 1, width: 9 }),
-  { key: "role", title: "Role", isText: true, rank: 2, width: 4.6, value: (row) => row.role, text: (row) => clean(row.role, 20) },
-  { key: "requests", title: "Requests", width: 6.6, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
+  { key: "role", title: "Role", isText: true, rank: 2, width: 4.6, value: (row) => row.role,
+    text: (row) => clean(row.role, 20) },
+  { key: "requests", title: "Requests", width: 6.6, value: (row) => Number(row.requests),
+    text: (row) => grouped(row.requests) },
   {
     key: "failed", title: "Failed", label: "Every outcome except ok, cancelled and unknown", rank: 2, width: 5.4,
     value: failures, text: (row) => grouped(failures(row)),
@@ -48,7 +53,8 @@ const columns = (by) => [
   latency("p50", "P50", (duration) => duration.p50_us), latency("p90", "P90", (duration) => duration.p90_us),
   latency("p99", "P99", (duration) => duration.p99_us),
   {
-    key: "wasted", title: "Wasted", label: "Bytes of exchanges that failed, were throttled or redirected", rank: 1, width: 6.4,
+    key: "wasted", title: "Wasted", label: "Bytes of exchanges that failed, were throttled or redirected", rank: 1,
+    width: 6.4,
     value: (row) => Number(wasted(row)), text: (row) => amount(wasted(row)), hint: (row) => exact(wasted(row)),
   },
   ...messageColumns((row) => row.sent.message_bytes, (row) => row.received.message_bytes),
@@ -71,7 +77,8 @@ export class ApisView {
     this.body = make("div", { class: "card" });
     this.question = new Question();
     this.element = make("div", { class: "stack" }, this.by.element, this.body,
-      make("p", { class: "note" }, "Bytes are those of HTTP messages, as programs report them; they are not the payload of sockets."));
+      make("p", { class: "note" },
+        "Bytes are those of HTTP messages, as programs report them; they are not the payload of sockets."));
   }
 
   get table() { return this.tables[this.chosen]; }
@@ -89,20 +96,27 @@ export class ApisView {
     // The stream has the rows by route alone.
     if (this.question.isOpen) return;
     this.question.ask((signal) => get("/v1/endpoints", { by: this.chosen, filter: live.filter }, signal),
-      ({ endpoints }) => showRows(endpoints ?? []), (problem) => this.body.replaceChildren(refusal(problem, () => this.open())));
+      ({ endpoints }) => showRows(endpoints ?? []),
+      (problem) => this.body.replaceChildren(refusal(problem, () => this.open())));
   }
 
   close() { this.question.cancel(); }
 }
 
 const exchangeColumns = [
-  { key: "started", title: "Started", isText: true, width: 5.6, value: (row) => row.started_at, text: (row) => time.clock(row.started_at), hint: (row) => row.started_at },
-  { key: "method", title: "Method", isText: true, rank: 2, width: 5, value: (row) => row.method, text: (row) => clean(row.method, 20) },
-  { key: "status", title: "Status", width: 5, value: (row) => row.status, text: (row) => String(row.status ?? UNKNOWN) },
-  { key: "outcome", title: "Outcome", isText: true, rank: 2, width: 6, value: (row) => row.outcome, text: (row) => clean(row.outcome ?? "goes on", 20) },
-  { key: "time", title: "Time", width: 6.2, value: (row) => row.duration_us && Number(row.duration_us), text: (row) => micros(row.duration_us) },
+  { key: "started", title: "Started", isText: true, width: 5.6, value: (row) => row.started_at,
+    text: (row) => time.clock(row.started_at), hint: (row) => row.started_at },
+  { key: "method", title: "Method", isText: true, rank: 2, width: 5, value: (row) => row.method,
+    text: (row) => clean(row.method, 20) },
+  { key: "status", title: "Status", width: 5, value: (row) => row.status,
+    text: (row) => String(row.status ?? UNKNOWN) },
+  { key: "outcome", title: "Outcome", isText: true, rank: 2, width: 6, value: (row) => row.outcome,
+    text: (row) => clean(row.outcome ?? "goes on", 20) },
+  { key: "time", title: "Time", width: 6.2, value: (row) => row.duration_us && Number(row.duration_us),
+    text: (row) => micros(row.duration_us) },
   ...messageColumns((row) => (row.role === "client" ? row.request : row.response)?.message_bytes,
-    (row) => (row.role === "client" ? row.response : row.request)?.message_bytes).map((column) => ({ ...column, rank: 1 })),
+    (row) => (row.role === "client" ? row.response : row.request)?.message_bytes).map((column) =>
+      ({ ...column, rank: 1 })),
   {
     key: "socket", title: "Socket", isText: true, width: 7,
     draw(cell, row) {
@@ -129,7 +143,8 @@ export class ApiView {
     this.refused = make("div");
     this.question = new Question();
     this.element = make("div", { class: "stack" }, this.note, make("div", { class: "card pad" }, this.facts.element),
-      make("section", { class: "card" }, make("div", { class: "pad-x" }, make("h2", {}, "Last exchanges"), this.refused), this.table.element));
+      make("section", { class: "card" },
+        make("div", { class: "pad-x" }, make("h2", {}, "Last exchanges"), this.refused), this.table.element));
   }
 
   open({ id }) {
@@ -141,19 +156,27 @@ export class ApiView {
   update(snapshot) {
     const row = (snapshot.endpoints ?? []).find((endpoint) => idOf(endpoint) === this.id);
     show(this.note, !row);
-    if (!row) return void (this.note.textContent = "This API is not listed: no program reports it any more, or the address is of another daemon.");
+    if (!row) {
+      setText(this.note, "This API is not listed: no program reports it any more, or the address is of another daemon.");
+      return;
+    }
     this.subject = `${clean(row.host, 200)} ${clean(row.route, 300)}`;
-    const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) => `${grouped(count)} ${clean(outcome, 20)}`);
-    const parts = (bytes) => `line ${amount(bytes.line_bytes)}, header ${amount(bytes.header_bytes)} (cookies ${amount(bytes.cookie_bytes)}), `
+    const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) =>
+      `${grouped(count)} ${clean(outcome, 20)}`);
+    const parts = (bytes) =>
+      `line ${amount(bytes.line_bytes)}, header ${amount(bytes.header_bytes)} (cookies ${amount(bytes.cookie_bytes)}), `
       + `body ${amount(bytes.body_bytes)}, framing ${amount(bytes.framing_bytes)}`;
-    const phases = Object.entries(row.phases).map(([phase, { count, sum_us }]) => `${clean(phase, 20)} ${micros(Math.round(Number(sum_us) / Math.max(1, Number(count))))}`);
+    const phases = Object.entries(row.phases).map(([phase, { count, sum_us }]) =>
+      `${clean(phase, 20)} ${micros(Math.round(Number(sum_us) / Math.max(1, Number(count))))}`);
     this.facts.update([
       ["Process", clean(row.process.name, 80)], ["Role", clean(row.role, 20)],
-      ["Requests", grouped(row.requests)], ["Responses", grouped(row.responses)], ["Outcomes", outcomes.join(", ") || "none yet"],
+      ["Requests", grouped(row.requests)], ["Responses", grouped(row.responses)],
+      ["Outcomes", outcomes.join(", ") || "none yet"],
       ["Repeated responses", `${grouped(row.repeated_responses)} (${share(row.repeated_responses, row.responses)})`],
       ["Sent", both(row.sent.message_bytes), "sent"], ["of which", parts(row.sent)],
       ["Received", both(row.received.message_bytes), "received"], ["of which ", parts(row.received)],
-      ["Time", row.duration && `P50 ${micros(row.duration.p50_us)}, P90 ${micros(row.duration.p90_us)}, P99 ${micros(row.duration.p99_us)}, longest ${micros(row.duration.max_us)}`],
+      ["Time", row.duration && ["p50", "p90", "p99", "max"]
+        .map((name) => `${name.replace("p", "P")} ${micros(row.duration[`${name}_us`])}`).join(", ")],
       ["Phases, on average", phases.join(", ") || undefined], ["Wasted", both(wasted(row))],
       ["Wire, estimated", both(row.wire_bytes_estimated)], ["Quality", clean(row.quality, 20)],
     ]);
@@ -166,7 +189,8 @@ export class ApiView {
     this.asked = Date.now();
     const serials = new Map((snapshot.sockets ?? []).map(({ cookie, serial }) => [String(cookie), String(serial)]));
     this.question.ask((signal) => get("/v1/exchanges", {}, signal), ({ exchanges }) => {
-      const own = exchanges.filter(({ host, route, role, process_name }) => host === row.host && route === row.route && role === row.role && process_name === row.process.name);
+      const own = exchanges.filter(({ host, route, role, process_name }) => host === row.host && route === row.route
+        && role === row.role && process_name === row.process.name);
       for (const exchange of own) exchange.serial = serials.get(String(exchange.socket_cookie));
       this.table.update(own.slice(-50), "No exchange of this API is among the last that the daemon keeps.");
     }, (problem) => {

@@ -1,11 +1,12 @@
 // The page: which view is shown, the filter, the connection, and the display settings.
 
 import { AlertsView } from "./alerts.js";
-import { isExact, onTokenWanted, token } from "./api.js";
+import { onTokenWanted, token } from "./api.js";
 import { ApisView, ApiView } from "./apis.js";
 import { AuditView } from "./audit.js";
 import { RateChart } from "./chart.js";
 import { make, setText, setTitle, show } from "./dom.js";
+import { setUpDisplay } from "./display.js";
 import { Health } from "./health.js";
 import { HistoryView } from "./history.js";
 import { HostsView } from "./hosts.js";
@@ -16,7 +17,6 @@ import { ProcessesView } from "./processes.js";
 import { refusal } from "./parts.js";
 import { change, current, go, href } from "./route.js";
 import { ScopesView } from "./scopes.js";
-import { applyTheme, settings } from "./settings.js";
 import { SocketsView, SocketView } from "./sockets.js";
 import { amount, clean, duration, exact, plus, rate, time } from "./text.js";
 
@@ -33,7 +33,8 @@ let view;
 // MARK: Views
 
 const links = names.map((name, index) => make("a", { data: { view: name }, title: `Key ${index + 1}` },
-  make("span", {}, name === "apis" ? "APIs" : name[0].toUpperCase() + name.slice(1)), make("kbd", { "aria-hidden": "true" }, String(index + 1))));
+  make("span", {}, name === "apis" ? "APIs" : name[0].toUpperCase() + name.slice(1)),
+  make("kbd", { "aria-hidden": "true" }, String(index + 1))));
 $("views").append(...links);
 
 function route() {
@@ -85,7 +86,8 @@ function update() {
   const { totals } = snapshot;
   setText($("now-sent"), rate(totals.rates.payload_sent_bytes_per_second));
   setText($("now-received"), rate(totals.rates.payload_received_bytes_per_second));
-  for (const [id, bytes] of [["all-sent", plus(totals.payload_sent_bytes, totals.pending_sent_bytes)], ["all-received", totals.payload_received_bytes]]) {
+  for (const [id, bytes] of [["all-sent", plus(totals.payload_sent_bytes, totals.pending_sent_bytes)],
+    ["all-received", totals.payload_received_bytes]]) {
     setText($(id), `${amount(bytes)} in all`);
     setTitle($(id), exact(bytes));
   }
@@ -125,7 +127,8 @@ const clearFilter = () => {
   applyFilter();
 };
 $("clear-filter").addEventListener("click", clearFilter);
-addEventListener("filterproblem", ({ detail }) => sayFilterProblem(detail?.parameter === "filter" ? detail : undefined));
+addEventListener("filterproblem",
+  ({ detail }) => sayFilterProblem(detail?.parameter === "filter" ? detail : undefined));
 
 // MARK: Connection
 
@@ -164,7 +167,8 @@ live.addEventListener("restarted", ({ detail: { before } }) => {
   restartedUntil = Date.now() + 20000;
   const goesOn = before.counting_since === snapshot.counting_since;
   setText($("banner"), `trafficd was started anew at ${time.clock(snapshot.daemon.started_at)}. `
-    + (goesOn ? "The numbers go on: the kernel counted meanwhile." : `The numbers begin again: counting since ${time.clock(snapshot.counting_since)}.`));
+    + (goesOn ? "The numbers go on: the kernel counted meanwhile."
+      : `The numbers begin again: counting since ${time.clock(snapshot.counting_since)}.`));
   sayState();
 });
 setInterval(() => {
@@ -178,7 +182,8 @@ onTokenWanted((wasWrong) => openToken(wasWrong ? "The daemon does not know the t
 addEventListener("tokenwanted", () => openToken());
 function openToken(text) {
   if ($("token-dialog").open) return;
-  setText($("token-text"), `${text ? `${text} ` : ""}Enter the token that its administrator gave you. This tab keeps it until you close the tab.`);
+  setText($("token-text"),
+    `${text ? `${text} ` : ""}Enter the token that its administrator gave you. This tab keeps it until you close the tab.`);
   $("token").value = "";
   $("token-dialog").showModal();
 }
@@ -191,57 +196,25 @@ $("token-form").addEventListener("submit", (event) => {
   view.close?.();
   route();
 });
-for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
+for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click",
+  () => button.closest("dialog").close());
 
-// MARK: Display
-
-const themes = ["system", "light", "dark"];
-function nextTheme() {
-  settings.set("theme", themes[(themes.indexOf(settings.theme) + 1) % themes.length]);
-  showSettings();
-}
-function nextUnits() {
-  settings.set("units", settings.units === "bits" ? "bytes" : "bits");
-  showSettings();
-  if (live.snapshot) update();
-  if (view.filterIsOfHistory) view.open(current());
-}
-function showSettings() {
-  applyTheme();
-  setText($("theme"), { system: "System", light: "Light", dark: "Dark" }[settings.theme]);
-  $("theme").setAttribute("aria-label", `Theme: ${settings.theme}`);
-  setText($("units"), settings.units === "bits" ? "Bits" : "Bytes");
-  $("units").setAttribute("aria-label", `Units: ${settings.units}`);
-  dispatchEvent(new Event("themechange"));
-}
-function togglePause() {
-  live.isPaused = !live.isPaused;
-  $("pause").setAttribute("aria-pressed", String(live.isPaused));
-  setText($("pause").querySelector(".word"), live.isPaused ? "Go on" : "Pause");
-  setText($("pause").querySelector(".glyph"), live.isPaused ? "▶" : "❚❚");
-}
-const openHelp = () => $("help").showModal();
-$("theme").addEventListener("click", nextTheme);
-$("units").addEventListener("click", nextUnits);
-$("pause").addEventListener("click", togglePause);
-$("help-button").addEventListener("click", openHelp);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showSettings);
-setText($("exactness"), isExact ? "Hover over a number to see every digit. Numbers are exact, also beyond 2^53."
-  : "Hover over a number to see every digit. This browser rounds numbers beyond 2^53.");
-$("skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  $("main").focus();
-});
+// MARK: Start
 
 const health = new Health($("health"), $("capture"));
-const chart = new RateChart("rate", "Payload sent and received per second in the last 5 minutes; a summary follows", 132);
+const chart = new RateChart("rate", "Payload sent and received per second in the last 5 minutes; a summary follows",
+  132);
 $("now-chart").append(chart.element);
+const display = setUpDisplay(() => {
+  if (live.snapshot) update();
+  if (view?.filterIsOfHistory) view.open(current());
+});
 listenToKeys({
-  filter: () => (view.usesFilter ? ($("filter").focus(), $("filter").select()) : false), clearFilter, units: nextUnits, pause: togglePause, theme: nextTheme, help: openHelp,
+  ...display, clearFilter,
+  filter: () => (view.usesFilter ? ($("filter").focus(), $("filter").select()) : false),
   capture: () => health.open(), view: (name) => go(name), reverse: () => view.table?.reverse(),
   move: (step) => view.table?.move(step) ?? false,
   back: () => (view.parent ? go(view.parent) : document.activeElement.blur()),
 }, names);
-showSettings();
 addEventListener("hashchange", route);
 route();

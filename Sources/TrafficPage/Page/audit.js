@@ -12,14 +12,17 @@ export class AuditView {
 
   constructor() {
     this.of = make("select", { id: "choose-audit", onchange: () => this.choose() });
-    this.pid = make("input", { id: "choose-audit-pid", inputMode: "numeric", size: 9, placeholder: "pid", onchange: () => change({ interface: "", socket: "", process: this.pid.value.trim() }) });
+    this.pid = make("input", { id: "choose-audit-pid", inputMode: "numeric", size: 9, placeholder: "pid",
+      onchange: () => change({ interface: "", socket: "", process: this.pid.value.trim() }) });
     this.panel = new AuditPanel();
     this.element = make("div", { class: "stack" },
       make("div", { class: "controls" }, make("label", { class: "field" }, make("span", {}, "Of"), this.of),
         make("label", { class: "field" }, make("span", {}, "or of process"), this.pid)),
       make("div", { class: "card pad" }, this.panel.element,
-        make("p", { class: "note" }, "Four witnesses that know nothing of each other: the calls, TCP's own counters, the packets, and the interfaces. "
-          + "Each line is a difference between two of them that has one reason. What has no reason is unexplained, and must be 0.")));
+        make("p", { class: "note" },
+          "Four witnesses that know nothing of each other: the calls, TCP's own counters, the packets, and the interfaces."
+          + " Each line is a difference between two of them that has one reason. What has no reason is unexplained, and"
+          + " must be 0.")));
   }
 
   open({ params }) {

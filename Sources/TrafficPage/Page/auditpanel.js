@@ -72,12 +72,16 @@ class Waterfall {
 }
 
 function sectionTable(section) {
-  const [sent, received] = [section.sent, section.received].map((lines) => new Map(lines.map(({ line, bytes }) => [line, bytes])));
-  const most = Math.max(1, ...[...section.sent, ...section.received].map(({ bytes }) => Math.abs(Number(bytes)))) * 1.02;
+  const [sent, received] = [section.sent,
+    section.received].map((lines) => new Map(lines.map(({ line, bytes }) => [line, bytes])));
+  const most = Math.max(1, ...[...section.sent,
+    ...section.received].map(({ bytes }) => Math.abs(Number(bytes)))) * 1.02;
   const falls = [new Waterfall(section.sent, most), new Waterfall(section.received, most)];
   const rows = merged(section.sent, section.received).map((line) => {
-    const isWrong = line.startsWith("unexplained") && [sent, received].some((lines) => Number(lines.get(line) ?? 0) !== 0);
-    const kind = [sums.has(line) && "sum", isWrong && "wrong", line.startsWith("unexplained") && "rest"].filter(Boolean).join(" ");
+    const isWrong = line.startsWith("unexplained")
+      && [sent, received].some((lines) => Number(lines.get(line) ?? 0) !== 0);
+    const kind = [sums.has(line) && "sum", isWrong && "wrong",
+      line.startsWith("unexplained") && "rest"].filter(Boolean).join(" ");
     const text = (sums.has(line) ? "= " : "") + (names[line] ?? clean(line, 60))
       + (line === "wire" && section.kind === "interface" ? " here" : "");
     return make("tr", { class: kind, data: { line } },
@@ -97,7 +101,8 @@ function sectionTable(section) {
 function disputeBox(dispute) {
   const who = dispute.processes.map(({ pid }) => pid).join(" ");
   const say = (bytes) => (bytes === undefined ? "unknown" : grouped(bytes));
-  return make("div", { class: "verdict wrong" }, make("strong", {}, `${clean(dispute.name)}, ${clean(dispute.direction, 20)}${who ? `, pid ${who}` : ""}`),
+  return make("div", { class: "verdict wrong" },
+    make("strong", {}, `${clean(dispute.name)}, ${clean(dispute.direction, 20)}${who ? `, pid ${who}` : ""}`),
     make("p", {}, `Counted from calls ${say(dispute.payload_bytes)}, counted by TCP ${say(dispute.tcp_bytes)}, `
       + `carried by packets ${say(dispute.wire_payload_bytes)}.`));
 }
@@ -106,8 +111,10 @@ export class AuditPanel {
   constructor() {
     this.verdict = make("div", { class: "verdict", role: "status", data: { verdict: "" } });
     this.body = make("div", { class: "stack" });
-    this.again = make("button", { type: "button", class: "quiet", data: { action: "audit-again" }, onclick: () => this.load(this.subject) }, "Audit again");
-    this.element = make("div", { class: "stack audit" }, make("div", { class: "row" }, this.verdict, this.again), this.body);
+    this.again = make("button", { type: "button", class: "quiet", data: { action: "audit-again" },
+      onclick: () => this.load(this.subject) }, "Audit again");
+    this.element = make("div", { class: "stack audit" }, make("div", { class: "row" }, this.verdict, this.again),
+      this.body);
     this.question = new Question();
   }
 
@@ -125,14 +132,17 @@ export class AuditPanel {
     this.verdict.hidden = false;
     this.verdict.className = `verdict ${isRight ? "right" : "wrong"}`;
     this.verdict.dataset.verdict = isRight ? "right" : "wrong";
-    this.verdict.replaceChildren(make("strong", {}, isRight ? "Every byte is accounted for." : "Some bytes are not accounted for."),
-      make("span", {}, ` Unexplained: ${plural(report.unexplained_bytes, "byte")}. At ${time.clock(report.taken_at)}, counting since `
+    this.verdict.replaceChildren(make("strong", {},
+      isRight ? "Every byte is accounted for." : "Some bytes are not accounted for."),
+      make("span", {}, ` Unexplained: ${plural(report.unexplained_bytes, "byte")}. `
+        + `At ${time.clock(report.taken_at)}, counting since `
         + `${time.full(report.counting_since)}, method ${clean(report.method, 20)}.`));
     const hidden = Number(report.dispute_count) - new Set(report.disputes.map(({ cookie }) => cookie)).size;
     const parts = [...report.disputes.map(disputeBox), ...report.sections.map(sectionTable)];
     if (hidden > 0) parts.push(make("p", { class: "note" }, `And ${plural(hidden, "more socket")}.`));
     if (!report.counts_interfaces && report.sections.some(({ kind }) => kind === "host")) {
-      parts.push(make("p", { class: "note" }, "Ends at the sockets. To compare the interfaces too: trafficd run --wire audited"));
+      parts.push(make("p", { class: "note" },
+        "Ends at the sockets. To compare the interfaces too: trafficd run --wire audited"));
     }
     this.body.replaceChildren(...parts);
   }

@@ -60,7 +60,8 @@ class Chart {
       padding: [8, 24, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...options.cursor },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: axes(this.format, options.lines ?? 1).map((axis, index) => (index === 0 ? { ...axis, values: hour24 } : axis)),
+      axes: axes(this.format, options.lines
+        ?? 1).map((axis, index) => (index === 0 ? { ...axis, values: hour24 } : axis)),
       series: [{}, ...series], hooks: listeners,
     }, this.data ?? [[]], this.box);
   }
@@ -169,14 +170,17 @@ export class BarChart extends Chart {
 /// The rates of the last minute as a small line. An idle row stays as it is.
 export function sparkline(cell, values) {
   if (!cell.firstChild) {
-    cell.append(makeSVG("svg", { viewBox: "0 0 60 16", preserveAspectRatio: "none", class: "spark", "aria-hidden": "true" },
+    cell.append(makeSVG("svg", { viewBox: "0 0 60 16", preserveAspectRatio: "none", class: "spark",
+      "aria-hidden": "true" },
       makeSVG("path", { class: "area" }), makeSVG("path", { class: "line" })));
   }
   const most = Math.max(1, ...values);
-  const points = values.map((value, index) => `${60 - values.length + index + 1},${(15 - 14 * value / most).toFixed(1)}`);
+  const points = values.map((value,
+    index) => `${60 - values.length + index + 1},${(15 - 14 * value / most).toFixed(1)}`);
   const line = values.some((value) => value > 0) ? `M${points.join("L")}` : "M0,15L60,15";
   if (cell.lastLine === line) return;
   cell.lastLine = line;
+  cell.firstChild.classList.toggle("idle", !line.includes("L", 9));
   const [area, stroke] = cell.firstChild.children;
   stroke.setAttribute("d", line);
   area.setAttribute("d", line.length > 20 ? `${line}L60,16L${60 - values.length + 1},16Z` : "");

@@ -61,7 +61,8 @@ export class Facts {
         entry = make("div", {}, make("dt", {}, label), make("dd", key ? { data: { fact: key } } : {}));
         this.values.set(label, entry);
       }
-      if (this.element.children[index] !== entry) this.element.insertBefore(entry, this.element.children[index] ?? null);
+      if (this.element.children[index] !== entry) this.element.insertBefore(entry,
+        this.element.children[index] ?? null);
       if (value instanceof Node) {
         if (entry.lastChild.firstChild !== value) entry.lastChild.replaceChildren(value);
       } else setText(entry.lastChild, value);

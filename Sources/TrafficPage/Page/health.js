@@ -6,14 +6,17 @@ import { clean, duration, grouped, plural, plus, time } from "./text.js";
 
 const losses = [
   ["ring full", ({ ring_full }) => ring_full, "records came late, none lost", true],
-  ["in rows", ({ sockets_folded, calls_folded }) => plus(sockets_folded, calls_folded), "sockets and calls count for their process alone", true],
+  ["in rows", ({ sockets_folded, calls_folded }) => plus(sockets_folded, calls_folded),
+    "sockets and calls count for their process alone", true],
   ["map full", ({ map_full }) => map_full, "owners, reads or packets found no room"],
   ["malformed", ({ records_malformed }) => records_malformed, "records could not be read"],
-  ["reports", ({ reports_dropped, reports_rejected }) => plus(reports_dropped, reports_rejected), "reports dropped or rejected"],
+  ["reports", ({ reports_dropped, reports_rejected }) => plus(reports_dropped, reports_rejected),
+    "reports dropped or rejected"],
   ["backwards", ({ counters_backwards }) => counters_backwards, "times a counter fell"],
   ["missed", ({ missed_runs }) => missed_runs, "calls were not seen: a program was preempted"],
   ["failed", ({ reads_failed }) => reads_failed ?? 0, "times something could not be read, and was later", true],
-  ["uncounted", ({ uncounted_ns }) => Math.ceil(Number(uncounted_ns ?? 0) / 1e6), "ms until other counting programs took over"],
+  ["uncounted", ({ uncounted_ns }) => Math.ceil(Number(uncounted_ns ?? 0) / 1e6),
+    "ms until other counting programs took over"],
 ];
 
 /// As the notice of `top`: nothing where nothing was missed, lost or late.
@@ -51,7 +54,8 @@ export class Health {
     dialog.querySelector("#capture-facts").append(this.facts.element);
     const open = () => this.open();
     this.chips = {
-      host: chip("host"), method: chip("method", open), since: chip("since", open), loss: chip("losses", open), blind: chip("blind-spots", open),
+      host: chip("host"), method: chip("method", open), since: chip("since", open), loss: chip("losses", open),
+      blind: chip("blind-spots", open),
     };
     this.alerts = make("a", {});
     this.alertsItem = make("li", { id: "health-alerts", hidden: true }, this.alerts);
@@ -63,12 +67,16 @@ export class Health {
     const { host, capture, counting_since, taken_at, alerts_active } = snapshot;
     const isDegraded = capture.method === "poll" || capture.reason !== undefined;
     this.chips.host.set(clean(host.name, 64));
-    this.chips.method.set(clean(capture.method, 20), isDegraded ? "warn" : "good", isDegraded ? `How bytes are counted. Not the best way: ${clean(capture.reason ?? "poll", 300)}` : "How bytes are counted");
-    this.chips.since.set(`counting ${duration((Date.parse(taken_at) - Date.parse(counting_since)) / 1000)}`, undefined, `Counting since ${time.full(counting_since)}`);
+    this.chips.method.set(clean(capture.method, 20), isDegraded ? "warn" : "good",
+      isDegraded ? `How bytes are counted. Not the best way: ${clean(capture.reason ?? "poll", 300)}`
+      : "How bytes are counted");
+    this.chips.since.set(`counting ${duration((Date.parse(taken_at) - Date.parse(counting_since)) / 1000)}`, undefined,
+      `Counting since ${time.full(counting_since)}`);
     const loss = lossText(capture.loss);
     this.chips.loss.set(loss.text, loss.level, "What is missing from the numbers");
     const blind = capture.blind_spots.length;
-    this.chips.blind.set(blind ? plural(blind, "blind spot") : "no blind spots", undefined, "What the daemon can't see on this machine");
+    this.chips.blind.set(blind ? plural(blind, "blind spot") : "no blind spots", undefined,
+      "What the daemon can't see on this machine");
     show(this.alertsItem, alerts_active !== undefined);
     if (alerts_active !== undefined) {
       setText(this.alerts, alerts_active ? plural(alerts_active, "alert") : "no alerts");

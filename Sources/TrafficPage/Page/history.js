@@ -5,7 +5,7 @@ import { bucketFor, dimensions, HistoryPanel } from "./historypanel.js";
 import { live } from "./live.js";
 import { MonthPanel } from "./month.js";
 import { choice } from "./parts.js";
-import { change, current } from "./route.js";
+import { change } from "./route.js";
 import { time } from "./text.js";
 
 const ranges = { hour: 1, day: 24, week: 7 * 24, month: 31 * 24 };
@@ -17,8 +17,11 @@ function picker(label, name, options) {
   return { element: make("label", { class: "field" }, make("span", {}, label), select), select };
 }
 
-const button = (text, label, onclick, action) => make("button", { type: "button", title: label, "aria-label": label, onclick, data: { action } }, text);
-const dayOf = (date) => `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
+const button = (text, label, onclick, action) => make("button",
+  { type: "button", title: label, "aria-label": label, onclick, data: { action } }, text);
+/// `2026-11-25`, of local time.
+const dayOf = (date) => [date.getFullYear(), date.getMonth() + 1, date.getDate()]
+  .map((part) => String(part).padStart(2, "0")).join("-");
 
 export class HistoryView {
   title = "History";
@@ -28,24 +31,34 @@ export class HistoryView {
 
   constructor() {
     this.modes = choice("What of the past", "show", [["range", "Range"], ["day", "Day"], ["month", "Month"]], "range");
-    this.presets = choice("Time", "range", [["hour", "Hour"], ["day", "24 hours"], ["week", "Week"], ["month", "31 days"]], "day");
-    this.by = picker("By", "by", dimensions.map((by) => [by === "total" ? "" : by, by]).sort((left, right) => (left[0] === "" ? -1 : right[0] === "" ? 1 : 0)));
-    this.bucket = picker("A bar for each", "bucket", [["", "suitable time"], ["minute", "minute"], ["5minute", "5 minutes"], ["hour", "hour"], ["day", "day"], ["month", "month"]]);
+    this.presets = choice("Time", "range",
+      [["hour", "Hour"], ["day", "24 hours"], ["week", "Week"], ["month", "31 days"]], "day");
+    this.by = picker("By", "by",
+      [["", "total"], ...dimensions.filter((by) => by !== "total").map((by) => [by, by])]);
+    this.bucket = picker("A bar for each", "bucket",
+      [["", "suitable time"], ["minute", "minute"], ["5minute", "5 minutes"], ["hour", "hour"], ["day", "day"],
+      ["month", "month"]]);
     this.moves = make("div", { class: "buttons tight" },
       button("‹", "Earlier", () => this.move(-0.5), "earlier"), button("›", "Later", () => this.move(0.5), "later"),
-      button("+", "Zoom in", () => this.scale(0.5), "zoom-in"), button("−", "Zoom out", () => this.scale(2), "zoom-out"));
+      button("+", "Zoom in", () => this.scale(0.5), "zoom-in"),
+      button("−", "Zoom out", () => this.scale(2), "zoom-out"));
     this.dayName = make("strong", { class: "period", data: { fact: "day" } });
     this.days = make("div", { class: "buttons tight" },
-      button("‹", "Previous day", () => this.moveDay(-1), "previous-day"), this.dayName, button("›", "Next day", () => this.moveDay(1), "next-day"));
+      button("‹", "Previous day", () => this.moveDay(-1), "previous-day"), this.dayName,
+      button("›", "Next day", () => this.moveDay(1), "next-day"));
     this.panel = new HistoryPanel("history", {
       onZoom: (from, until) => this.zoom(from * 1000, until * 1000),
       onReport: (_, problem) => dispatchEvent(new CustomEvent("filterproblem", { detail: problem })),
     });
-    this.hint = make("p", { class: "note" }, "Drag over the bars to look at a part of the time. Hours and days are those of the daemon's clock; times here are those of this browser.");
+    this.hint = make("p", { class: "note" },
+      "Drag over the bars to look at a part of the time. "
+      + "Hours and days are those of the daemon's clock; times here are those of this browser.");
     this.month = new MonthPanel();
-    this.controls = make("div", { class: "controls" }, this.presets.element, this.moves, this.days, this.by.element, this.bucket.element);
+    this.controls = make("div", { class: "controls" }, this.presets.element, this.moves, this.days, this.by.element,
+      this.bucket.element);
     this.rangeCard = make("div", { class: "card pad" }, this.panel.element, this.hint);
-    this.element = make("div", { class: "stack" }, this.modes.element, this.controls, this.rangeCard, this.month.element);
+    this.element = make("div", { class: "stack" }, this.modes.element, this.controls, this.rangeCard,
+      this.month.element);
   }
 
   get table() { return this.mode === "month" ? undefined : this.panel.table; }
@@ -66,13 +79,15 @@ export class HistoryView {
     const [since, until] = this.mode === "day" ? this.dayRange(params.get("day")) : this.rangeOf(params);
     [this.since, this.until] = [since, until];
     const by = params.get("by") ?? "total";
-    this.panel.load({ since, until: until > Date.now() ? undefined : until, by, bucket: this.bucketOf(params, by, until - since), filter: params.get("filter") ?? "" });
+    this.panel.load({ since, until: until > Date.now() ? undefined : until, by,
+      bucket: this.bucketOf(params, by, until - since), filter: params.get("filter") ?? "" });
   }
 
   /// A choice of short bars for a long time would be refused.
   bucketOf(params, by, span) {
     const bucket = params.get("bucket");
-    return bucket && !(bucket === "5minute" && bucketFor(86400, by) !== "5minute") ? bucket : bucketFor(span / 1000, by);
+    return bucket && !(bucket === "5minute" && bucketFor(86400, by) !== "5minute") ? bucket
+      : bucketFor(span / 1000, by);
   }
 
   rangeOf(params) {
@@ -86,11 +101,13 @@ export class HistoryView {
     const parsed = /^\d{4}-\d\d-\d\d$/.test(text ?? "") ? new Date(`${text}T00:00`) : new Date();
     this.day = new Date(parsed.getFullYear(), parsed.getMonth(), parsed.getDate());
     this.dayName.textContent = time.day(this.day);
-    return [this.day.getTime(), new Date(this.day.getFullYear(), this.day.getMonth(), this.day.getDate() + 1).getTime()];
+    return [this.day.getTime(), new Date(this.day.getFullYear(), this.day.getMonth(),
+      this.day.getDate() + 1).getTime()];
   }
 
   moveDay(step) {
-    change({ day: dayOf(new Date(this.day.getFullYear(), this.day.getMonth(), this.day.getDate() + step)), since: "", until: "" });
+    change({ day: dayOf(new Date(this.day.getFullYear(), this.day.getMonth(), this.day.getDate() + step)), since: "",
+      until: "" });
   }
 
   zoom(since, until) {
@@ -98,7 +115,8 @@ export class HistoryView {
       const middle = (since + until) / 2;
       [since, until] = [middle - shortest / 2, middle + shortest / 2];
     }
-    change({ show: "", day: "", range: "", bucket: "", since: String(Math.round(since)), until: String(Math.round(Math.min(until, Date.now()))) });
+    change({ show: "", day: "", range: "", bucket: "", since: String(Math.round(since)),
+      until: String(Math.round(Math.min(until, Date.now()))) });
   }
 
   move(part) {

@@ -8,7 +8,7 @@ import { nameColumn, Question, refusal } from "./parts.js";
 import { Table } from "./table.js";
 import { amount, clean, duration, exact, grouped, plus, time } from "./text.js";
 
-export const levels = { minute: 60, "5minute": 300, hour: 3600, day: 86400, month: 30.44 * 86400 };
+const levels = { minute: 60, "5minute": 300, hour: 3600, day: 86400, month: 30.44 * 86400 };
 const mostLayers = 6;
 
 /// The sums that give some dozens to some hundred bars. Sums of 5 minutes are not divided by process.
@@ -26,13 +26,16 @@ const receivedOf = (row) => row.payload_received_bytes ?? row.received_message_b
 const totalOf = (row) => plus(sentOf(row), receivedOf(row));
 
 function userName(uid) {
-  return live.snapshot?.processes?.find((process) => process.uid === uid)?.user ?? (uid === undefined ? undefined : String(uid));
+  return live.snapshot?.processes?.find((process) => process.uid === uid)?.user
+    ?? (uid === undefined ? undefined : String(uid));
 }
 
 const readers = {
   process: (row) => row.process_name, user: (row) => userName(row.uid), unit: (row) => row.systemd_unit,
-  container: (row) => row.container_id, host: (row) => row.host, route: (row) => (row.route && `${row.host} ${row.route}`),
-  scope: (row) => row.scope?.replace("_", " "), class: (row) => row.class, interface: (row) => row.interface, total: () => "all processes",
+  container: (row) => row.container_id, host: (row) => row.host,
+  route: (row) => (row.route && `${row.host} ${row.route}`),
+  scope: (row) => row.scope?.replace("_", " "), class: (row) => row.class, interface: (row) => row.interface,
+  total: () => "all processes",
 };
 export const dimensions = Object.keys(readers);
 const titleOf = (by) => (by === "total" ? "All" : by[0].toUpperCase() + by.slice(1));
@@ -44,23 +47,28 @@ function tableFor(name, by, kind) {
     key, title, rank, width: 7.2, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
     text: (row) => amount(read(row)), hint: (row) => exact(read(row)),
   });
-  const count = (key, title, rank) => ({ key, title, rank, width: 6.6, value: (row) => Number(row[key]), text: (row) => grouped(row[key]) });
+  const count = (key, title, rank) => ({ key, title, rank, width: 6.6, value: (row) => Number(row[key]),
+    text: (row) => grouped(row[key]) });
   const columns = [
     nameColumn("name", titleOf(by), (row) => nameOf(by, row)),
     ...(kind === "messages" ? [
-      { key: "role", title: "Role", isText: true, rank: 2, width: 5, value: (row) => row.role, text: (row) => clean(row.role, 20) },
+      { key: "role", title: "Role", isText: true, rank: 2, width: 5, value: (row) => row.role,
+        text: (row) => clean(row.role, 20) },
       count("requests", "Requests", 0), count("failures", "Failed", 2),
       bytes("headers", "Headers", (row) => plus(row.sent_header_bytes, row.received_header_bytes), 1),
       bytes("bodies", "Bodies", (row) => plus(row.sent_body_bytes, row.received_body_bytes), 1),
     ] : []),
     bytes("sent", "Sent", sentOf), bytes("received", "Received", receivedOf), bytes("total", "Total", totalOf, 2),
-    ...(kind === "bytes" ? [bytes("wire", "Wire", (row) => plus(row.wire_sent_bytes, row.wire_received_bytes), 1)] : []),
+    ...(kind === "bytes" ? [bytes("wire", "Wire", (row) => plus(row.wire_sent_bytes, row.wire_received_bytes), 1)]
+      : []),
     ...(kind === "packets" ? [{ key: "packets", title: "Packets", rank: 1, width: 7,
-      value: (row) => Number(plus(row.sent_packets, row.received_packets)), text: (row) => grouped(plus(row.sent_packets, row.received_packets)) }] : []),
+      value: (row) => Number(plus(row.sent_packets, row.received_packets)),
+      text: (row) => grouped(plus(row.sent_packets, row.received_packets)) }] : []),
   ];
   return new Table({
     name: `${name}-${kind}`, caption: `What was moved, by ${by}`, isQuiet: true, columns,
-    key: (row) => [row.role, row.process_name, row.uid, row.systemd_unit, row.container_id, row.scope, row.class, row.host, row.route, row.interface].join("\u0000"),
+    key: (row) => [row.role, row.process_name, row.uid, row.systemd_unit, row.container_id, row.scope, row.class,
+      row.host, row.route, row.interface].join("\u0000"),
     sort: { key: "total", descending: true },
   });
 }
@@ -70,7 +78,8 @@ function slots(report, step) {
   const base = Date.parse(report.since) / 1000;
   const count = Math.max(1, Math.min(2000, Math.ceil((Date.parse(report.until) / 1000 - base) / step - 0.02)));
   const times = Array.from({ length: count }, (_, index) => base + index * step);
-  return { times, of: (row) => Math.max(0, Math.min(count - 1, Math.round((Date.parse(row.time) / 1000 - base) / step))) };
+  return { times, of: (row) => Math.max(0,
+    Math.min(count - 1, Math.round((Date.parse(row.time) / 1000 - base) / step))) };
 }
 
 export class HistoryPanel {
@@ -147,7 +156,8 @@ export class HistoryPanel {
     const counted = Number(report.counted_seconds);
     const span = (Date.parse(report.until) - Date.parse(report.since)) / 1000;
     const missing = span - counted > 90 ? ` In ${duration(span - counted)} of it no daemon counted.` : "";
-    const text = `${time.minute(report.since)} to ${time.minute(report.until)}, a bar for each ${level.replace("5minute", "5 minutes")}.${missing}`;
+    const bar = level.replace("5minute", "5 minutes");
+    const text = `${time.minute(report.since)} to ${time.minute(report.until)}, a bar for each ${bar}.${missing}`;
     setText(this.summary, text);
     setText(this.chart.summary, `${text} ${list.map(({ name, sum }) => `${name}: ${exact(sum)}`).join("; ")}.`);
     this.#table(sums || { rows: this.#sum(rows) }, by, rows.length === 0);
@@ -157,7 +167,8 @@ export class HistoryPanel {
   #rest(totals, of, times, list) {
     const values = times.map(() => 0);
     for (const row of totals.rows) values[of(row)] = Number(totalOf(row));
-    for (const { values: part } of list) part.forEach((value, index) => (values[index] = Math.max(0, values[index] - Number(value))));
+    for (const { values: part } of list) part.forEach((value,
+      index) => (values[index] = Math.max(0, values[index] - Number(value))));
     const sum = values.reduce((all, value) => all + value, 0);
     return sum > 0 ? { name: "others", color: seriesColors[mostLayers], values, sum } : undefined;
   }
@@ -165,7 +176,9 @@ export class HistoryPanel {
   #sum(rows) {
     if (rows.length === 0) return [];
     const sum = {};
-    for (const row of rows) for (const [name, value] of Object.entries(row)) if (/_bytes$|_packets$|^requests$|^failures$/.test(name)) sum[name] = plus(sum[name] ?? 0, value);
+    for (const [name, value] of rows.flatMap(Object.entries)) {
+      if (/_bytes$|_packets$|^requests$|^failures$/.test(name)) sum[name] = plus(sum[name] ?? 0, value);
+    }
     return [sum];
   }
 
@@ -176,13 +189,16 @@ export class HistoryPanel {
   }
 
   #table({ rows }, by, isEmpty) {
-    const kind = rows[0]?.requests !== undefined ? "messages" : rows[0]?.sent_packets !== undefined ? "packets" : "bytes";
+    const kind = rows[0]?.requests !== undefined ? "messages" : rows[0]?.sent_packets !== undefined ? "packets"
+      : "bytes";
     if (this.shown !== `${by} ${kind}`) {
       this.shown = `${by} ${kind}`;
       this.table = tableFor(this.name, by, kind);
       this.tableBox.replaceChildren(this.table.element);
     }
-    this.table.update(rows, isEmpty ? "Nothing was counted in this time, for these terms. A byte is in history at the end of its minute." : undefined);
+    this.table.update(rows, isEmpty
+      ? "Nothing was counted in this time, for these terms. A byte is in history at the end of its minute."
+      : undefined);
   }
 
   close() { this.question.cancel(); }

@@ -10,21 +10,28 @@ import { Table } from "./table.js";
 import { clean, grouped, micros, plus } from "./text.js";
 
 const addressColumns = [
-  { key: "address", title: "Remote address", isText: true, class: "name", value: (row) => row.address, text: (row) => row.address },
-  { key: "scope", title: "Scope", isText: true, rank: 2, width: 6, value: (row) => row.scope, text: (row) => row.scope?.replace("_", " ") ?? "–" },
+  { key: "address", title: "Remote address", isText: true, class: "name", value: (row) => row.address,
+    text: (row) => row.address },
+  { key: "scope", title: "Scope", isText: true, rank: 2, width: 6, value: (row) => row.scope,
+    text: (row) => row.scope?.replace("_", " ") ?? "–" },
   nameColumn("class", "Class", (row) => row.class, { rank: 1, width: 6 }),
   nameColumn("processes", "Processes", (row) => [...row.processes].join(", ") || undefined, { rank: 1, width: 12 }),
-  { key: "sockets", title: "Sockets", rank: 2, width: 5.8, value: (row) => row.sockets, text: (row) => grouped(row.sockets) },
+  { key: "sockets", title: "Sockets", rank: 2, width: 5.8, value: (row) => row.sockets,
+    text: (row) => grouped(row.sockets) },
   ...rateColumns,
-  { key: "rtt", title: "RTT", label: "The shortest smoothed round-trip time", rank: 1, width: 6.2, value: (row) => row.rtt, text: (row) => micros(row.rtt) },
+  { key: "rtt", title: "RTT", label: "The shortest smoothed round-trip time", rank: 1, width: 6.2,
+    value: (row) => row.rtt, text: (row) => micros(row.rtt) },
   ...totalColumns,
 ];
 
 const nameColumns = [
   nameColumn("host", "Host", (row) => row.host),
-  { key: "role", title: "Role", isText: true, rank: 2, width: 5, value: (row) => row.role, text: (row) => clean(row.role, 20) },
-  { key: "requests", title: "Requests", width: 6, value: (row) => Number(row.requests), text: (row) => grouped(row.requests) },
-  { key: "failed", title: "Failed", rank: 2, width: 5, value: (row) => Number(row.failures), text: (row) => grouped(row.failures) },
+  { key: "role", title: "Role", isText: true, rank: 2, width: 5, value: (row) => row.role,
+    text: (row) => clean(row.role, 20) },
+  { key: "requests", title: "Requests", width: 6, value: (row) => Number(row.requests),
+    text: (row) => grouped(row.requests) },
+  { key: "failed", title: "Failed", rank: 2, width: 5, value: (row) => Number(row.failures),
+    text: (row) => grouped(row.failures) },
   ...messageColumns((row) => row.sent_message_bytes, (row) => row.received_message_bytes),
 ];
 
@@ -45,7 +52,8 @@ function byAddress(snapshot) {
     }
     row.sockets += 1;
     for (const { process_id } of socket.owners) row.processes.add(names.get(process_id) ?? "?");
-    for (const field of ["payload_sent_bytes", "payload_received_bytes", "pending_sent_bytes"]) row[field] = plus(row[field], socket[field]);
+    for (const field of ["payload_sent_bytes", "payload_received_bytes",
+      "pending_sent_bytes"]) row[field] = plus(row[field], socket[field]);
     for (const field of Object.keys(row.rates)) row.rates[field] += socket.rates[field];
     if (socket.smoothed_rtt_us > 0) row.rtt = Math.min(row.rtt ?? Infinity, Number(socket.smoothed_rtt_us));
   }
@@ -57,13 +65,16 @@ export class HostsView {
   usesFilter = true;
 
   constructor() {
-    this.source = choice("Hosts from", "from", [["sockets", "Addresses of sockets"], ["reports", "Names in reports"]], "sockets");
+    this.source = choice("Hosts from", "from", [["sockets", "Addresses of sockets"], ["reports", "Names in reports"]],
+      "sockets");
     this.addresses = new Table({
-      name: "hosts", caption: "Remote addresses of sockets", isQuiet: true, columns: addressColumns, key: (row) => row.address,
+      name: "hosts", caption: "Remote addresses of sockets", isQuiet: true, columns: addressColumns,
+      key: (row) => row.address,
       sort: { key: "received", descending: true },
     });
     this.names = new Table({
-      name: "host-names", caption: "Hosts that programs report, in the last 24 hours", isQuiet: true, columns: nameColumns,
+      name: "host-names", caption: "Hosts that programs report, in the last 24 hours", isQuiet: true,
+      columns: nameColumns,
       key: (row) => `${row.role}\u0000${row.host}`, sort: { key: "received-messages", descending: true },
     });
     this.note = make("p", { class: "note" });
@@ -83,8 +94,8 @@ export class HostsView {
     show(this.addresses.element, !this.isReports);
     this.refused.replaceChildren();
     this.note.textContent = this.isReports
-      ? "From history: the hosts of HTTP messages that programs reported in the last 24 hours. They are not the bytes of sockets."
-      : "From sockets that are open now, or closed in the last 5 seconds. trafficd does not resolve addresses to names.";
+      ? "From history: hosts of HTTP messages that programs reported in the last 24 hours; not the bytes of sockets."
+      : "From sockets that are open, or closed in the last 5 seconds. trafficd does not resolve addresses to names.";
     if (this.isReports) this.load();
   }
 
@@ -93,7 +104,8 @@ export class HostsView {
     const { filter } = live;
     this.question.ask((signal) => get("/v1/history", { since, by: "host", limit: 1000, filter }, signal), (report) => {
       this.refused.replaceChildren();
-      this.names.update(report.rows, "No program reported a host in the last 24 hours. Programs that link TrafficKit do.");
+      this.names.update(report.rows,
+        "No program reported a host in the last 24 hours. Programs that link TrafficKit do.");
     }, (problem) => {
       this.names.update([], "");
       this.refused.replaceChildren(refusal(problem, () => this.load()));
@@ -105,7 +117,8 @@ export class HostsView {
     this.withheld.update(isWithheld);
     show(this.card, !isWithheld && !this.refused.firstChild);
     if (this.isReports || isWithheld) return;
-    this.addresses.update(byAddress(snapshot), live.filter ? "No socket passes the filter." : "No socket has a remote address now.");
+    this.addresses.update(byAddress(snapshot),
+      live.filter ? "No socket passes the filter." : "No socket has a remote address now.");
   }
 
   close() { this.question.cancel(); }

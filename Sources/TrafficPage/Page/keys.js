@@ -15,10 +15,12 @@ export function listenToKeys(actions, views) {
   const names = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc" };
   document.querySelector("#keys").append(...bindings.map(([keys, text]) => make("div", {},
     make("dt", {}, ...keys.map((key) => make("kbd", {}, names[key] ?? key))), make("dd", {}, text))));
-  const byKey = new Map(bindings.flatMap(([keys, , action]) => (action ? keys.map((key) => [key === "Space" ? " " : key, action]) : [])));
+  const byKey = new Map(bindings.flatMap(([keys, , action]) => (action
+    ? keys.map((key) => [key === "Space" ? " " : key, action]) : [])));
 
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing
+      || document.querySelector("dialog[open]")) return;
     const { target } = event;
     const isTyping = target.matches("input, select, textarea");
     if (event.key === "Escape") {

@@ -5,12 +5,15 @@ import { make } from "./dom.js";
 import { changed, current } from "./route.js";
 import { amount, clean, exact, plus, rate } from "./text.js";
 
-const pendingHint = (row) => (row.pending_sent_bytes > 0 ? `, and ${exact(row.pending_sent_bytes)} in calls that have not returned` : "");
+const pendingHint = (row) => (row.pending_sent_bytes > 0
+  ? `, and ${exact(row.pending_sent_bytes)} in calls that have not returned` : "");
 
 export const rateColumns = [
   {
-    key: "sent-rate", title: "Sent/s", label: "Payload sent per second, in the last interval", width: 7.2, class: "sent", isRate: true,
-    value: (row) => row.rates?.payload_sent_bytes_per_second, text: (row) => rate(row.rates?.payload_sent_bytes_per_second),
+    key: "sent-rate", title: "Sent/s", label: "Payload sent per second, in the last interval", width: 7.2,
+    class: "sent", isRate: true,
+    value: (row) => row.rates?.payload_sent_bytes_per_second,
+    text: (row) => rate(row.rates?.payload_sent_bytes_per_second),
   },
   {
     key: "received-rate", title: "Received/s", label: "Payload received per second, in the last interval", width: 7.4,
@@ -113,7 +116,8 @@ export class Question {
   }
 }
 
-/// Stands in for sockets where a snapshot has none: the stream leaves them out without a word, so the list is asked why.
+/// Stands in for sockets where a snapshot has none: the stream leaves them out without a word, so the list is asked
+/// why.
 export class WithheldSockets {
   element = make("div");
   #question = new Question();

@@ -9,11 +9,13 @@ import { Table } from "./table.js";
 import { clean, duration, plural, share, plus } from "./text.js";
 
 const trafficColumn = {
-  key: "traffic", title: "Traffic", label: "Sent and received, in the last minute", rank: 1, width: 8, class: "traffic", isLazy: true,
+  key: "traffic", title: "Traffic", label: "Sent and received, in the last minute", rank: 1, width: 8,
+  class: "traffic", isLazy: true,
   value: (row) => row.rates.payload_sent_bytes_per_second + row.rates.payload_received_bytes_per_second,
   draw(cell, row) {
     const [, sent, received] = live.rates.series(row.process_id);
-    sparkline(cell, sent.slice(-60).map((value, index) => (value ?? 0) + (received.at(-Math.min(60, sent.length) + index) ?? 0)));
+    sparkline(cell, sent.slice(-60).map((value, index) => (value ?? 0)
+      + (received.at(-Math.min(60, sent.length) + index) ?? 0)));
   },
 };
 

@@ -20,19 +20,24 @@ function drawPart(cell, { part }) {
 
 const sumColumns = (key, title) => [
   nameColumn(key, title, (row) => row.name),
-  bytes("sent", "Sent", (row) => row.payload_sent_bytes), bytes("received", "Received", (row) => row.payload_received_bytes),
+  bytes("sent", "Sent", (row) => row.payload_sent_bytes),
+  bytes("received", "Received", (row) => row.payload_received_bytes),
   {
-    key: "part", title: "Part of all", rank: 2, width: 20, value: (row) => row.part, class: "part", text: () => "", draw: drawPart,
+    key: "part", title: "Part of all", rank: 2, width: 20, value: (row) => row.part, class: "part", text: () => "",
+    draw: drawPart,
     hint: (row) => share(row.part, 1),
   },
-  bytes("wire-sent", "Wire sent", (row) => row.wire_sent_bytes, 2), bytes("wire-received", "Wire received", (row) => row.wire_received_bytes, 2),
+  bytes("wire-sent", "Wire sent", (row) => row.wire_sent_bytes, 2),
+  bytes("wire-received", "Wire received", (row) => row.wire_received_bytes, 2),
   bytes("retransmitted", "Retransmitted", (row) => row.retransmitted_bytes, 1),
 ].map((column) => (["wire-received", "retransmitted"].includes(column.key) ? { ...column, width: 8.8 } : column));
 
 const interfaceColumns = [
   nameColumn("interface", "Interface", (row) => row.name),
-  { ...bytes("sent-rate", "Sent/s", (row) => row.sent_bytes_per_second), text: (row) => rate(row.sent_bytes_per_second), hint: undefined, class: "sent", isRate: true },
-  { ...bytes("received-rate", "Received/s", (row) => row.received_bytes_per_second), text: (row) => rate(row.received_bytes_per_second), hint: undefined, class: "received", isRate: true },
+  { ...bytes("sent-rate", "Sent/s", (row) => row.sent_bytes_per_second),
+    text: (row) => rate(row.sent_bytes_per_second), hint: undefined, class: "sent", isRate: true },
+  { ...bytes("received-rate", "Received/s", (row) => row.received_bytes_per_second),
+    text: (row) => rate(row.received_bytes_per_second), hint: undefined, class: "received", isRate: true },
   {
     key: "traffic", title: "Traffic", rank: 2, width: 10, class: "traffic",
     draw(cell, row) {
@@ -42,11 +47,13 @@ const interfaceColumns = [
   },
   bytes("sent", "Sent", (row) => row.sent_bytes, 2), bytes("received", "Received", (row) => row.received_bytes, 2),
   ...["sent", "received"].map((way) => ({
-    key: `${way}-packets`, title: `Packets ${way}`, rank: 1, width: 9.4, value: (row) => Number(row[`${way}_packets`] ?? 0), text: (row) => grouped(row[`${way}_packets`]),
+    key: `${way}-packets`, title: `Packets ${way}`, rank: 1, width: 9.4,
+    value: (row) => Number(row[`${way}_packets`] ?? 0), text: (row) => grouped(row[`${way}_packets`]),
   })),
 ];
 
-const section = (title, note, ...parts) => make("section", { class: "card" }, make("div", { class: "pad-x" }, make("h2", {}, title), make("p", { class: "note" }, note)), ...parts);
+const section = (title, note, ...parts) => make("section", { class: "card" },
+  make("div", { class: "pad-x" }, make("h2", {}, title), make("p", { class: "note" }, note)), ...parts);
 const sumOf = (row) => Number(plus(row.payload_sent_bytes, row.payload_received_bytes));
 
 export class ScopesView {
@@ -54,14 +61,19 @@ export class ScopesView {
   demand = {};
 
   constructor() {
-    const table = (name, caption, columns) => new Table({ name, caption, isQuiet: true, columns, key: (row) => row.name, sort: { key: "received", descending: true } });
+    const table = (name, caption, columns) => new Table({ name, caption, isQuiet: true, columns,
+      key: (row) => row.name, sort: { key: "received", descending: true } });
     this.table = table("scopes", "Bytes by scope", sumColumns("scope", "Scope"));
     this.classes = table("classes", "Bytes by class", sumColumns("class", "Class"));
     this.interfaces = table("interfaces", "Interfaces", interfaceColumns);
-    const classes = section("Classes", "Names that the daemon was given for remote addresses, for example for those whose traffic is paid for.", this.classes.element);
+    const classes = section("Classes",
+      "Names that the daemon was given for remote addresses, for example for those whose traffic is paid for.",
+      this.classes.element);
     this.element = make("div", { class: "stack" },
-      section("Scopes", "How far the other end is. A connection inside this machine counts at both ends.", this.table.element), classes,
-      section("Interfaces", "As the interfaces count themselves since they came up, with link headers.", this.interfaces.element));
+      section("Scopes", "How far the other end is. A connection inside this machine counts at both ends.",
+        this.table.element), classes,
+      section("Interfaces", "As the interfaces count themselves since they came up, with link headers.",
+        this.interfaces.element));
   }
 
   open() {}
@@ -73,14 +85,15 @@ export class ScopesView {
       const left = all - list.reduce((sum, row) => sum + sumOf(row), 0);
       if (left > 0) {
         const field = (name) => Number(totals[name]) - list.reduce((sum, row) => sum + Number(row[name]), 0);
-        list.push({ name: rest, payload_sent_bytes: field("payload_sent_bytes"), payload_received_bytes: field("payload_received_bytes") });
+        list.push({ name: rest, payload_sent_bytes: field("payload_sent_bytes"),
+          payload_received_bytes: field("payload_received_bytes") });
       }
       for (const row of list) row.part = all > 0 ? sumOf(row) / all : 0;
       return list;
     };
     this.table.update(rows(totals.by_scope, "in no scope"), "Nothing was moved yet.");
     this.classes.update(totals.by_class ? rows(totals.by_class, "in no class") : [],
-      "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0, or classes in /etc/trafficd.yaml.");
+      "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0, or classes in the configuration.");
     this.interfaces.update(interfaces ?? [], "No interface is known.");
   }
 }

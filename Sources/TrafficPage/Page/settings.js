@@ -44,7 +44,3 @@ export function applyTheme() {
   if (values.theme === "system") delete root.dataset.theme;
   else root.dataset.theme = values.theme;
 }
-
-export function isDark() {
-  return values.theme === "system" ? matchMedia("(prefers-color-scheme: dark)").matches : values.theme === "dark";
-}

@@ -20,7 +20,8 @@ export const socketColumns = [
     key: "socket", title: "Socket", isText: true, class: "name long", value: title, text: title, hint: title,
   },
   nameColumn("process", "Process", (row) => row.ownerNames, { rank: 1, width: 10 }),
-  { key: "state", title: "State", isText: true, rank: 1, width: 8, value: (row) => row.state, text: (row) => stateName(row.state) },
+  { key: "state", title: "State", isText: true, rank: 1, width: 8, value: (row) => row.state,
+    text: (row) => stateName(row.state) },
   {
     key: "scope", title: "Scope", isText: true, rank: 2, width: 6.6, value: (row) => row.scope,
     text: (row) => row.scope?.replace("_", " ") ?? UNKNOWN,
@@ -39,7 +40,8 @@ export const socketColumns = [
 export function named(snapshot) {
   const names = new Map((snapshot.processes ?? []).map(({ process_id, name }) => [process_id, name]));
   for (const socket of snapshot.sockets ?? []) {
-    socket.ownerNames = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`).join(", ") || undefined;
+    socket.ownerNames = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`).join(", ")
+      || undefined;
     socket.isGone = socket.closed_at !== undefined;
   }
   return snapshot.sockets ?? [];
@@ -71,7 +73,8 @@ export class SocketsView {
     if (!snapshot.sockets) return;
     this.table.update(named(snapshot), live.filter
       ? "No socket passes the filter." : "No socket is open. Start a program that uses the network.");
-    const unlisted = snapshot.sockets_unlisted ? ` ${grouped(snapshot.sockets_unlisted)} more are not listed, because a user has too many.` : "";
+    const unlisted = snapshot.sockets_unlisted
+      ? ` ${grouped(snapshot.sockets_unlisted)} more are not listed, because a user has too many.` : "";
     setText(this.note, `Sockets that are open now, or closed in the last 5 seconds.${unlisted}`);
   }
 }
@@ -114,28 +117,35 @@ export class SocketView {
       live.ask({ sockets: socket.owners.length ? socket.owners.map(({ pid }) => pid) : "all" });
     }
     this.subject = title(socket);
-    const { rates } = socket;
+    const { rates } = socket, taken = Date.parse(snapshot.taken_at);
     const owners = make("span");
     socket.owners.forEach(({ process_id }, index) => owners.append(index ? ", " : "",
       make("a", { href: href(`processes/${process_id}`) }, clean(socket.ownerNames.split(", ")[index], 80))));
     this.facts.update([
-      ["Sent/s", rate(rates.payload_sent_bytes_per_second)], ["Received/s", rate(rates.payload_received_bytes_per_second)],
+      ["Sent/s", rate(rates.payload_sent_bytes_per_second)],
+      ["Received/s", rate(rates.payload_received_bytes_per_second)],
       ["Payload sent", both(socket.payload_sent_bytes), "sent"],
       ["Payload received", both(socket.payload_received_bytes), "received"],
       ["Pending", socket.pending_sent_bytes > 0 ? both(socket.pending_sent_bytes) : undefined],
       ["Wire sent", both(socket.wire_sent_bytes)], ["Wire received", both(socket.wire_received_bytes)],
-      ["Wire quality", socket.wire_quality], ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
-      ["Process", this.ownersKey === socket.ownerNames ? this.owners : (this.ownersKey = socket.ownerNames, this.owners = owners)],
-      ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`], ["Scope", socket.scope?.replace("_", " ") ?? "none"],
+      ["Wire quality", socket.wire_quality],
+      ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
+      ["Process", this.ownersKey === socket.ownerNames ? this.owners
+        : (this.ownersKey = socket.ownerNames, this.owners = owners)],
+      ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`],
+      ["Scope", socket.scope?.replace("_", " ") ?? "none"],
       ["Class", socket.class && clean(socket.class)],
       ["Round trip", socket.smoothed_rtt_us > 0 ? micros(socket.smoothed_rtt_us) : undefined],
       ["Connected in", socket.connect_us === undefined ? undefined : micros(socket.connect_us)],
       ["Segments", socket.segments_sent === undefined ? undefined
-        : `${grouped(socket.segments_sent)} sent, ${grouped(socket.segments_received)} received, ${grouped(socket.retransmitted_segments)} sent again`],
-      ["Opened", socket.opened_at ? `${time.full(socket.opened_at)}, ${duration((Date.parse(snapshot.taken_at) - Date.parse(socket.opened_at)) / 1000)} ago`
+        : `${grouped(socket.segments_sent)} sent, ${grouped(socket.segments_received)} received, `
+          + `${grouped(socket.retransmitted_segments)} sent again`],
+      ["Opened", socket.opened_at
+        ? `${time.full(socket.opened_at)}, ${duration((taken - Date.parse(socket.opened_at)) / 1000)} ago`
         : "before trafficd; counted from then on"],
       ["Closed", socket.closed_at && time.full(socket.closed_at)],
-      ["Cookie", String(socket.cookie)], ["Network namespace", socket.network_namespace && String(socket.network_namespace)],
+      ["Cookie", String(socket.cookie)],
+      ["Network namespace", socket.network_namespace && String(socket.network_namespace)],
     ]);
   }
 

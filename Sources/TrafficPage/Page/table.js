@@ -10,7 +10,8 @@ const mostRows = 200;
 /// - value(row): what to sort by; without it the column has no order. `isText` sorts A to Z first.
 /// - hint(row): more, on hover. label: the title in full.
 /// - draw(cell, row): fills a cell that has more than text. isLazy: only where it can be seen.
-/// - width: in rem; the column without one takes what is left. rank: 1 hides below a desktop's width, 2 below a tablet's; 0 stays on a phone.
+/// - width: in rem; the column without one takes what is left.
+/// - rank: 1 hides below a desktop's width, 2 below a tablet's; 0 stays on a phone.
 export class Table {
   /// - open(row): what Enter and a click do. link(row): the address that does the same.
   constructor({ name, caption, columns, key, link, sort, isQuiet }) {

@@ -1,7 +1,8 @@
 // Rules that a page must keep for people who don't see it, or don't use a mouse. Returns what breaks them.
 const broken = [];
 const isShown = (element) => element.checkVisibility({ visibilityProperty: true });
-const say = (rule, element, more = "") => broken.push(`${rule}: <${element.tagName.toLowerCase()}${element.id ? `#${element.id}` : ""}> ${more}`.trim());
+const say = (rule, element, more = "") =>
+  broken.push(`${rule}: <${element.tagName.toLowerCase()}${element.id ? `#${element.id}` : ""}> ${more}`.trim());
 
 function nameOf(element) {
   const label = element.getAttribute("aria-label");
@@ -15,7 +16,8 @@ function nameOf(element) {
 for (const element of document.querySelectorAll("a, button, input, select, textarea, summary")) {
   if (isShown(element) && !nameOf(element).trim()) say("a control has no name", element);
 }
-for (const element of document.querySelectorAll("img")) if (!element.hasAttribute("alt")) say("an image has no alt", element);
+for (const element of document.querySelectorAll("img")) if (!element.hasAttribute("alt")) say("an image has no alt",
+  element);
 for (const element of document.querySelectorAll("[role=img]")) if (!element.getAttribute("aria-label")) say("a drawing has no name", element);
 
 for (const landmark of ["header", "nav", "main"]) {
@@ -37,17 +39,22 @@ if (!document.title) broken.push("the page has no title");
 for (const table of document.querySelectorAll("table")) {
   if (!isShown(table)) continue;
   if (!table.caption?.textContent) say("a table has no caption", table);
-  for (const header of table.querySelectorAll("th")) if (!header.getAttribute("scope")) say("a header has no scope", header, header.textContent);
+  for (const header of table.querySelectorAll("th")) if (!header.getAttribute("scope")) say("a header has no scope",
+    header, header.textContent);
   const sorted = table.querySelectorAll("thead th[aria-sort]:not([aria-sort=none])");
-  if (table.querySelector(".sort") && sorted.length !== 1) say(`${sorted.length} columns say that they are sorted`, table);
+  if (table.querySelector(".sort") && sorted.length !== 1) say(`${sorted.length} columns say that they are sorted`,
+    table);
 }
 
 const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
-for (const id of new Set(ids.filter((id, index) => ids.indexOf(id) !== index))) broken.push(`the id ${id} is there twice`);
-for (const element of document.querySelectorAll("[tabindex]")) if (element.tabIndex > 0) say("a tabindex is above 0", element);
+for (const id of new Set(ids.filter((id,
+  index) => ids.indexOf(id) !== index))) broken.push(`the id ${id} is there twice`);
+for (const element of document.querySelectorAll("[tabindex]")) if (element.tabIndex > 0) say("a tabindex is above 0",
+  element);
 
 // Contrast (WCAG 2.2, 1.4.3): a canvas works out every way of writing a colour.
-const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d",
+  { willReadFrequently: true });
 const known = new Map();
 function parsed(color) {
   if (!known.has(color)) {
@@ -67,7 +74,8 @@ function background(element) {
     if (color[3] > 0) layers.push(color);
     if (color[3] === 1) break;
   }
-  const isDark = getComputedStyle(document.documentElement).colorScheme === "dark" || matchMedia("(prefers-color-scheme: dark)").matches;
+  const isDark = getComputedStyle(document.documentElement).colorScheme === "dark"
+    || matchMedia("(prefers-color-scheme: dark)").matches;
   return layers.reduceRight((below, top) => over(top, below), isDark ? [0, 0, 0, 1] : [255, 255, 255, 1]);
 }
 const luminance = (color) => color.slice(0, 3).map((value) => value / 255)

@@ -150,4 +150,24 @@ def hostile(browser, options):
     return {"name": name, "heading": heading, "elements_made": made, "dialog": alert}
 
 
-__all__ = ["By", "cells", "drill", "facts", "filter", "hostile", "process", "row_of"]
+NUMBERS = ["0", "999", "1000", "999500", "9007199254740991", "9007199254740993", "18446744073709551615"]
+
+
+def exact(browser, options):
+    """How the page writes numbers, also those that a double can't hold. The caller compares with trafficctl."""
+    browser.open(token=options.token)
+    browser.wait_for("table[data-table=processes] tbody tr")
+    written = browser.driver.execute_async_script("""
+        const [numbers, done] = arguments;
+        Promise.all([import('/page/api.js'), import('/page/text.js')]).then(([{ parse }, { amount, exact, plus }]) => {
+            const values = parse(`{"numbers":[${numbers}]}`).numbers;
+            const sum = values.reduce(plus);
+            done({ exact: values.map(exact), amount: values.map(amount), sum: exact(sum) });
+        })""", NUMBERS)
+    wrong = [number for number, text in zip(NUMBERS, written["exact"]) if digits(text) != int(number)]
+    if wrong or digits(written["sum"]) != sum(map(int, NUMBERS)):
+        raise Failure(f"{wrong} are not exact: {written}")
+    return {"numbers": NUMBERS, **written}
+
+
+__all__ = ["By", "cells", "drill", "exact", "facts", "filter", "hostile", "process", "row_of"]

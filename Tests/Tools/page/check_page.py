@@ -26,6 +26,7 @@ CASES = {
     "load": case_load.load,
     "process": case_rows.process,
     "live": case_live.live,
+    "exact": case_rows.exact,
     "filter": case_rows.filter,
     "drill": case_rows.drill,
     "history": case_history.history,
