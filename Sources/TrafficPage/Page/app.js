@@ -140,7 +140,9 @@ function sayState() {
   const isFilter = state === "refused" && (problem.parameter === "filter" || (problem.status === 403 && live.filter));
   if (view?.usesFilter && !view.filterIsOfHistory && live.filter) sayFilterProblem(isFilter ? problem : undefined);
   const why = problem?.status ? `: ${clean(problem.message, 200)}` : ".";
-  const lost = () => `trafficd does not answer${why} Last seen ${duration((Date.now() - live.lostAt) / 1000)} ago. Trying again.`;
+  const seconds = (Date.now() - live.lostAt) / 1000;
+  const ago = seconds < 2 ? "" : ` Last seen ${duration(seconds)} ago.`;
+  const lost = () => `trafficd does not answer${why}${ago} Trying again.`;
   const text = state === "lost" ? lost() : state === "paused" ? "Paused. Counting goes on in the daemon."
     : Date.now() < restartedUntil ? $("banner").lastText : "";
   $("banner").dataset.state = Date.now() < restartedUntil && state === "live" ? "restarted" : state;
@@ -182,8 +184,8 @@ onTokenWanted((wasWrong) => openToken(wasWrong ? "The daemon does not know the t
 addEventListener("tokenwanted", () => openToken());
 function openToken(text) {
   if ($("token-dialog").open) return;
-  setText($("token-text"),
-    `${text ? `${text} ` : ""}Enter the token that its administrator gave you. This tab keeps it until you close the tab.`);
+  const ask = "Enter the token that its administrator gave you. This tab keeps it until you close the tab.";
+  setText($("token-text"), text ? `${text} ${ask}` : ask);
   $("token").value = "";
   $("token-dialog").showModal();
 }

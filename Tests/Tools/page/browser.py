@@ -56,6 +56,12 @@ class Browser:
     def go(self, route):
         self.script("location.hash = arguments[0]", route)
 
+    def view(self, name):
+        """Shows one of the eight views."""
+        self.go(f"#/{name}")
+        link = f"#views [data-view={name}]"
+        self.wait(f"the view {name}", lambda: self.attribute(link, "aria-current") == "page")
+
     def theme(self, theme):
         self.script("""
             const values = JSON.parse(localStorage.getItem('trafficd-page') ?? '{}');
@@ -83,7 +89,8 @@ class Browser:
 
     def shown(self, selector):
         return self.script("""
-            return [...document.querySelectorAll(arguments[0])].filter((element) => element.checkVisibility())""", selector)
+            return [...document.querySelectorAll(arguments[0])]
+                .filter((element) => element.checkVisibility())""", selector)
 
     def text(self, selector):
         return self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)

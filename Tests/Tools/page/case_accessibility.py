@@ -9,14 +9,16 @@ RULES = pathlib.Path(__file__).with_name("accessibility.js").read_text()
 
 STOPS = """
     return [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')]
-        .filter((element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility() && !element.closest('dialog'))
+        .filter((element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility())
+        .filter((element) => !element.closest('dialog'))
         .map((element) => element.stop ??= Math.random())"""
 
 FOCUSED = """
     const element = document.activeElement;
     if (!element || element === document.body) return null;
     const style = getComputedStyle(element);
-    const isVisible = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1) || style.boxShadow !== 'none';
+    const hasOutline = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+    const isVisible = hasOutline || style.boxShadow !== 'none';
     return [element.stop ?? 0, isVisible, element.outerHTML.slice(0, 120)]"""
 
 
@@ -47,7 +49,8 @@ def accessibility(browser, options):
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
     process = browser.attribute("table[data-table=processes] tbody tr", "data-row")
-    places = [f"#/{view}" for view in VIEWS] + [f"#/processes/{process}?tab=audit", "#/history?show=month", "#/hosts?from=reports"]
+    places = [f"#/{view}" for view in VIEWS]
+    places += [f"#/processes/{process}?tab=audit", "#/history?show=month", "#/hosts?from=reports"]
     broken, least, stops = [], 21, {}
     for theme in ("light", "dark"):
         browser.theme(theme)
@@ -74,8 +77,10 @@ def accessibility(browser, options):
         browser.wait("something to see", lambda: browser.shown("#view table, #view .refusal, #view .empty"))
         width, wide = browser.script("""
             const wide = [...document.querySelectorAll('body *')].filter((element) => element.checkVisibility()
-                && element.getBoundingClientRect().right > innerWidth + 1 && !element.closest('.scrolls, .hidden, .canvas'));
-            return [document.documentElement.scrollWidth, wide.slice(0, 3).map((element) => element.outerHTML.slice(0, 120))]""")
+                && element.getBoundingClientRect().right > innerWidth + 1
+                && !element.closest('.scrolls, .hidden, .canvas'));
+            const parts = wide.slice(0, 3).map((element) => element.outerHTML.slice(0, 120));
+            return [document.documentElement.scrollWidth, parts]""")
         if width > 360 or wide:
             broken.append(f"{place}: at 360 px the page is {width} px wide: {wide}")
     if broken:

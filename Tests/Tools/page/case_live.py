@@ -20,7 +20,8 @@ def live(browser, options):
     first = received(browser, selector)
     browser.wait("more bytes", lambda: sum(received(browser, selector).values()) > sum(first.values()))
     second = received(browser, selector)
-    is_same = browser.script("return window.isSamePage === true && document.querySelector(arguments[0]).isSameRow === true", selector)
+    is_same = browser.script("""
+        return window.isSamePage === true && document.querySelector(arguments[0]).isSameRow === true""", selector)
     if not is_same:
         raise Failure("the page or the row was made anew")
     summary = browser.wait("a text of the chart", lambda: browser.script(
@@ -62,7 +63,7 @@ def restart(browser, options):
 
     say("ready")
     lost = browser.wait("the word that the daemon does not answer", lambda: (
-        browser.attribute("#banner", "data-state") in ("lost", "restarted") and browser.shown("#banner") and browser.text("#banner")))
+        browser.attribute("#banner", "data-state") in ("lost", "restarted") and browser.text("#banner")))
     say("lost")
     if not sys.stdin.isatty():
         sys.stdin.readline()

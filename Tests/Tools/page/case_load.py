@@ -16,8 +16,7 @@ def load(browser, options):
         return performance.getEntriesByType('resource').filter(({ name }) => name.includes('/page/'))
             .reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0)""")
     for view in VIEWS:
-        browser.go(f"#/{view}")
-        browser.wait(f"the view {view}", lambda: browser.attribute(f"#views [data-view={view}]", "aria-current") == "page")
+        browser.view(view)
         browser.wait_for("#view table, #view .refusal, #view .empty")
     errors = browser.errors(expected=("status of 401", "status of 403", "status of 404"))
     foreign = browser.foreign_requests()

@@ -63,7 +63,8 @@ def filter(browser, options):
     enter(options.filter or "rx>1")
     browser.wait("the filter in the address", lambda: "filter=" in browser.driver.current_url)
     browser.wait("rows, or their absence", lambda: browser.script("""
-        return !document.body.classList.contains('stale') && document.querySelector('#view .table').checkVisibility()"""))
+        return !document.body.classList.contains('stale')
+            && document.querySelector('#view .table').checkVisibility()"""))
     # The rows of the first snapshot with the filter come within its interval.
     browser.wait("other rows, or as many", lambda: browser.script(count) <= before)
     rows = settled(browser, count)
@@ -114,7 +115,7 @@ def drill(browser, options):
     detail = facts(browser, "socket")
     verdict = browser.wait("an audit of the socket", lambda: browser.text(".verdict"))
     browser.press(Keys.ESCAPE)
-    browser.wait("the list again", lambda: browser.driver.current_url.split("#")[1].startswith("/sockets") and "/sockets/" not in browser.driver.current_url)
+    browser.wait("the list again", lambda: browser.shown("table[data-table=sockets]"))
     errors = browser.errors()
     if errors:
         raise Failure(f"the console has errors: {errors}")
@@ -133,10 +134,10 @@ def hostile(browser, options):
     browser.wait("the details", lambda: facts(browser, "process"))
     heading = browser.text("#title")
     made = browser.script("""
-        const own = ['IMG', 'SCRIPT', 'IFRAME', 'OBJECT', 'B', 'I', 'LINK', 'STYLE', 'BASE', 'A'];
-        const foreign = [...document.querySelectorAll('#view *, #title *, #health *')].filter((element) =>
-            own.slice(0, 4).includes(element.tagName) || element.hasAttribute('onerror') || element.hasAttribute('onload'));
-        return foreign.map((element) => element.outerHTML.slice(0, 200))""")
+        const tags = ['IMG', 'SCRIPT', 'IFRAME', 'OBJECT', 'EMBED', 'STYLE', 'BASE'];
+        return [...document.querySelectorAll('#view *, #title *, #health *')]
+            .filter((element) => tags.includes(element.tagName) || element.hasAttribute('onerror'))
+            .map((element) => element.outerHTML.slice(0, 200))""")
     links = browser.script("""
         return [...document.querySelectorAll('a')].map((link) => link.getAttribute('href') ?? '')
             .filter((target) => !target.startsWith('#'))""")

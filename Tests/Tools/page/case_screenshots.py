@@ -26,7 +26,7 @@ def screenshots(browser, options):
             browser.resize(width, height)
             for name, place in places.items():
                 browser.open(place)
-                browser.wait("something to see", lambda: browser.shown("#view table tbody tr, #view .refusal, #view .empty"))
+                browser.wait_for("#view table tbody tr, #view .refusal, #view .empty")
                 browser.script("return new Promise((resolve) => setTimeout(resolve, 400))")
                 file = os.path.join(options.screenshots, f"{name}-{width}-{theme}.png")
                 browser.driver.save_screenshot(file)

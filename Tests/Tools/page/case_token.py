@@ -16,7 +16,8 @@ def token(browser, options):
     browser.wait_for("table[data-table=processes] tbody tr")
     if browser.shown("#token-dialog[open]"):
         raise Failure("the token is right, and the page still asks for it")
-    stored = browser.script("return Object.keys(localStorage).some((key) => localStorage[key].includes(arguments[0]))", options.token)
+    stored = browser.script("""
+        return Object.values(localStorage).some((value) => value.includes(arguments[0]))""", options.token)
     in_address = options.token in browser.driver.current_url
     if stored or in_address:
         raise Failure("the token outlives the tab, or is in the address")
@@ -32,8 +33,7 @@ def withheld(browser, options):
     browser.wait_for("table[data-table=processes] tbody tr")
     said = {}
     for view in ("sockets", "history", "audit", "alerts"):
-        browser.go(f"#/{view}")
-        browser.wait(f"the view {view}", lambda: browser.attribute(f"#views [data-view={view}]", "aria-current") == "page")
+        browser.view(view)
         text = browser.wait(f"a word of {view}", lambda: browser.script("""
             const said = [...document.querySelectorAll('#view .refusal p, #view table tbody tr, #view .empty')];
             return said.find((element) => element.checkVisibility())?.innerText"""))
