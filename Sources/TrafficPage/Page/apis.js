@@ -1,7 +1,7 @@
 // The requests of programs that report: by route, host or type, and one API in full.
 
 import { get } from "./api.js";
-import { Facts, make, opaque, setText, show } from "./dom.js";
+import { Facts, make, opaque, setText, setTitle, show } from "./dom.js";
 import { live } from "./live.js";
 import { choice, nameColumn, Question, refusal } from "./parts.js";
 import { href } from "./route.js";
@@ -127,6 +127,11 @@ const exchangeColumns = [
   },
 ];
 
+const sizes = [
+  ["line_bytes", "Line"], ["header_bytes", "Header"], ["cookie_bytes", "of it cookies"], ["body_bytes", "Body"],
+  ["framing_bytes", "Framing"], ["message_bytes", "Message"],
+];
+
 export class ApiView {
   title = "API";
   parent = "apis";
@@ -134,6 +139,13 @@ export class ApiView {
 
   constructor() {
     this.facts = new Facts("api");
+    this.sizes = ["sent", "received"].map((way) =>
+      [way, sizes.map(([part]) => [part, make("td", { class: "number" })])]);
+    this.sizeTable = make("table", { class: "sums" }, make("caption", {}, "What the messages consist of"),
+      make("thead", {}, make("tr", {}, make("td"), ...sizes.map(([, title]) =>
+        make("th", { scope: "col", class: "number" }, title)))),
+      make("tbody", {}, ...this.sizes.map(([way, cells]) =>
+        make("tr", {}, make("th", { scope: "row" }, way), ...cells.map(([, cell]) => cell)))));
     this.note = make("p", { class: "refusal", hidden: true, role: "status" });
     this.table = new Table({
       name: "exchanges", caption: "Last exchanges of this API", isQuiet: true, columns: exchangeColumns,
@@ -142,7 +154,9 @@ export class ApiView {
     });
     this.refused = make("div");
     this.question = new Question();
-    this.element = make("div", { class: "stack" }, this.note, make("div", { class: "card pad" }, this.facts.element),
+    this.element = make("div", { class: "stack" }, this.note,
+      make("div", { class: "card pad stack" }, this.facts.element,
+        make("div", { class: "scrolls" }, this.sizeTable)),
       make("section", { class: "card" },
         make("div", { class: "pad-x" }, make("h2", {}, "Last exchanges"), this.refused), this.table.element));
   }
@@ -157,30 +171,37 @@ export class ApiView {
     const row = (snapshot.endpoints ?? []).find((endpoint) => idOf(endpoint) === this.id);
     show(this.note, !row);
     if (!row) {
-      setText(this.note, "This API is not listed: no program reports it any more, or the address is of another daemon.");
+      setText(this.note, "This API is not listed: no program reports it any more, or the address is of another host.");
       return;
     }
     this.subject = `${clean(row.host, 200)} ${clean(row.route, 300)}`;
     const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) =>
       `${grouped(count)} ${clean(outcome, 20)}`);
-    const parts = (bytes) =>
-      `line ${amount(bytes.line_bytes)}, header ${amount(bytes.header_bytes)} (cookies ${amount(bytes.cookie_bytes)}), `
-      + `body ${amount(bytes.body_bytes)}, framing ${amount(bytes.framing_bytes)}`;
-    const phases = Object.entries(row.phases).map(([phase, { count, sum_us }]) =>
-      `${clean(phase, 20)} ${micros(Math.round(Number(sum_us) / Math.max(1, Number(count))))}`);
+    this.#showSizes(row);
+    const average = ({ count, sum_us }) => micros(Math.round(Number(sum_us) / Math.max(1, Number(count))));
+    const phases = ["dns", "connect", "tls", "send", "wait", "receive"].filter((phase) => row.phases[phase])
+      .map((phase) => `${phase} ${average(row.phases[phase])}`);
     this.facts.update([
       ["Process", clean(row.process.name, 80)], ["Role", clean(row.role, 20)],
       ["Requests", grouped(row.requests)], ["Responses", grouped(row.responses)],
       ["Outcomes", outcomes.join(", ") || "none yet"],
       ["Repeated responses", `${grouped(row.repeated_responses)} (${share(row.repeated_responses, row.responses)})`],
-      ["Sent", both(row.sent.message_bytes), "sent"], ["of which", parts(row.sent)],
-      ["Received", both(row.received.message_bytes), "received"], ["of which ", parts(row.received)],
+      ["Sent", both(row.sent.message_bytes), "sent"], ["Received", both(row.received.message_bytes), "received"],
       ["Time", row.duration && ["p50", "p90", "p99", "max"]
         .map((name) => `${name.replace("p", "P")} ${micros(row.duration[`${name}_us`])}`).join(", ")],
       ["Phases, on average", phases.join(", ") || undefined], ["Wasted", both(wasted(row))],
       ["Wire, estimated", both(row.wire_bytes_estimated)], ["Quality", clean(row.quality, 20)],
     ]);
     this.loadExchanges(row, snapshot);
+  }
+
+  #showSizes(row) {
+    for (const [way, cells] of this.sizes) {
+      for (const [part, cell] of cells) {
+        setText(cell, amount(row[way][part]));
+        setTitle(cell, exact(row[way][part]));
+      }
+    }
   }
 
   /// The last exchanges, every few seconds.

@@ -28,12 +28,13 @@ const details = { processes: ProcessView, apis: ApiView, sockets: SocketView };
 const names = Object.keys(lists);
 const made = new Map();
 const $ = (id) => document.getElementById(id);
+const titleOf = (name) => (name === "apis" ? "APIs" : name[0].toUpperCase() + name.slice(1));
 let view;
 
 // MARK: Views
 
 const links = names.map((name, index) => make("a", { data: { view: name }, title: `Key ${index + 1}` },
-  make("span", {}, name === "apis" ? "APIs" : name[0].toUpperCase() + name.slice(1)),
+  make("span", {}, titleOf(name)),
   make("kbd", { "aria-hidden": "true" }, String(index + 1))));
 $("views").append(...links);
 
@@ -55,7 +56,7 @@ function route() {
   show($("back"), view.parent !== undefined);
   if (view.parent) {
     $("back").href = href(view.parent);
-    setText($("back"), `‹ ${made.get(view.parent)?.title ?? lists[view.parent].name.replace("View", "")}`);
+    setText($("back"), `‹ ${titleOf(view.parent)}`);
   }
   const filter = view.usesFilter ? place.params.get("filter") ?? "" : "";
   show($("filter-form"), view.usesFilter === true);

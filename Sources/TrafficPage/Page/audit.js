@@ -20,7 +20,7 @@ export class AuditView {
         make("label", { class: "field" }, make("span", {}, "or of process"), this.pid)),
       make("div", { class: "card pad" }, this.panel.element,
         make("p", { class: "note" },
-          "Four witnesses that know nothing of each other: the calls, TCP's own counters, the packets, and the interfaces."
+          "Four witnesses that know nothing of each other: the calls, TCP's counters, the packets, and the interfaces."
           + " Each line is a difference between two of them that has one reason. What has no reason is unexplained, and"
           + " must be 0.")));
   }

@@ -93,7 +93,7 @@ export class ScopesView {
     };
     this.table.update(rows(totals.by_scope, "in no scope"), "Nothing was moved yet.");
     this.classes.update(totals.by_class ? rows(totals.by_class, "in no class") : [],
-      "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0, or classes in the configuration.");
+      "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0");
     this.interfaces.update(interfaces ?? [], "No interface is known.");
   }
 }

@@ -105,7 +105,8 @@ export class SocketView {
     this.withheld.update(!snapshot.sockets);
     const socket = named(snapshot).find(({ serial }) => String(serial) === this.id);
     this.note.hidden = socket !== undefined || !snapshot.sockets;
-    show(this.content, socket !== undefined);
+    // What was last known of a socket that closed meanwhile stays.
+    show(this.content, socket !== undefined || this.cookie !== undefined);
     if (!socket) {
       this.note.textContent = "This socket is no longer listed: it closed. What it moved is in the row of its process.";
       return;

@@ -50,6 +50,11 @@ def accessibility(browser, options):
     browser.wait_for("table[data-table=processes] tbody tr")
     process = browser.attribute("table[data-table=processes] tbody tr", "data-row")
     places = [f"#/{view}" for view in VIEWS]
+    for view in ("apis", "sockets"):
+        # One of the list in full; there are none if no program reports, or if sockets are withheld.
+        browser.view(view)
+        browser.wait_for("#view tbody tr, #view .empty, #view .refusal")
+        places += [target for target in [browser.attribute("#view tbody a", "href")] if target]
     places += [f"#/processes/{process}?tab=audit", "#/history?show=month", "#/hosts?from=reports"]
     broken, least, stops = [], 21, {}
     for theme in ("light", "dark"):
