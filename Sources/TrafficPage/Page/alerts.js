@@ -64,12 +64,26 @@ export class AlertsView {
       make("section", { class: "card pad" }, make("h2", {}, "Changes"), this.none, this.list));
     this.element = make("div", { class: "stack" }, this.refused, this.cards);
     this.question = new Question();
+    // A hidden tab asks for nothing. The changes of that time come when it is shown again.
+    document.addEventListener("visibilitychange", () => {
+      if (this.isOpen) document.hidden ? this.rest() : this.work();
+    });
   }
 
   open() {
     this.isOpen = true;
+    if (!document.hidden) this.work();
+  }
+
+  work() {
     this.load();
     this.follow();
+  }
+
+  rest() {
+    clearTimeout(this.timer);
+    this.stop?.abort();
+    this.question.cancel();
   }
 
   load() {
@@ -83,10 +97,13 @@ export class AlertsView {
       this.table.update(report.alerts, rules === 0
         ? "The daemon has no rules, so nothing is judged. To add rules: the section alerts of /etc/trafficd.yaml."
           : "No rule is broken.");
-      if (this.isOpen) this.timer = setTimeout(() => this.load(), 5000);
+      if (this.isOpen && !document.hidden) this.timer = setTimeout(() => this.load(), 5000);
     }, (problem) => {
       show(this.cards, false);
       this.refused.replaceChildren(refusal(problem, () => this.load()));
+      // A daemon that restarts answers again soon.
+      const isPassing = problem.status === 0 || problem.status >= 500;
+      if (isPassing && this.isOpen && !document.hidden) this.timer = setTimeout(() => this.load(), 5000);
     });
   }
 
@@ -128,8 +145,6 @@ export class AlertsView {
 
   close() {
     this.isOpen = false;
-    clearTimeout(this.timer);
-    this.stop?.abort();
-    this.question.cancel();
+    this.rest();
   }
 }

@@ -122,7 +122,7 @@ const exchangeColumns = [
     draw(cell, row) {
       if (cell.firstChild) return;
       cell.append(row.serial === undefined ? make("span", { title: "The socket closed" }, "closed")
-        : make("a", { href: href(`sockets/${row.serial}`), data: { action: "socket" } }, "Open socket"));
+        : make("a", { href: href(`sockets/${row.serial}`), tabIndex: -1, data: { action: "socket" } }, "Open socket"));
     },
   },
 ];

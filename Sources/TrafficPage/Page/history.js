@@ -5,7 +5,7 @@ import { bucketFor, dimensions, HistoryPanel } from "./historypanel.js";
 import { live } from "./live.js";
 import { MonthPanel } from "./month.js";
 import { choice } from "./parts.js";
-import { change } from "./route.js";
+import { change, current } from "./route.js";
 import { time } from "./text.js";
 
 const ranges = { hour: 1, day: 24, week: 7 * 24, month: 31 * 24 };
@@ -78,6 +78,8 @@ export class HistoryView {
     this.bucket.select.value = params.get("bucket") ?? "";
     const [since, until] = this.mode === "day" ? this.dayRange(params.get("day")) : this.rangeOf(params);
     [this.since, this.until] = [since, until];
+    this.isNow = until >= Date.now() - 1000;
+    this.loadedAt = Date.now();
     const by = params.get("by") ?? "total";
     this.panel.load({ since, until: until > Date.now() ? undefined : until, by,
       bucket: this.bucketOf(params, by, until - since), filter: params.get("filter") ?? "" });
@@ -129,7 +131,10 @@ export class HistoryView {
     this.zoom(middle - half, middle + half);
   }
 
-  update() {}
+  /// A minute of history is over each minute.
+  update() {
+    if (this.mode !== "month" && this.isNow && Date.now() - this.loadedAt > 60e3) this.open(current());
+  }
 
   close() {
     this.panel.close();

@@ -97,7 +97,12 @@ export const time = {
   day: (value) => (value === undefined ? UNKNOWN : dayOnly.format(new Date(value))),
 };
 
-const harmful = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\p{Cs}\p{Co}\p{Cn}]|[\u{e0000}-\u{e0fff}]/gu;
+/// Controls; letters that can't be seen, or that turn the line around; what is no character at all.
+const harmful = new RegExp(`[${[
+  "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f",
+  "\\u200b-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb",
+  "\\p{Cs}\\p{Co}\\p{Cn}\\u{e0000}-\\u{e0fff}",
+].join("")}]`, "gu");
 const manyMarks = /(\p{M}{2})\p{M}+/gu;
 
 /// The same names come with each snapshot.
