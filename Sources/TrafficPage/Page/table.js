@@ -137,6 +137,8 @@ export class Table {
       if ((left.value === undefined) !== (right.value === undefined)) return left.value === undefined ? 1 : -1;
       if (left.value < right.value) return -sign;
       if (left.value > right.value) return sign;
+      // Of equal rows, those that still run come first.
+      if (left.row.isGone !== right.row.isGone) return left.row.isGone ? 1 : -1;
       return left.key < right.key ? -1 : 1;
     });
     return rows.map(({ row }) => row);
