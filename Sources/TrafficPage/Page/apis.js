@@ -31,6 +31,14 @@ const idOf = ({ process, role, host, route, content_class }) => opaque(process.n
   process.systemd_unit, process.container_id, String(process.uid), role, host, route, content_class);
 export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
 
+/// Whether a process belongs to a group. A unit of a group has a * in place of what differs for each login or run.
+export function isOf(group, process) {
+  const isEqual = ["name", "executable", "container_id", "uid"].every((part) => process?.[part] === group[part]);
+  if (!isEqual || !group.systemd_unit?.includes("*")) return isEqual && process.systemd_unit === group.systemd_unit;
+  const [start, end] = group.systemd_unit.split("*");
+  return process.systemd_unit?.startsWith(start) && process.systemd_unit.endsWith(end ?? "");
+}
+
 const latency = (key, title, read) => ({
   key, title, label: `${title.slice(1)} % of the exchanges took at most this time`, rank: key === "p90" ? 2 : 1,
   width: 6.2,
@@ -210,8 +218,12 @@ export class ApiView {
     this.asked = Date.now();
     const serials = new Map((snapshot.sockets ?? []).map(({ cookie, serial }) => [String(cookie), String(serial)]));
     this.question.ask((signal) => get("/v1/exchanges", {}, signal), ({ exchanges }) => {
-      const own = exchanges.filter(({ host, route, role, process_name }) => host === row.host && route === row.route
-        && role === row.role && process_name === row.process.name);
+      const processes = new Map((snapshot.processes ?? []).map((process) => [process.process_id, process]));
+      // Of a process that is no longer listed, only the name is known.
+      const isOwn = ({ process_id, process_name }) => (processes.has(process_id)
+        ? isOf(row.process, processes.get(process_id)) : process_name === row.process.name);
+      const own = exchanges.filter((exchange) => exchange.host === row.host && exchange.route === row.route
+        && exchange.role === row.role && isOwn(exchange));
       for (const exchange of own) exchange.serial = serials.get(String(exchange.socket_cookie));
       this.table.update(own.slice(-50), "No exchange of this API is among the last that the daemon keeps.");
     }, (problem) => {

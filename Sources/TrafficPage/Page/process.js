@@ -3,7 +3,7 @@
 import { AuditPanel } from "./auditpanel.js";
 import { RateChart } from "./chart.js";
 import { Facts, make, setText, show } from "./dom.js";
-import { apiLink, messageColumns } from "./apis.js";
+import { apiLink, isOf, messageColumns } from "./apis.js";
 import { HistoryPanel } from "./historypanel.js";
 import { live } from "./live.js";
 import { nameColumn, WithheldSockets } from "./parts.js";
@@ -117,9 +117,7 @@ export class ProcessView {
     show(this.state, process.state !== "running");
     setText(this.state, clean(process.state, 20));
     this.showFacts(process, snapshot);
-    const service = (row) => [process.name, process.executable, process.container_id, process.uid]
-      .every((part, index) => part === [row.name, row.executable, row.container_id, row.uid][index]);
-    const shared = (snapshot.endpoints ?? []).filter((endpoint) => service(endpoint.process));
+    const shared = (snapshot.endpoints ?? []).filter((endpoint) => isOf(endpoint.process, process));
     for (const row of process.endpoints ?? []) {
       const match = shared.find(({ role, host, route }) => role === row.role && host === row.host
         && route === row.route);

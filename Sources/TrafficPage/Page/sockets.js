@@ -132,7 +132,7 @@ export class SocketView {
       ["Wire quality", socket.wire_quality],
       ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
       ["Process", this.ownersKey === socket.ownerNames ? this.owners
-        : (this.ownersKey = socket.ownerNames, this.owners = owners)],
+        : (this.ownersKey = socket.ownerNames, this.owners = owners), "owners"],
       ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`],
       ["Scope", socket.scope?.replace("_", " ") ?? "none"],
       ["Class", socket.class && clean(socket.class)],

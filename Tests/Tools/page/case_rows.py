@@ -121,6 +121,7 @@ def drill(browser, options):
         raise Failure(f"the console has errors: {errors}")
     return {
         "process": process_heading, "apis": apis, "api": api_heading, "socket": socket_heading,
+        "owners": detail["owners"],
         "socket_bytes": {way: digits(detail[way]) for way in ("sent", "received")}, "verdict": verdict,
     }
 
