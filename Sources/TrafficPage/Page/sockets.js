@@ -40,8 +40,8 @@ export const socketColumns = [
 export function named(snapshot) {
   const names = new Map((snapshot.processes ?? []).map(({ process_id, name }) => [process_id, name]));
   for (const socket of snapshot.sockets ?? []) {
-    socket.ownerNames = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`).join(", ")
-      || undefined;
+    socket.ownerLabels = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`);
+    socket.ownerNames = socket.ownerLabels.join(", ") || undefined;
     socket.isGone = socket.closed_at !== undefined;
   }
   return snapshot.sockets ?? [];
@@ -119,9 +119,6 @@ export class SocketView {
     }
     this.subject = title(socket);
     const { rates } = socket, taken = Date.parse(snapshot.taken_at);
-    const owners = make("span");
-    socket.owners.forEach(({ process_id }, index) => owners.append(index ? ", " : "",
-      make("a", { href: href(`processes/${process_id}`) }, clean(socket.ownerNames.split(", ")[index], 80))));
     this.facts.update([
       ["Sent/s", rate(rates.payload_sent_bytes_per_second)],
       ["Received/s", rate(rates.payload_received_bytes_per_second)],
@@ -131,8 +128,7 @@ export class SocketView {
       ["Wire sent", both(socket.wire_sent_bytes)], ["Wire received", both(socket.wire_received_bytes)],
       ["Wire quality", socket.wire_quality],
       ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
-      ["Process", this.ownersKey === socket.ownerNames ? this.owners
-        : (this.ownersKey = socket.ownerNames, this.owners = owners), "owners"],
+      ["Process", this.#owners(socket), "owners"],
       ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`],
       ["Scope", socket.scope?.replace("_", " ") ?? "none"],
       ["Class", socket.class && clean(socket.class)],
@@ -148,6 +144,16 @@ export class SocketView {
       ["Cookie", String(socket.cookie)],
       ["Network namespace", socket.network_namespace && String(socket.network_namespace)],
     ]);
+  }
+
+  /// Links to the processes; the same element while they are the same, so that it keeps the focus.
+  #owners({ owners, ownerLabels, ownerNames }) {
+    if (this.ownerNames !== ownerNames || !this.owners) {
+      this.ownerNames = ownerNames;
+      this.owners = make("span", {}, ...owners.flatMap(({ process_id }, index) => [index > 0 && ", ",
+        make("a", { href: href(`processes/${process_id}`) }, clean(ownerLabels[index], 80))]));
+    }
+    return this.owners;
   }
 
   close() { this.id = undefined; }
