@@ -18,7 +18,7 @@ for (const element of document.querySelectorAll("a, button, input, select, texta
 }
 for (const element of document.querySelectorAll("img")) if (!element.hasAttribute("alt")) say("an image has no alt",
   element);
-for (const element of document.querySelectorAll("[role=img]")) if (!element.getAttribute("aria-label")) say("a drawing has no name", element);
+for (const element of document.querySelectorAll("[role=img]:not([aria-label])")) say("a drawing has no name", element);
 
 for (const landmark of ["header", "nav", "main"]) {
   if (document.querySelectorAll(landmark).length < 1) broken.push(`there is no ${landmark}`);

@@ -59,7 +59,7 @@ def history(browser, options):
 def audit(browser, options):
     """The lines with their exact bytes, and the verdict."""
     browser.open("#/audit" + (f"?interface={options.interface}" if options.interface else ""), token=options.token)
-    verdict = browser.wait("a verdict", lambda: browser.attribute("[data-verdict]:not([data-verdict=''])", "data-verdict"))
+    verdict = browser.wait("a verdict", lambda: browser.attribute("[data-verdict]", "data-verdict"))
     sections = browser.script("""
         return [...document.querySelectorAll('table.waterfall')].map((table) => ({
             name: table.caption.textContent,
