@@ -29,6 +29,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.20.0"),
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         // Without its default traits: FullFoundation brings Foundation's internationalisation, 50 MB of a program.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
@@ -42,6 +43,7 @@ let package = Package(
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CZstd", providers: [.apt(["libzstd-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
@@ -101,20 +103,54 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "SQLiteDatabase", dependencies: ["CSQLite"], swiftSettings: strict),
+        // Tokens, keys and certificates that settings name.
+        .target(name: "SecretFiles", swiftSettings: strict),
         // What was moved in the minutes, hours, days and months before, in a database.
         .target(
             name: "TrafficHistory",
-            dependencies: ["CSQLite", "TrafficFeed", "TrafficModel", "TrafficQuery"],
+            dependencies: ["CSQLite", "SQLiteDatabase", "TrafficFeed", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
         // Sums for monitoring systems, as text for their scrapers.
         .target(name: "TrafficMetrics", dependencies: ["TrafficModel"], swiftSettings: strict),
+        // The protocol of OpenTelemetry, made from its definitions: see README.md there.
+        .target(
+            name: "OTLPMessages",
+            dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            exclude: ["Protos", "README.md"]
+        ),
+        // The same sums, sent to receivers.
+        .target(
+            name: "TrafficPush",
+            dependencies: [
+                "CLinux", "CZlib", "OTLPMessages", "SecretFiles", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics",
+                "TrafficModel",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+            ],
+            swiftSettings: strict
+        ),
+        // The page at / and its scripts.
+        .target(
+            name: "TrafficPage",
+            exclude: ["Page/uPlot.LICENSE"],
+            resources: [.embedInCode("Page")],
+            swiftSettings: strict
+        ),
         .target(name: "TrafficFeed", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
         .target(
             name: "TrafficAPI",
             dependencies: [
-                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics", "TrafficModel",
-                "TrafficQuery",
+                "CUnixSocket", "SecretFiles", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics",
+                "TrafficModel",
+                "TrafficPage", "TrafficQuery",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -192,7 +228,7 @@ let package = Package(
             name: "TrafficConfiguration",
             dependencies: [
                 "CYAML", "CommandOptions", "TrafficAlerts", "TrafficHistory", "TrafficModel",
-                "TrafficQuery",
+                "TrafficPush", "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -201,9 +237,10 @@ let package = Package(
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "CommandOptions", "CUnixSocket", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
-                "TrafficConfiguration",
-                "TrafficFeed", "TrafficHistory", "TrafficInbox", "TrafficLedger", "TrafficModel", "TrafficQuery",
+                "CommandOptions", "CUnixSocket", "SecretFiles", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
+                "TrafficConfiguration", "TrafficFeed", "TrafficHistory", "TrafficInbox", "TrafficLedger",
+                "TrafficModel",
+                "TrafficPush", "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -415,17 +452,20 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficHistoryTests",
-            dependencies: ["CSQLite", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel", "TrafficQuery"],
+            dependencies: [
+                "CSQLite", "SQLiteDatabase", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel",
+                "TrafficQuery",
+            ],
             swiftSettings: strict
         ),
         .testTarget(name: "TrafficFeedTests", dependencies: ["TrafficFeed", "TrafficModel"], swiftSettings: strict),
         .testTarget(
             name: "TrafficAPITests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
-                "TrafficExport",
-                "TrafficFeed",
-                "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficQuery", "trafficctl",
+                "CUnixSocket", "GroundTruth", "SecretFiles", "TestSupport", "TrafficAlerts", "TrafficAPI",
+                "TrafficAudit",
+                "TrafficExport", "TrafficFeed",
+                "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficPage", "TrafficQuery", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -526,11 +566,21 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TrafficPushTests",
+            dependencies: [
+                "TestSupport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficPush",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
         // Whole programs: trafficd and trafficctl as processes, real sockets, a real kernel.
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAudit", "TrafficCapture",
+                "CUnixSocket", "GroundTruth", "SQLiteDatabase", "TestSupport", "TrafficAlerts", "TrafficAudit",
+                "TrafficCapture",
                 "TrafficExport", "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient",
                 "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel",
                 "TrafficQuery", "TrafficRecording", "TrafficReport",

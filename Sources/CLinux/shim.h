@@ -1,6 +1,7 @@
 // Linux calls and structures that Swift's Glibc module leaves out, or that Swift can't call because they are variadic.
 #pragma once
 
+#include <time.h>
 #include <linux/if_arp.h>
 #include <linux/if_link.h>
 #include <linux/inet_diag.h>
@@ -104,3 +105,6 @@ static inline unsigned int linux_minor(dev_t device)
 {
 	return minor(device);
 }
+
+// glibc declares it only for X/Open programs, which Swift's view of it is not.
+char *strptime(const char *text, const char *format, struct tm *time);

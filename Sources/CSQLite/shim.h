@@ -6,3 +6,8 @@ static inline int sqlite_bind_copy(sqlite3_stmt *statement, int index, const cha
 {
 	return sqlite3_bind_text(statement, index, text, length, SQLITE_TRANSIENT);
 }
+
+static inline int sqlite_bind_bytes_copy(sqlite3_stmt *statement, int index, const void *bytes, int length)
+{
+	return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
+}

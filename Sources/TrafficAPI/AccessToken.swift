@@ -1,8 +1,7 @@
-import HTTPTypes
-import Hummingbird
+import SecretFiles
 
 /// A secret that clients of the TCP listener send: `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
-struct AccessToken: Sendable {
+struct AccessToken: Sendable, Equatable {
     /// Whoever tries all shorter ones may find it.
     static let shortest = 16
     private static let longest = 4_096
@@ -11,14 +10,14 @@ struct AccessToken: Sendable {
 
     /// Reads the first line of a file.
     ///
-    /// - Throws: ``ControlServerError/badFile(_:reason:)``, also if other users can read the file.
-    init(file path: String) throws(ControlServerError) {
-        let text = try ListenerFile.read(path, isSecret: true)
+    /// - Throws: ``SecretFileError``, also if other users can read the file.
+    init(file path: String) throws(SecretFileError) {
+        let text = try SecretFile.read(path, isSecret: true)
         let line = text.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard (Self.shortest...Self.longest).contains(line.count), line.allSatisfy({ (0x21...0x7e).contains($0) })
         else {
-            throw .badFile(
-                path,
+            throw SecretFileError(
+                path: path,
                 reason: "its first line must be a token of \(Self.shortest) or more characters without blanks: "
                     + "openssl rand -hex 32 makes one"
             )
@@ -35,16 +34,19 @@ struct AccessToken: Sendable {
     }
 }
 
-/// Refuses requests without the token.
-struct TokenMiddleware: RouterMiddleware {
-    let token: AccessToken
+/// The tokens that clients of the TCP listener may send, and what they see then.
+struct AccessTokens: Sendable {
+    /// Of a ``Viewer/network``. `nil`: clients need none to be one.
+    var reader: AccessToken?
+    /// Of a ``Viewer/administrator``.
+    var administrator: AccessToken?
 
-    func handle(
-        _ request: Request,
-        context: ControlContext,
-        next: (Request, ControlContext) async throws -> Response
-    ) async throws -> Response {
-        guard self.token.matches(request.headers[.authorization]) else { throw Problem.tokenMissing }
-        return try await next(request, context)
+    /// - Parameter authorization: The header `Authorization`; `nil` without one.
+    /// - Returns: `nil` for a client that must be refused: it lacks the token, or sends a wrong one.
+    func viewer(for authorization: String?) -> Viewer? {
+        if let administrator, administrator.matches(authorization) { return .administrator }
+        if let reader { return reader.matches(authorization) ? .network : nil }
+        // Where one token is known, another is a mistake, and its sender must learn of it.
+        return self.administrator == nil || authorization == nil ? .network : nil
     }
 }

@@ -7,6 +7,7 @@ import TrafficExport
 import TrafficFeed
 import TrafficMetrics
 import TrafficModel
+import TrafficPage
 import TrafficQuery
 
 /// A request that the server is answering, and its viewer.
@@ -28,12 +29,10 @@ enum ControlAPI {
     enum Access: Sendable {
         /// By the credentials that the kernel has for the connection.
         case credentials(AccessRule)
-        /// Not at all: every client is ``Viewer/network``.
+        /// By the token that it sends.
         ///
-        /// - Parameters:
-        ///   - names: Names that clients may use for this host, besides its addresses and `localhost`.
-        ///   - token: What clients must send; `nil`: nothing.
-        case network(names: Set<String>, token: AccessToken? = nil)
+        /// - Parameter names: Names that clients may use for this host, besides its addresses and `localhost`.
+        case network(names: Set<String>, tokens: AccessTokens = AccessTokens())
         /// Every client is this viewer; for tests.
         case fixed(Viewer)
     }
@@ -49,12 +48,16 @@ enum ControlAPI {
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
         router.middlewares.add(ProblemMiddleware())
-        if case .network(let names, let token) = access {
-            router.middlewares.add(HostMiddleware(names: names))
-            if let token { router.middlewares.add(TokenMiddleware(token: token)) }
+        switch access {
+        case .network(let names, _): router.middlewares.add(HostMiddleware(names: names))
+        // A browser reaches control.sock too, through ssh.
+        case .credentials: router.middlewares.add(HostMiddleware(names: [], takesPlainNames: true))
+        case .fixed: break
         }
         router.middlewares.add(ViewerMiddleware(access: access))
 
+        router.get("/") { _, _ in Response(.index) }
+        for file in PageFile.others { router.get("/page/\(file.name)") { _, _ in Response(file) } }
         router.get("/healthz") { request, _ in
             _ = try QueryParameters(request, known: [])
             guard source.isReady else { throw Problem.noSnapshotYet }
@@ -207,6 +210,17 @@ extension Response {
     fileprivate static func document(_ bytes: [UInt8], mediaType: String) -> Response {
         Response(status: .ok, headers: [.contentType: mediaType], body: ResponseBody(bytes))
     }
+
+    fileprivate init(_ file: PageFile) {
+        self.init(
+            status: .ok,
+            headers: [
+                .contentType: file.mediaType, .contentSecurityPolicy: PageFile.contentSecurityPolicy,
+                .referrerPolicy: "no-referrer",
+            ],
+            body: ResponseBody(file.bytes)
+        )
+    }
 }
 
 /// Answers requests that no route answers, and turns errors into a ``Problem``.
@@ -237,8 +251,10 @@ private struct ProblemMiddleware: RouterMiddleware {
         }
         response.headers[.cacheControl] = "no-store"
         response.headers[.xContentTypeOptions] = "nosniff"
-        // No answer is a page. Names of hostile programs are in it, and a browser must take them for text.
-        response.headers[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
+        // An answer with numbers is no page. Names of hostile programs are in it, and a browser must take them for text.
+        if response.headers[.contentSecurityPolicy] == nil {
+            response.headers[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
+        }
         response.headers[.crossOriginResourcePolicy] = "same-origin"
         return request.method == .head ? response.createHeadResponse() : response
     }
@@ -256,7 +272,11 @@ private struct ViewerMiddleware: RouterMiddleware {
         var context = context
         switch self.access {
         case .fixed(let viewer): context.viewer = viewer
-        case .network: context.viewer = .network
+        // The page itself has no numbers, and asks for the token.
+        case .network where PageFile.isPath(request.uri.path): context.viewer = .network
+        case .network(_, let tokens):
+            guard let viewer = tokens.viewer(for: request.headers[.authorization]) else { throw Problem.tokenMissing }
+            context.viewer = viewer
         case .credentials(let rule):
             // Also if the client is gone already: a client without credentials gets nothing.
             guard let peer = try? await PeerCredentials(of: context.channel) else {
@@ -280,4 +300,7 @@ extension HTTPField.Name {
     fileprivate static var crossOriginResourcePolicy: Self {
         Self("Cross-Origin-Resource-Policy")!
     }
+
+    /// Of W3C's Referrer Policy.
+    fileprivate static var referrerPolicy: Self { Self("Referrer-Policy")! }
 }

@@ -14,13 +14,10 @@ public import TrafficModel
 public enum ControlServerError: Error, Sendable, Hashable, CustomStringConvertible {
     /// - Parameter reason: The system's error message.
     case cannotListen(on: String, reason: String)
-    /// A file of the listener is not what it should be.
-    case badFile(String, reason: String)
 
     public var description: String {
         switch self {
         case .cannotListen(let address, let reason): "can't listen on \(address): \(reason)"
-        case .badFile(let path, let reason): "\(path): \(reason)"
         }
     }
 }
@@ -57,7 +54,7 @@ public struct ControlServer: Service {
     private let runtimeDirectory: RuntimeDirectory
     private let network: NetworkListener?
     /// Of both listeners.
-    private let metrics = MetricsTexts()
+    private let metrics: MetricsTexts
     private let limits: Limits
     private let logger: Logger
     private let onReady: @Sendable (Endpoints) async -> Void
@@ -66,6 +63,7 @@ public struct ControlServer: Service {
     ///   - runtimeDirectory: Held for as long as this value lives.
     ///   - history: `nil`: the daemon keeps none.
     ///   - network: `nil`: no TCP listener.
+    ///   - push: How the deliveries of metrics to receivers go.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
         source: any ReadingSource,
@@ -74,6 +72,7 @@ public struct ControlServer: Service {
         alerts: any AlertSource,
         runtimeDirectory: RuntimeDirectory,
         network: NetworkListener?,
+        push: @escaping @Sendable () -> [PushStatus] = { [] },
         limits: Limits = Limits(),
         logger: Logger,
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
@@ -84,6 +83,7 @@ public struct ControlServer: Service {
         self.alerts = alerts
         self.runtimeDirectory = runtimeDirectory
         self.network = network
+        self.metrics = MetricsTexts(push: push)
         self.limits = limits
         self.logger = logger
         self.onReady = onReady
@@ -103,7 +103,7 @@ public struct ControlServer: Service {
                 try self.listener(
                     on: .hostname(listen.address.description, port: Int(listen.port)),
                     named: listen.description,
-                    access: .network(names: network.names, token: network.token),
+                    access: .network(names: network.names, tokens: network.tokens),
                     tls: network.tls
                 ) { channel in
                     tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)

@@ -101,12 +101,13 @@ extension Problem {
 
     static let historyWithheld = Problem(
         status: .forbidden,
-        detail: "History is shown on control.sock alone, to callers that the kernel names."
+        detail: "History is for callers of control.sock, and for clients with the administrators' token."
     )
 
     static let monthWithheld = Problem(
         status: .forbidden,
-        detail: "The report of a month is of all users: it is shown to root and the socket's group."
+        detail:
+            "The report of a month is of all users: it is for root and the socket's group, on control.sock, and for clients with the administrators' token."
     )
 
     static let sumsWithheld = Problem(

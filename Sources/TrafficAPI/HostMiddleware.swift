@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import TrafficModel
+import TrafficPage
 
 /// Refuses requests that were sent to a name that is not this host's, and requests of pages of other sites.
 ///
@@ -9,10 +10,15 @@ import TrafficModel
 /// no name server.
 struct HostMiddleware: RouterMiddleware {
     private let names: Set<String>
+    private let takesPlainNames: Bool
 
-    /// - Parameter names: In upper or lower case, without a port.
-    init(names: Set<String>) {
+    /// - Parameters:
+    ///   - names: In upper or lower case, without a port.
+    ///   - takesPlainNames: Whether a name without a dot may be any. No stranger has such a name (ICANN's SAC053), and
+    ///     clients of a Unix socket write anything there.
+    init(names: Set<String>, takesPlainNames: Bool = false) {
         self.names = Set(names.map { $0.lowercased() })
+        self.takesPlainNames = takesPlainNames
     }
 
     func handle(
@@ -24,7 +30,9 @@ struct HostMiddleware: RouterMiddleware {
         guard self.isThisHost(authority) else { throw Problem.otherHost(authority) }
         // Of requests whose answers a page could read, a browser names the page's origin (RFC 6454 section 7); of all, most
         // browsers say whether the page is of another site. Other clients send neither.
-        if let site = request.headers[.secFetchSite], site != "none", site != "same-origin" {
+        // A link on another site may lead to the page, which has no numbers and can't be in a frame.
+        let isLink = request.headers[.secFetchMode] == "navigate" && PageFile.isPath(request.uri.path)
+        if !isLink, let site = request.headers[.secFetchSite], site != "none", site != "same-origin" {
             throw Problem.otherOrigin("another site")
         }
         if let origin = request.headers[.origin] {
@@ -40,6 +48,7 @@ struct HostMiddleware: RouterMiddleware {
             return InternetAddress(String(authority.dropFirst().prefix { $0 != "]" })) != nil
         }
         let host = authority.prefix { $0 != ":" }.lowercased()
+        if self.takesPlainNames, !host.contains(".") { return true }
         return host == "localhost" || InternetAddress(host) != nil || self.names.contains(host)
     }
 }
@@ -47,4 +56,5 @@ struct HostMiddleware: RouterMiddleware {
 extension HTTPField.Name {
     /// Of W3C's Fetch Metadata Request Headers.
     fileprivate static var secFetchSite: Self { Self("Sec-Fetch-Site")! }
+    fileprivate static var secFetchMode: Self { Self("Sec-Fetch-Mode")! }
 }

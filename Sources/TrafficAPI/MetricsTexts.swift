@@ -1,4 +1,3 @@
-import Glibc
 import NIOCore
 import Synchronization
 import TrafficMetrics
@@ -51,14 +50,17 @@ final class MetricsTexts: Sendable {
     /// The newest texts are kept, however large: one of each kind.
     private static let fewestTexts = 4
     private let state = Mutex(State())
+    private let push: @Sendable () -> [PushStatus]
+
+    /// - Parameter push: How the deliveries to receivers go.
+    init(push: @escaping @Sendable () -> [PushStatus] = { [] }) {
+        self.push = push
+    }
 
     /// The cost was measured. It is in the texts until the next measurement.
     func keep(_ cost: CaptureCost) {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        let now = Timestamp(nanosecondsSinceEpoch: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
         self.state.withLock { state in
-            state.cost = MeasuredCost(cost, at: now)
+            state.cost = MeasuredCost(cost, at: .now())
             state.whole = [:]
         }
     }
@@ -78,7 +80,12 @@ final class MetricsTexts: Sendable {
             if state.takenAt != reading.takenAt { (state.takenAt, state.whole) = (reading.takenAt, [:]) }
             if let task = state.whole[kind] { return task }
             let task = Task { [cost = state.cost] in
-                let document = MetricsDocument(reading.visible(to: viewer), cost: cost, process: OwnProcess.now())
+                let document = MetricsDocument(
+                    reading.visible(to: viewer),
+                    cost: cost,
+                    process: OwnProcess.now(),
+                    push: self.push()
+                )
                 return self.kept(Text(document, as: kind))
             }
             state.whole[kind] = task

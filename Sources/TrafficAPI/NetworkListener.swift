@@ -1,5 +1,6 @@
 import NIOCore
 import NIOSSL
+public import SecretFiles
 public import TrafficModel
 
 /// The TCP listener: where it is, and what it asks of clients.
@@ -8,12 +9,20 @@ public struct NetworkListener: Sendable {
     public struct Files: Sendable, Hashable {
         /// The token that clients must send.
         public var token: String?
+        /// The token of clients that may see as much as root.
+        public var administratorToken: String?
         /// Certificates in PEM, the listener's own first, and its private key.
         public var certificate: String?
         public var key: String?
 
-        public init(token: String? = nil, certificate: String? = nil, key: String? = nil) {
-            (self.token, self.certificate, self.key) = (token, certificate, key)
+        public init(
+            token: String? = nil,
+            administratorToken: String? = nil,
+            certificate: String? = nil,
+            key: String? = nil
+        ) {
+            (self.token, self.administratorToken) = (token, administratorToken)
+            (self.certificate, self.key) = (certificate, key)
         }
     }
 
@@ -21,31 +30,37 @@ public struct NetworkListener: Sendable {
     public var address: TrafficModel.SocketAddress
     /// Names that clients may use for this host, besides its addresses and `localhost`.
     public var names: Set<String>
-    let token: AccessToken?
+    let tokens: AccessTokens
     let tls: TLSConfiguration?
 
-    /// - Throws: ``ControlServerError/badFile(_:reason:)``.
+    /// - Throws: ``SecretFileError``.
     public init(
         address: TrafficModel.SocketAddress,
         names: Set<String> = [],
         files: Files = Files()
-    ) throws(ControlServerError) {
+    ) throws(SecretFileError) {
         self.address = address
         self.names = names
-        self.token = if let path = files.token { try AccessToken(file: path) } else { nil }
+        let reader: AccessToken? = if let path = files.token { try AccessToken(file: path) } else { nil }
+        let administrator: AccessToken? =
+            if let path = files.administratorToken { try AccessToken(file: path) } else { nil }
+        if let path = files.administratorToken, let reader, let administrator, reader == administrator {
+            throw SecretFileError(path: path, reason: "it has the same token as the other clients' file")
+        }
+        self.tokens = AccessTokens(reader: reader, administrator: administrator)
         self.tls =
             if let certificate = files.certificate, let key = files.key { try Self.tls(certificate, key) } else { nil }
     }
 
-    /// - Throws: ``ControlServerError/badFile(_:reason:)``, also if the two do not belong together.
-    private static func tls(_ certificate: String, _ key: String) throws(ControlServerError) -> TLSConfiguration {
-        let chainBytes = try ListenerFile.read(certificate, isSecret: false)
-        let keyBytes = try ListenerFile.read(key, isSecret: true)
+    /// - Throws: ``SecretFileError``, also if the two do not belong together.
+    private static func tls(_ certificate: String, _ key: String) throws(SecretFileError) -> TLSConfiguration {
+        let chainBytes = try SecretFile.read(certificate, isSecret: false)
+        let keyBytes = try SecretFile.read(key, isSecret: true)
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(chainBytes), !chain.isEmpty else {
-            throw .badFile(certificate, reason: "it has no certificate in PEM")
+            throw SecretFileError(path: certificate, reason: "it has no certificate in PEM")
         }
         guard let privateKey = try? NIOSSLPrivateKey(bytes: keyBytes, format: .pem) else {
-            throw .badFile(key, reason: "it has no private key in PEM, or one with a passphrase")
+            throw SecretFileError(path: key, reason: "it has no private key in PEM, or one with a passphrase")
         }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) },
@@ -56,7 +71,7 @@ public struct NetworkListener: Sendable {
         // A connection that gives way shall not stay because its client does not answer.
         configuration.shutdownTimeout = .milliseconds(500)
         do { _ = try NIOSSLContext(configuration: configuration) } catch {
-            throw .badFile(key, reason: "it is not the key of \(certificate)")
+            throw SecretFileError(path: key, reason: "it is not the key of \(certificate)")
         }
         return configuration
     }

@@ -61,18 +61,19 @@ struct Problem: Error, HTTPResponseError {
 
     static let socketsWithheld = Problem(
         status: .forbidden,
-        detail: "Sockets and exchanges are shown on control.sock alone, to callers that the kernel names."
+        detail: "Sockets and exchanges are for callers of control.sock, and for clients with the administrators' token."
     )
 
     static let costWithheld = Problem(
         status: .forbidden,
         detail:
-            "What counting costs is measured for root and the socket's group, on control.sock alone: it slows the machine a little."
+            "Measuring what counting costs slows the machine a little: only root and the socket's group may, on control.sock, or clients with the administrators' token."
     )
 
     static let alertsWithheld = Problem(
         status: .forbidden,
-        detail: "Alerts are about all users: they are shown to root and the socket's group, on control.sock alone."
+        detail:
+            "Alerts are about all users: they are for root and the socket's group, on control.sock, and for clients with the administrators' token."
     )
 
     static func otherHost(_ authority: String) -> Problem {

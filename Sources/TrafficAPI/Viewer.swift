@@ -2,11 +2,12 @@ package import TrafficModel
 
 /// The kind of client that sent a request. It decides what the client may see.
 package enum Viewer: Sendable, Hashable {
-    /// root, the daemon's own user, or a member of the group that owns `control.sock`. Sees everything.
+    /// root, the daemon's own user, or a member of the group that owns `control.sock`; or a client on the TCP listener
+    /// with the administrators' token. Sees everything.
     case administrator
     /// Any other local user, by the credentials of its connection. Sees what belongs to its own processes.
     case user(UInt32)
-    /// A client on the TCP listener, which has no credentials. Sees all processes without their command lines, and
+    /// Another client on the TCP listener, which has no credentials. Sees all processes without their command lines, and
     /// their endpoints, but no sockets and no exchanges.
     ///
     /// This listener is for metrics, which show the same. Of the processes, any user of the host can read as much in

@@ -13,6 +13,7 @@ extension Configuration {
             Setting(["pin_directory"], .atRestart, \.pinDirectory, .pinPlace),
             Setting(["listen"], .atRestart, \.listen, .listen),
             Setting(["listen_token_file"], .atRestart, \.listenTokenFile, .optionalPath),
+            Setting(["listen_admin_token_file"], .atRestart, \.listenAdminTokenFile, .optionalPath),
             Setting(["listen_certificate_file"], .atRestart, \.listenCertificateFile, .optionalPath),
             Setting(["listen_key_file"], .atRestart, \.listenKeyFile, .optionalPath),
             Setting(["listen_insecure"], .atRestart, \.listenInsecure, .word([("false", false), ("true", true)])),
@@ -28,6 +29,8 @@ extension Configuration {
             + [
                 Setting(["classes"], .atReload, \.classes, .classes),
                 Setting(["alerts"], .atReload, \.alerts, .alerts),
+                Setting(["push"], .atRestart, \.push, .push),
+                Setting(["push_interval"], .atRestart, \.pushInterval, .time(in: Self.pushIntervals)),
                 Setting(["log_level"], .atReload, \.logLevel, .word(Logger.Level.allCases.map { ($0.rawValue, $0) })),
             ]
     )
@@ -52,7 +55,7 @@ extension ValueForm<String> {
 }
 
 extension ValueForm<String?> {
-    fileprivate static let optionalPath = Self(
+    static let optionalPath = Self(
         example: "/var/lib/trafficd",
         show: { $0 },
         parse: { (text) throws(ValueFault) in try absolutePath(text) }

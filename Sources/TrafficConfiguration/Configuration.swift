@@ -3,6 +3,7 @@ package import Logging
 package import TrafficAlerts
 package import TrafficHistory
 package import TrafficModel
+package import TrafficPush
 
 /// What a daemon is told. A value: whoever has it knows all of it, wherever it came from. Its defaults are the only ones.
 package struct Configuration: Sendable, Hashable {
@@ -12,6 +13,8 @@ package struct Configuration: Sendable, Hashable {
     package var listen: SocketAddress?
     /// The file with the token that clients over TCP must send. `nil`: none.
     package var listenTokenFile: String?
+    /// The file with the token of clients over TCP that may see as much as root. `nil`: there are no such clients.
+    package var listenAdminTokenFile: String?
     /// The files with the certificate and the key for TLS over TCP. `nil`: no TLS.
     package var listenCertificateFile: String?
     package var listenKeyFile: String?
@@ -35,11 +38,16 @@ package struct Configuration: Sendable, Hashable {
     package var recordEvents: String?
     package var classes = AddressClasses()
     package var alerts: [AlertRule] = []
+    /// Who gets all metrics.
+    package var push: [PushDestination] = []
+    /// Between two readings that they get.
+    package var pushInterval = TimeSpan(seconds: 60)
     package var logLevel = Logger.Level.info
 
     package init() {}
 
     package static let intervals = TimeSpan(seconds: 0.1)...TimeSpan(seconds: 60)
+    package static let pushIntervals = TimeSpan(seconds: 1)...TimeSpan(seconds: 3_600)
     /// At most ten years.
     package static let keepExitedTimes = TimeSpan(seconds: 0)...TimeSpan(seconds: 315_360_000)
 
@@ -83,7 +91,18 @@ package struct Configuration: Sendable, Hashable {
                 message: "listen_certificate_file and listen_key_file need each other"
             )
         }
-        guard !listen.address.isLoopback, !self.listenInsecure else { return nil }
+        guard !listen.address.isLoopback else { return nil }
+        // Also where listen_insecure lets others read along: this token opens everything.
+        guard self.listenAdminTokenFile == nil || self.listenCertificateFile != nil else {
+            return Conflict(
+                setting: "listen_admin_token_file",
+                message: """
+                    other hosts reach listen \(listen), where listen_admin_token_file needs listen_certificate_file and \
+                    listen_key_file
+                    """
+            )
+        }
+        guard !self.listenInsecure else { return nil }
         var missing: [String] = []
         if self.listenTokenFile == nil { missing.append("listen_token_file") }
         if self.listenCertificateFile == nil { missing.append("listen_certificate_file with listen_key_file") }

@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import SQLiteDatabase
 import Synchronization
 public import TrafficFeed
 public import TrafficModel

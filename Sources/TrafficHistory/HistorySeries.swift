@@ -1,3 +1,4 @@
+import SQLiteDatabase
 import TrafficModel
 
 /// Whose bytes a sum of history has.

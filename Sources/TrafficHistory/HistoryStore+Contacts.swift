@@ -1,3 +1,4 @@
+package import SQLiteDatabase
 package import TrafficModel
 
 extension HistoryStore {

@@ -1,3 +1,4 @@
+import SQLiteDatabase
 import TrafficFeed
 package import TrafficModel
 package import TrafficQuery

@@ -1,3 +1,4 @@
+import SQLiteDatabase
 import TrafficModel
 
 extension HistoryStore {

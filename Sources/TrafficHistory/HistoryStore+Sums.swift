@@ -1,3 +1,4 @@
+import SQLiteDatabase
 import TrafficModel
 
 // Amounts of each kind have their own columns, and so their own table at each level. The time and the series come first.

@@ -1,3 +1,4 @@
+package import SQLiteDatabase
 import TrafficModel
 
 /// The database of history. One thread uses it.

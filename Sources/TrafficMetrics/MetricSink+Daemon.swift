@@ -134,6 +134,34 @@ extension MetricSink {
         self.time("process.start_time", "When the daemon started", daemon.startedAt)
     }
 
+    mutating func add(_ push: [PushStatus]) {
+        self.family(.counter("trafficd.push.requests", "Requests to receivers of metrics, by what came of them.")) {
+            for status in push {
+                $0.add(status.labels.with("outcome", "delivered"), status.delivered)
+                $0.add(status.labels.with("outcome", "failed"), status.failed)
+                $0.add(status.labels.with("outcome", "refused"), status.refused)
+            }
+        }
+        self.family(.counter("trafficd.push.requests_dropped", "Requests that went because too many waited.")) {
+            for status in push { $0.add(status.labels, status.dropped) }
+        }
+        self.family(.counter("trafficd.push.points_rejected", "Points that receivers left out.")) {
+            for status in push { $0.add(status.labels, status.rejectedPoints) }
+        }
+        self.family(.gauge("trafficd.push.requests_waiting", "Requests that receivers did not take yet.")) {
+            for status in push { $0.add(status.labels, status.waiting) }
+        }
+        self.family(
+            .gauge(
+                "trafficd.push.last_delivery_timestamp",
+                in: .seconds,
+                "When a receiver last took a request: seconds since 1970."
+            )
+        ) {
+            for status in push { if let time = status.lastDelivery { $0.add(status.labels, time: time) } }
+        }
+    }
+
     /// With the names that the client libraries of Prometheus have.
     mutating func add(_ process: OwnProcess) {
         self.family(.counter("process.cpu", in: .seconds, "Processor time of the daemon.")) {
@@ -149,6 +177,10 @@ extension MetricSink {
             $0.add([:], process.descriptorLimit)
         }
     }
+}
+
+extension PushStatus {
+    fileprivate var labels: MetricLabels { ["push.destination": self.destination] }
 }
 
 extension CaptureCost.Program {

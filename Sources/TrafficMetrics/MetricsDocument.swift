@@ -5,12 +5,19 @@ public struct MetricsDocument {
     private let reading: MetricsReading
     private let cost: MeasuredCost?
     private let process: OwnProcess?
+    private let push: [PushStatus]
 
     /// - Parameters:
     ///   - cost: The last measurement; `nil` before the first.
     ///   - process: The daemon itself.
-    public init(_ reading: MetricsReading, cost: MeasuredCost? = nil, process: OwnProcess? = nil) {
-        (self.reading, self.cost, self.process) = (reading, cost, process)
+    ///   - push: How the deliveries to receivers go.
+    public init(
+        _ reading: MetricsReading,
+        cost: MeasuredCost? = nil,
+        process: OwnProcess? = nil,
+        push: [PushStatus] = []
+    ) {
+        (self.reading, self.cost, self.process, self.push) = (reading, cost, process, push)
     }
 
     /// - Parameter hasCreated: Whether OpenMetrics has a line `_created` for each counter.
@@ -36,6 +43,7 @@ public struct MetricsDocument {
         sink.addCounts(self.reading)
         sink.add(self.reading.daemon)
         sink.countersBegan(at: self.reading.daemon.startedAt)
+        sink.add(self.push)
         if let process { sink.add(process) }
     }
 }

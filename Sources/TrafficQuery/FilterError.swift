@@ -56,7 +56,8 @@ extension FilterError: CustomStringConvertible {
     public var description: String {
         let place = "at character \(self.offset + 1)"
         switch self.reason {
-        case .noSockets: return "it looks at sockets, which a daemon shows on control.sock alone"
+        case .noSockets:
+            return "it looks at sockets, which this daemon shows on control.sock, or with the administrators' token"
         case .unknownKey(let key, let suggestion):
             let hint =
                 suggestion.map { "did you mean '\($0.rawValue)'?" } ?? "quote the word to search for it as it is."

@@ -1,3 +1,4 @@
+import CommandOptions
 import Logging
 import ServiceLifecycle
 import Synchronization
@@ -10,6 +11,7 @@ import TrafficHistory
 import TrafficInbox
 import TrafficLedger
 import TrafficModel
+import TrafficPush
 import UnixSignals
 
 /// The parts of a daemon, put together as the configuration says. When this is made, the daemon has its runtime
@@ -57,11 +59,13 @@ struct Daemon {
                 names: configuration.allowedHosts,
                 files: .init(
                     token: configuration.listenTokenFile,
+                    administratorToken: configuration.listenAdminTokenFile,
                     certificate: configuration.listenCertificateFile,
                     key: configuration.listenKeyFile
                 )
             )
         }
+        let hostName = HostFacts.description().name
         let directory = try RuntimeDirectory(taking: configuration.runtimeDirectory)
         let description = HostFacts.daemon(version: TrafficVersion.current)
         let pins = try configuration.pinDirectory.take(logger: logger)
@@ -86,6 +90,14 @@ struct Daemon {
             CaptureLimits.table(status.method) + configuration.retention.table + ReportLimits.table
             + (history == nil ? [] : History.limits) + AlertBook.limits + AlertBacklog.limits + SeriesLimits.table
         let box = ReadingBox(limits: limits) { demand.ask() }
+        let push = try PushService(
+            configuration.push,
+            every: .seconds(configuration.pushInterval.seconds),
+            source: box,
+            hostName: hostName,
+            spoolPath: configuration.stateDirectory.map { $0 + "/push.sqlite" },
+            logger: logger
+        )
         let resolver = try ProcessResolver()
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
@@ -122,6 +134,7 @@ struct Daemon {
             BlockingService(name: "processes", body: { try resolver.run() }, stop: { resolver.stop() }),
             BlockingService(name: "reports", body: { inbox.run() }, stop: { inbox.stop() }),
         ]
+        if !configuration.push.isEmpty { services.append(push) }
         services.append(BlockingService(name: "alerts", body: alerts.run, stop: alerts.stop))
         // The accountant ends it, whatever ends the accountant: the last minute comes then.
         if let history { services.append(BlockingService(name: "history", body: history.run, stop: {})) }
@@ -146,6 +159,7 @@ struct Daemon {
                 alerts: alerts,
                 runtimeDirectory: directory,
                 network: network,
+                push: { [board = push.board] in board.all },
                 logger: logger,
                 onReady: { _ in
                     // Not earlier: setting the socket's group needs these rights, and the group is set now.

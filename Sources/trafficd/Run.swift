@@ -1,6 +1,7 @@
 import ArgumentParser
 import CommandOptions
 import Logging
+import SecretFiles
 import TrafficAPI
 import TrafficCapture
 import TrafficConfiguration
@@ -73,6 +74,15 @@ struct Run: AsyncParsableCommand {
         completion: .file()
     )
     var listenTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Clients of --listen that send the token in the first line of this file see as much as root.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var listenAdminTokenFile: String?
 
     @Option(
         help: ArgumentHelp("TLS for --listen: the certificate and those above it, in PEM.", valueName: "file"),
@@ -224,10 +234,9 @@ struct Run: AsyncParsableCommand {
                 .run(rereading: source, at: hangups, logLevel: level)
         } catch let failure as StartFailure {
             throw failure
-        } catch let error as ControlServerError {
-            // A file that a setting names is wrong, and the next start would fail in the same way.
-            if case .badFile = error { throw StartFailure(code: 78, message: "\(error)") }
-            throw StartFailure(code: 1, message: "\(error)")
+        } catch let error as SecretFileError {
+            // The next start would fail in the same way.
+            throw StartFailure(code: 78, message: "\(error)")
         } catch CaptureError.permission(let needs) {
             throw StartFailure(code: 77, message: needs)
         } catch {
@@ -250,6 +259,7 @@ struct Run: AsyncParsableCommand {
             if let runtimeDirectory { configuration.runtimeDirectory = runtimeDirectory }
             if let listen { configuration.listen = listen.address }
             if let listenTokenFile { configuration.listenTokenFile = listenTokenFile }
+            if let listenAdminTokenFile { configuration.listenAdminTokenFile = listenAdminTokenFile }
             if let listenCertificateFile { configuration.listenCertificateFile = listenCertificateFile }
             if let listenKeyFile { configuration.listenKeyFile = listenKeyFile }
             if listenInsecure { configuration.listenInsecure = true }

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import SQLiteDatabase
 import TestSupport
 import Testing
 import TrafficModel

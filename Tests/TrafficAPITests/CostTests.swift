@@ -51,7 +51,7 @@ extension ControlServerTests {
             }
             #expect(server.meter.most == 2 && server.meter.underWay == 0)
             // The answer announces that the connection closes, so that a client does not lose a second request on it.
-            let again = ["http://trafficd/v1/doctor?cost=0.1", "-v", "--stderr", "-"]
+            let again = ["http://localhost/v1/doctor?cost=0.1", "-v", "--stderr", "-"]
             let twice = try await server.curl("/v1/doctor?cost=0.1", options: again)
             #expect(twice.output.lowercased().components(separatedBy: "< connection: close").count == 3)
             #expect(!twice.output.contains("died") && server.meter.measurements == 4)

@@ -1,4 +1,5 @@
 import Foundation
+import SecretFiles
 import TestSupport
 import Testing
 import TrafficAPI
@@ -63,7 +64,7 @@ struct NetworkListenerTests {
     )
     func badToken(text: String, mode: mode_t, reason: String) async throws {
         try await self.withFile(text, mode: mode) { file in
-            let error = #expect(throws: ControlServerError.self) {
+            let error = #expect(throws: SecretFileError.self) {
                 try NetworkListener(address: Self.anyPort, files: .init(token: file))
             }
             let text = "\(try #require(error))"
@@ -88,7 +89,7 @@ struct NetworkListenerTests {
             // The key of another certificate.
             .init(certificate: certificates.authority, key: certificates.key),
         ] {
-            let error = #expect(throws: ControlServerError.self) {
+            let error = #expect(throws: SecretFileError.self) {
                 try NetworkListener(address: Self.anyPort, files: files)
             }
             let text = "\(try #require(error))"
@@ -118,6 +119,75 @@ struct NetworkListenerTests {
             #expect(try await self.status(url, trusting + ["--tls-max", "1.1"]).hasPrefix("000"))
             #expect(try await self.status(url).hasPrefix("000"))
             #expect(try await self.status("http://localhost:\(port)/metrics").hasPrefix("000"))
+        }
+    }
+
+    @Test("the administrators' token opens everything, the other one what the listener shows, and the page needs none")
+    func administrators() async throws {
+        let (reader, administrator) = ("reader-reader-reader", "admin-admin-admin-admin")
+        try await self.withFile(reader) { readerFile in
+            try await self.withFile(administrator) { administratorFile in
+                let cases: [(NetworkListener.Files, [(String?, String, String)])] = [
+                    (
+                        .init(token: readerFile, administratorToken: administratorFile),
+                        [
+                            (nil, "401", "401"), (reader, "200", "403"), (administrator, "200", "200"),
+                            ("x", "401", "401"),
+                        ]
+                    ),
+                    (
+                        .init(administratorToken: administratorFile),
+                        [(nil, "200", "403"), (administrator, "200", "200"), ("x", "401", "401")]
+                    ),
+                ]
+                for (files, tokens) in cases {
+                    try await TestServer.with(listen: Self.anyPort, files: files) { server in
+                        let base = "http://127.0.0.1:\(try #require(server.endpoints.tcp?.port))"
+                        for (token, processes, sockets) in tokens {
+                            let options = token.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
+                            for (path, status) in [
+                                ("/v1/processes", processes), ("/v1/sockets", sockets), ("/v1/exchanges", sockets),
+                                ("/v1/alerts", sockets), ("/v1/audit", sockets), ("/", "200"),
+                                ("/page/style.css", "200"),
+                            ] {
+                                let given = try await self.status(base + path, options)
+                                #expect(given.hasPrefix(status), "\(path) with \(token ?? "no token")")
+                            }
+                        }
+                    }
+                }
+                #expect(throws: SecretFileError.self) {
+                    try NetworkListener(
+                        address: Self.anyPort,
+                        files: .init(token: readerFile, administratorToken: readerFile)
+                    )
+                }
+            }
+        }
+    }
+
+    @Test("a link on another site may lead to the page, and such a site gets nothing else")
+    func links() async throws {
+        try await TestServer.with(listen: Self.anyPort) { server in
+            let base = "http://127.0.0.1:\(try #require(server.endpoints.tcp?.port))"
+            let link = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: navigate"]
+            let image = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Sec-Fetch-Mode: no-cors"]
+            #expect(try await self.status(base + "/", link).hasPrefix("200"))
+            #expect(try await self.status(base + "/", image).hasPrefix("403"))
+            #expect(try await self.status(base + "/v1/doctor", link).hasPrefix("403"))
+            #expect(try await self.status(base + "/", ["-H", "Host: evil.example"]).hasPrefix("421"))
+        }
+    }
+
+    @Test("control.sock refuses another host's name too: a browser reaches it through ssh")
+    func controlSocket() async throws {
+        try await TestServer.with { server async throws -> Void in
+            let socket = ["--unix-socket", server.path + "/control.sock"]
+            #expect(try await self.status("http://localhost/v1/processes", socket).hasPrefix("200"))
+            #expect(try await self.status("http://localhost:10419/", socket).hasPrefix("200"))
+            #expect(try await self.status("http://evil.example/v1/processes", socket).hasPrefix("421"))
+            let page = socket + ["-H", "Origin: http://evil.example"]
+            #expect(try await self.status("http://localhost/v1/processes", page).hasPrefix("403"))
         }
     }
 

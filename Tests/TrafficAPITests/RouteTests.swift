@@ -227,7 +227,7 @@ struct RouteTests {
     @Test(
         "An unknown path is not found",
         arguments: [
-            "/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alarms", "/v1/audits", "/metric",
+            "/page", "/page/", "/v1", "/v1/", "/v1/endpoint", "/v1/history", "/v1/alarms", "/v1/audits", "/metric",
             "/v2/snapshot", "/v1/snapshot/x", "/%00", "/../etc/passwd",
         ]
     )

@@ -86,7 +86,7 @@ struct TestServer: Sendable {
         try await Tool.run(
             "env",
             privileges + ["curl", "-s", "--max-time", "600", "--unix-socket", self.endpoints.socketPath] + options
-                + ["http://trafficd" + path],
+                + ["http://localhost" + path],
             mayFail: true
         )
     }
@@ -95,7 +95,7 @@ struct TestServer: Sendable {
     func lines(of path: String, count: Int = 1, as privileges: [String] = []) async throws -> Tool {
         // SIGTERM is blocked here, as in the test process.
         let script = #"""
-            exec 3< <(exec curl -sN --max-time 600 --unix-socket "$0" "http://trafficd$1")
+            exec 3< <(exec curl -sN --max-time 600 --unix-socket "$0" "http://localhost$1")
             for ((left = $2; left > 0; left--)); do IFS= read -r line <&3 && printf '%s\n' "$line"; done
             kill -KILL $!
             """#

@@ -85,11 +85,13 @@ struct SettingsTests {
     /// A value that is not the default, for each setting.
     private static let values = [
         "runtime_directory": "/run/x", "state_directory": "/srv/x", "pin_directory": "/sys/fs/bpf/x",
-        "listen": "127.0.0.1:1", "listen_token_file": "/x", "listen_certificate_file": "/x", "listen_key_file": "/x",
+        "listen": "127.0.0.1:1", "listen_token_file": "/x", "listen_admin_token_file": "/x",
+        "listen_certificate_file": "/x", "listen_key_file": "/x",
         "listen_insecure": "true", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
         "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.5minute": "5m",
         "keep_history.hour": "1h", "keep_history.day": "25h",
         "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}",
+        "push": "[{url: http://h/}]", "push_interval": "1s",
         "alerts": "[{name: a, rate: 10M, for: 5m}]", "log_level": "trace",
     ]
 
@@ -214,12 +216,16 @@ struct SettingsTests {
             ("192.0.2.1:1", ["token", "certificate", "key"], nil), ("192.0.2.1:1", ["insecure"], nil),
             ("127.0.0.1:1", ["key"], "need each other"),
             ("192.0.2.1:1", ["certificate", "insecure"], "need each other"),
+            ("127.0.0.1:1", ["admin"], nil), ("192.0.2.1:1", ["admin", "token", "certificate", "key"], nil),
+            ("192.0.2.1:1", ["admin", "token", "insecure"], "needs listen_certificate_file and"),
+            ("192.0.2.1:1", ["admin", "certificate", "key"], "give listen_token_file, or"),
         ] as [(String, Set<String>, String?)]
     )
     func listening(address: String, given: Set<String>, message: String?) throws {
         var configuration = Configuration()
         configuration.listen = try #require(ListenOption(argument: address)).address
         configuration.listenTokenFile = given.contains("token") ? "/t" : nil
+        configuration.listenAdminTokenFile = given.contains("admin") ? "/a" : nil
         configuration.listenCertificateFile = given.contains("certificate") ? "/c" : nil
         configuration.listenKeyFile = given.contains("key") ? "/k" : nil
         configuration.listenInsecure = given.contains("insecure")

@@ -1,3 +1,4 @@
+import SQLiteDatabase
 import TestSupport
 import Testing
 import TrafficModel

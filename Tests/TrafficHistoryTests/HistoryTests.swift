@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import SQLiteDatabase
 import Synchronization
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import Foundation
+import SQLiteDatabase
 import TestSupport
 import Testing
 import TrafficFeed

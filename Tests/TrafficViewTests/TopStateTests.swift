@@ -425,7 +425,10 @@ struct TopStateTests {
         while state.grouping != .process { state.press(.character("g")) }
         state.press(.enter)
         let opened = state.frame().plainText
-        #expect(opened.contains("sockets are shown on control.sock alone") && !opened.contains("reading the sockets"))
+        #expect(
+            opened.contains("sockets are shown on control.sock, or with the administrators' token")
+                && !opened.contains("reading the sockets")
+        )
     }
 
     @Test("another boot or a daemon that counts from the start begins new histories")

@@ -49,7 +49,7 @@ extension TopState {
             let count = TimeText.grouped(UInt64(hidden))
             line.add(self.branch(row) + " \(count) more \(kind.rawValue), Enter shows them", .dim)
         case .pending(.sockets) where !self.isLocal:
-            line.add(self.branch(row) + " sockets are shown on control.sock alone", .dim)
+            line.add(self.branch(row) + " sockets are shown on control.sock, or with the administrators' token", .dim)
         case .pending(let kind):
             line.add(self.branch(row) + " reading the \(kind.rawValue)\(self.typeface.ellipsis)", .dim)
         case .none(.sockets):

@@ -66,13 +66,16 @@ public final class Mover {
             print(sent, received, flush=True)
         """
 
-    public let name = "mv-\(UUID().uuidString.prefix(8))"
+    public let name: String
     private let folder = FileManager.default.temporaryDirectory.appending(path: "mover-\(UUID().uuidString)")
     private let running: Program
     public private(set) var moved = PayloadBytes()
 
-    /// - Parameter launcher: A program and its arguments that start the mover, such as `ip netns exec NAME`.
-    public init(launcher: (program: URL, arguments: [String])? = nil) throws {
+    /// - Parameters:
+    ///   - name: Of the program's file; the kernel knows its first 15 bytes. `nil`: one that no other program has.
+    ///   - launcher: A program and its arguments that start the mover, such as `ip netns exec NAME`.
+    public init(name: String? = nil, launcher: (program: URL, arguments: [String])? = nil) throws {
+        self.name = name ?? "mv-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let link = self.folder.appending(path: self.name)
         try FileManager.default.createSymbolicLink(
@@ -86,6 +89,9 @@ public final class Mover {
     }
 
     deinit { try? FileManager.default.removeItem(at: self.folder) }
+
+    /// Of the process itself, unless a launcher started it.
+    public var pid: pid_t { self.running.pid }
 
     public func tell(_ command: String) async throws {
         try self.running.writeLine(command)

@@ -140,7 +140,7 @@ def hostile(browser, options):
             .filter((element) => tags.includes(element.tagName) || element.hasAttribute('onerror'))
             .map((element) => element.outerHTML.slice(0, 200))""")
     links = browser.script("""
-        return [...document.querySelectorAll('a')].map((link) => link.getAttribute('href') ?? '')
+        return [...document.querySelectorAll('a[href]')].map((link) => link.getAttribute('href'))
             .filter((target) => !target.startsWith('#'))""")
     try:
         alert = browser.driver.switch_to.alert.text

@@ -4,14 +4,14 @@ import Glibc
 /// What SQLite refused.
 package struct SQLiteError: Error, CustomStringConvertible {
     /// The primary result code (sqlite.org/rescode.html).
-    var code: Int32
-    var message: String
+    package var code: Int32
+    package var message: String
 
     /// The file is no database, or is damaged.
-    var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
+    package var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
 
     /// A statement took longer than it may.
-    var isInterrupt: Bool { self.code == SQLITE_INTERRUPT }
+    package var isInterrupt: Bool { self.code == SQLITE_INTERRUPT }
 
     package var description: String { self.message }
 }
@@ -20,14 +20,14 @@ package struct SQLiteError: Error, CustomStringConvertible {
 ///
 /// SQLite's own interface in C, and no library on top: those that there are bring all of Foundation, which would double
 /// the size of the daemon, and history needs a dozen statements.
-final class SQLiteFile {
+package final class SQLiteFile {
     private let handle: OpaquePointer
     private var statements: [String: Statement] = [:]
     /// Clients ask in many ways, and each way is another statement of about 20 kB. Beyond so many, all are made anew.
     private static let mostStatements = 200
 
     /// - Throws: ``SQLiteError``.
-    init(path: String) throws(SQLiteError) {
+    package init(path: String) throws(SQLiteError) {
         var handle: OpaquePointer?
         // No mutex: one thread has the connection. No symbolic link: the file is where it seems to be.
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
@@ -46,14 +46,14 @@ final class SQLiteFile {
     }
 
     /// Runs statements that return nothing of use.
-    func run(_ sql: String) throws(SQLiteError) {
+    package func run(_ sql: String) throws(SQLiteError) {
         try self.check(sqlite3_exec(self.handle, sql, nil, nil, nil))
     }
 
     /// Runs one statement.
     ///
     /// - Parameter row: Called for each row of the result.
-    func run(_ sql: String, _ values: [Value], row: (Row) -> Void = { _ in }) throws(SQLiteError) {
+    package func run(_ sql: String, _ values: [Value], row: (Row) -> Void = { _ in }) throws(SQLiteError) {
         let statement = try self.statement(sql)
         defer { sqlite3_reset(statement.handle) }
         for (index, value) in values.enumerated() { try self.check(statement.bind(value, at: Int32(index + 1))) }
@@ -69,7 +69,7 @@ final class SQLiteFile {
     /// Runs `body`, whose statements fail with SQLITE_INTERRUPT from a moment on.
     ///
     /// - Parameter seconds: From now.
-    func limited<Result>(seconds: Int, _ body: () throws -> Result) rethrows -> Result {
+    package func limited<Result>(seconds: Int, _ body: () throws -> Result) rethrows -> Result {
         let end = UnsafeMutablePointer<time_t>.allocate(capacity: 1)
         unsafe end.initialize(to: Self.now + seconds)
         sqlite3_progress_handler(
@@ -95,16 +95,16 @@ final class SQLiteFile {
     }
 
     /// The first number of the first row; 0 if there is none.
-    func number(_ sql: String, _ values: [Value] = []) throws(SQLiteError) -> Int64 {
+    package func number(_ sql: String, _ values: [Value] = []) throws(SQLiteError) -> Int64 {
         var result: Int64?
         try self.run(sql, values) { row in if result == nil { result = row.number(0) } }
         return result ?? 0
     }
 
-    var lastRowID: Int64 { sqlite3_last_insert_rowid(self.handle) }
+    package var lastRowID: Int64 { sqlite3_last_insert_rowid(self.handle) }
 
     /// Everything in `body` happens, or nothing.
-    func transaction(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
+    package func transaction(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
         try self.run("BEGIN IMMEDIATE", [])
         do throws(SQLiteError) {
             try body()
@@ -116,22 +116,30 @@ final class SQLiteFile {
         }
     }
 
-    enum Value {
+    package enum Value {
         case number(Int64?)
         case text(String?)
+        case bytes([UInt8])
     }
 
     /// The current row of a result, until the next one.
-    struct Row {
+    package struct Row {
         fileprivate let handle: OpaquePointer
 
         /// - Returns: `nil` for NULL.
-        func number(_ column: Int32) -> Int64? {
+        package func number(_ column: Int32) -> Int64? {
             sqlite3_column_type(self.handle, column) == SQLITE_NULL ? nil : sqlite3_column_int64(self.handle, column)
         }
 
-        func text(_ column: Int32) -> String? {
+        package func text(_ column: Int32) -> String? {
             unsafe sqlite3_column_text(self.handle, column).map { unsafe String(cString: $0) }
+        }
+
+        /// - Returns: Nothing for NULL.
+        package func bytes(_ column: Int32) -> [UInt8] {
+            guard let bytes = sqlite3_column_blob(self.handle, column) else { return [] }
+            let count = Int(sqlite3_column_bytes(self.handle, column))
+            return unsafe Array(UnsafeRawBufferPointer(start: bytes, count: count))
         }
     }
 
@@ -146,6 +154,10 @@ final class SQLiteFile {
             switch value {
             case .number(let number?): sqlite3_bind_int64(self.handle, index, number)
             case .text(let text?): sqlite_bind_copy(self.handle, index, text, Int32(text.utf8.count))
+            case .bytes(let bytes):
+                unsafe bytes.withUnsafeBytes { buffer in
+                    unsafe sqlite_bind_bytes_copy(self.handle, index, buffer.baseAddress, Int32(buffer.count))
+                }
             case .number(nil), .text(nil): sqlite3_bind_null(self.handle, index)
             }
         }

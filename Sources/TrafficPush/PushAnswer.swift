@@ -1,0 +1,67 @@
+import CLinux
+import Glibc
+import OTLPMessages
+import SwiftProtobuf
+import TrafficModel
+
+/// What came of sending a request.
+enum PushAnswer: Equatable {
+    /// - Parameters:
+    ///   - rejectedPoints: Those that the receiver left out.
+    ///   - message: What it says to that.
+    case delivered(rejectedPoints: UInt64, message: String)
+    /// It makes no sense to send this request again.
+    case refused(String)
+    /// - Parameter seconds: The receiver wants so much patience.
+    case failed(String, seconds: Double?)
+
+    /// A receiver can't make the daemon wait for longer.
+    static let longestWait = 3_600.0
+
+    /// - Parameters:
+    ///   - retryAfter: The field `Retry-After` (RFC 9110 section 10.2.3).
+    ///   - now: Of the wall clock.
+    init(status: Int, retryAfter: String?, body: [UInt8], format: PushDestination.Format, now: Timestamp) {
+        switch status {
+        case 200..<300:
+            let success =
+                format == .otlp
+                ? try? Opentelemetry_Proto_Collector_Metrics_V1_ExportMetricsServiceResponse(serializedBytes: body)
+                : nil
+            self = .delivered(
+                rejectedPoints: UInt64(clamping: success?.partialSuccess.rejectedDataPoints ?? 0),
+                message: success?.partialSuccess.errorMessage ?? ""
+            )
+        case _ where Self.isTemporary(status, format):
+            self = .failed("it answers \(status)", seconds: retryAfter.flatMap { Self.seconds($0, now) })
+        default:
+            self = .refused("it answers \(status)")
+        }
+    }
+
+    /// OTLP names these four. Of other receivers, an error of their own is temporary too.
+    private static func isTemporary(_ status: Int, _ format: PushDestination.Format) -> Bool {
+        switch status {
+        case 429, 502, 503, 504: true
+        case 408, 500: format != .otlp
+        default: false
+        }
+    }
+
+    /// - Parameter text: Seconds, or a date.
+    private static func seconds(_ text: String, _ now: Timestamp) -> Double? {
+        let seconds =
+            Double(text).flatMap { $0.isFinite ? $0 : nil }
+            ?? Self.date(text).map { Double($0.nanosecondsSinceEpoch - now.nanosecondsSinceEpoch) / 1e9 }
+        return seconds.map { min(max($0, 0), Self.longestWait) }
+    }
+
+    /// The form that RFC 9110 section 5.6.7 asks for: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    private static func date(_ text: String) -> Timestamp? {
+        var time = tm()
+        guard let end = unsafe strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &time), unsafe end.pointee == 0 else {
+            return nil
+        }
+        return Timestamp(nanosecondsSinceEpoch: Int64(unsafe timegm(&time)) * 1_000_000_000)
+    }
+}

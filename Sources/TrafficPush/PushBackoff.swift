@@ -1,0 +1,15 @@
+/// How long to wait before the next try: twice as long after each failure in a row, and never the same for all daemons that
+/// lost the same receiver.
+struct PushBackoff {
+    static let longest = 60.0
+    private var seconds = 1.0
+
+    /// - Parameter wanted: What the receiver asked for, in seconds.
+    mutating func next(atLeast wanted: Double?) -> Double {
+        let pause = self.seconds * Double.random(in: 0.8...1.2)
+        self.seconds = min(self.seconds * 2, Self.longest)
+        return max(pause, wanted ?? 0)
+    }
+
+    mutating func reset() { self.seconds = 1 }
+}

@@ -1,0 +1,40 @@
+import SwiftProtobuf
+import TrafficMetrics
+import TrafficModel
+
+/// All metrics of a moment, as the bodies of requests.
+enum PushBatches {
+    /// Of one request in lines.
+    private static let mostLines = 5_000
+
+    /// - Parameter hostName: For `host.name`.
+    static func bodies(
+        of document: MetricsDocument,
+        as form: PushDestination.Form,
+        hostName: String,
+        version: String,
+        time: Timestamp
+    ) -> [[UInt8]] {
+        var bodies: [[UInt8]] = []
+        switch form.format {
+        case .otlp:
+            var metrics = OTLPMetrics(hostName: hostName, version: version, time: time)
+            document.write(to: &metrics)
+            // Nothing in these messages can be refused: all texts are Swift's.
+            for request in metrics.requests() {
+                if let body: [UInt8] = try? request.serializedBytes() { bodies.append(body) }
+            }
+        case .ndjson:
+            var metrics = MetricLines(hostName: hostName, time: time)
+            document.write(to: &metrics)
+            let lines = metrics.lines
+            for start in stride(from: 0, to: lines.count, by: Self.mostLines) {
+                bodies.append(Array(lines[start..<min(start + Self.mostLines, lines.count)].joined()))
+            }
+        }
+        switch form.compression {
+        case .gzip: return bodies.map { Gzip.compressed($0) }
+        case .none: return bodies
+        }
+    }
+}

@@ -1,0 +1,52 @@
+/// Where the daemon sends its metrics.
+public struct PushDestination: Sendable, Hashable {
+    /// What a receiver reads.
+    public enum Format: String, Sendable, CaseIterable {
+        /// OTLP/HTTP with binary protobuf (opentelemetry.io/docs/specs/otlp).
+        case otlp
+        /// A JSON object in each line, one for each point.
+        case ndjson
+
+        var mediaType: String {
+            switch self {
+            case .otlp: "application/x-protobuf"
+            case .ndjson: "application/x-ndjson"
+            }
+        }
+    }
+
+    public enum Compression: String, Sendable, CaseIterable {
+        case gzip, none
+    }
+
+    /// What two destinations share if they have the same.
+    struct Form: Hashable {
+        var format: Format
+        var compression: Compression
+
+        /// For the spool.
+        var name: String { "\(self.format.rawValue)+\(self.compression.rawValue)" }
+    }
+
+    /// `http` or `https`, with the whole path: `http://localhost:4318/v1/metrics`.
+    public var url: String
+    public var format = Format.otlp
+    public var compression = Compression.gzip
+    /// The file with further fields of each request, `Name: value` in each line. `nil`: none.
+    public var headersFile: String?
+    /// The certificates, in PEM, that an `https` receiver may have. `nil`: those of the system.
+    public var certificateAuthorityFile: String?
+
+    public init(url: String) { self.url = url }
+
+    var form: Form { Form(format: self.format, compression: self.compression) }
+
+    /// For logs and metrics: the URL without what may be secret, which is the user and the query.
+    public var name: String {
+        let parts = self.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/", omittingEmptySubsequences: false)
+        // scheme: // authority / path
+        guard parts.count > 2 else { return "" }
+        let host = parts[2].split(separator: "@", omittingEmptySubsequences: false).last ?? parts[2]
+        return (parts[..<2] + [host] + parts[3...]).joined(separator: "/")
+    }
+}

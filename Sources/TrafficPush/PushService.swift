@@ -1,0 +1,151 @@
+import AsyncHTTPClient
+public import Logging
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+public import SecretFiles
+public import ServiceLifecycle
+public import TrafficFeed
+import TrafficMetrics
+import TrafficModel
+
+/// Sends all metrics to some receivers, again and again. Each receiver gets every reading in its order; one that is slow or
+/// away holds up no other.
+public struct PushService: Service {
+    public let board: PushStatusBoard
+    private let destinations: [PushDestination]
+    private let headers: [HTTPHeaders]
+    private let trust: [TLSConfiguration]
+    private let interval: Duration
+    private let source: any ReadingSource
+    private let hostName: String
+    private let spoolPath: String?
+    private let patience: Duration
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - interval: Between two readings.
+    ///   - hostName: For `host.name`.
+    ///   - patience: For a whole request, with the answer.
+    ///   - spoolPath: Of the database with what waits; `nil`: it waits in memory.
+    /// - Throws: ``SecretFileError`` if a file that a destination names can't be used.
+    public init(
+        _ destinations: [PushDestination],
+        every interval: Duration,
+        source: any ReadingSource,
+        hostName: String,
+        spoolPath: String?,
+        patience: Duration = .seconds(30),
+        logger: Logger
+    ) throws(SecretFileError) {
+        self.destinations = destinations
+        self.interval = interval
+        self.source = source
+        self.hostName = hostName
+        self.spoolPath = spoolPath
+        self.patience = patience
+        self.logger = logger
+        self.board = PushStatusBoard(destinations)
+        var (headers, trust) = ([HTTPHeaders](), [TLSConfiguration]())
+        for destination in destinations {
+            headers.append(try Self.headers(destination))
+            trust.append(try Self.trust(destination))
+        }
+        (self.headers, self.trust) = (headers, trust)
+    }
+
+    private static func headers(_ destination: PushDestination) throws(SecretFileError) -> HTTPHeaders {
+        guard let path = destination.headersFile else { return HTTPHeaders() }
+        let text = String(decoding: try SecretFile.read(path, isSecret: true), as: UTF8.self)
+        guard let headers = PushHeaders.parse(text) else {
+            throw SecretFileError(path: path, reason: "each line must be NAME: VALUE, in ASCII")
+        }
+        return headers
+    }
+
+    private static func trust(_ destination: PushDestination) throws(SecretFileError) -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        guard let path = destination.certificateAuthorityFile else { return configuration }
+        let bytes = try SecretFile.read(path, isSecret: false)
+        guard let authorities = try? NIOSSLCertificate.fromPEMBytes(bytes), !authorities.isEmpty else {
+            throw SecretFileError(path: path, reason: "it has no certificate in PEM")
+        }
+        configuration.trustRoots = .certificates(authorities)
+        return configuration
+    }
+
+    public func run() async throws {
+        let spool = PushSpool(self.destinations, path: self.spoolPath) { [logger] in logger.warning("\($0)") }
+        let clients = self.trust.map(Self.client)
+        defer { for client in clients { client.shutdown { _ in } } }
+        // A part ends only when it is cancelled.
+        try? await cancelWhenGracefulShutdown { try await self.run(spool, clients) }
+    }
+
+    private func run(_ spool: PushSpool, _ clients: [HTTPClient]) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            var news: [AsyncStream<Void>.Continuation] = []
+            for (index, destination) in self.destinations.enumerated() {
+                let sender = PushSender(
+                    index: index,
+                    destination: destination,
+                    headers: self.headers[index],
+                    client: clients[index],
+                    spool: spool,
+                    board: self.board,
+                    patience: self.patience,
+                    logger: self.logger
+                )
+                let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+                // What waited when the daemon ended.
+                continuation.yield()
+                news.append(continuation)
+                tasks.addTask { try await sender.run(stream) }
+            }
+            tasks.addTask { [news] in
+                try await self.read(into: spool) { for continuation in news { continuation.yield() } }
+            }
+            try await tasks.waitForAll()
+        }
+    }
+
+    private static func client(_ trust: TLSConfiguration) -> HTTPClient {
+        var configuration = HTTPClient.Configuration()
+        configuration.tlsConfiguration = trust
+        // A token is for the destination alone.
+        configuration.redirectConfiguration = .disallow
+        // The sender tries again itself, and tells why it has to.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.timeout = .init(connect: .seconds(10))
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// Returns when the task is cancelled.
+    private func read(into spool: PushSpool, _ announce: () -> Void) async throws {
+        let clock = ContinuousClock()
+        var next = clock.now
+        while true {
+            // `nil` also in the first second of a daemon.
+            if let reading = await self.source.freshMetrics() {
+                let document = MetricsDocument(reading, push: self.board.all)
+                var bodies: [PushDestination.Form: [[UInt8]]] = [:]
+                for form in spool.forms {
+                    bodies[form] = PushBatches.bodies(
+                        of: document,
+                        as: form,
+                        hostName: self.hostName,
+                        version: reading.daemon.version,
+                        time: reading.takenAt
+                    )
+                }
+                await spool.add(bodies)
+                announce()
+                next = max(next + self.interval, clock.now)
+            } else {
+                next = clock.now + .seconds(1)
+            }
+            try await clock.sleep(until: next)
+        }
+    }
+}

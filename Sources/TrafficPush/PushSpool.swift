@@ -1,0 +1,208 @@
+import NIOCore
+import NIOPosix
+import SQLiteDatabase
+import TrafficModel
+
+/// Requests that wait for their receivers, in a database: they outlast the daemon. Each destination takes them in their
+/// order, and its cursor says how far it came. Beyond ``room`` the oldest go. All sums are cumulative, so a receiver that
+/// missed some still gets every byte with the next.
+actor PushSpool {
+    struct Waiting: Sendable {
+        var id: Int64
+        var body: [UInt8]
+    }
+
+    struct Counts: Sendable, Equatable {
+        var waiting: UInt64
+        var dropped: UInt64
+    }
+
+    /// In bytes: eight hours of 1,000 programs, sent once a minute.
+    static let room = 64 << 20
+    /// Without a directory.
+    static let roomInMemory = 8 << 20
+    private static let version: Int64 = 1
+
+    private let thread = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    private let eventLoop: any EventLoop
+    /// SQLite blocks, and here it blocks only a thread of its own.
+    nonisolated var unownedExecutor: UnownedSerialExecutor { self.eventLoop.executor.asUnownedSerialExecutor() }
+
+    private let destinations: [PushDestination]
+    private let path: String?
+    private var room: Int
+    private var file: SQLiteFile?
+    private let report: @Sendable (String) -> Void
+    /// Requests that made room before their destination took them.
+    private var dropped: [PushDestination: UInt64] = [:]
+
+    /// - Parameters:
+    ///   - path: Of the database; `nil`: in memory.
+    ///   - room: Of all bodies. `nil`: the usual one.
+    ///   - report: Gets what a log should have.
+    init(
+        _ destinations: [PushDestination],
+        path: String?,
+        room: Int? = nil,
+        report: @escaping @Sendable (String) -> Void
+    ) {
+        (self.destinations, self.path, self.report) = (destinations, path, report)
+        self.room = room ?? (path == nil ? Self.roomInMemory : Self.room)
+        self.eventLoop = self.thread.next()
+    }
+
+    /// All forms that the destinations take.
+    nonisolated var forms: Set<PushDestination.Form> { Set(self.destinations.map(\.form)) }
+
+    func add(_ bodies: [PushDestination.Form: [[UInt8]]]) {
+        self.change { file throws(SQLiteError) in
+            for (form, bodies) in bodies {
+                for body in bodies {
+                    try file.run("INSERT INTO request (form, body) VALUES (?, ?)", [.text(form.name), .bytes(body)])
+                }
+            }
+        }
+        self.change { file throws(SQLiteError) in try self.makeRoom(in: file) }
+    }
+
+    private func makeRoom(in file: SQLiteFile) throws(SQLiteError) {
+        var total = try file.number("SELECT coalesce(sum(length(body)), 0) FROM request")
+        while total > self.room {
+            var oldest: (id: Int64, form: String, length: Int64)?
+            try file.run("SELECT id, form, length(body) FROM request ORDER BY id LIMIT 1", []) { row in
+                oldest = (row.number(0) ?? 0, row.text(1) ?? "", row.number(2) ?? 0)
+            }
+            guard let oldest else { return }
+            for destination in self.destinations where destination.form.name == oldest.form {
+                let cursor = try self.cursor(of: destination, in: file)
+                if cursor < oldest.id { self.dropped[destination, default: 0] += 1 }
+            }
+            try file.run("DELETE FROM request WHERE id = ?", [.number(oldest.id)])
+            total -= oldest.length
+        }
+    }
+
+    /// The oldest request that a destination did not take yet.
+    func next(for destination: PushDestination) -> Waiting? {
+        var found: Waiting?
+        self.change { file throws(SQLiteError) in
+            let cursor = try self.cursor(of: destination, in: file)
+            try file.run(
+                "SELECT id, body FROM request WHERE form = ? AND id > ? ORDER BY id LIMIT 1",
+                [.text(destination.form.name), .number(cursor)]
+            ) { row in
+                found = Waiting(id: row.number(0) ?? 0, body: row.bytes(1))
+            }
+        }
+        return found
+    }
+
+    /// The destination needs this request and those before no more.
+    func take(_ request: Waiting, by destination: PushDestination) {
+        self.change { file throws(SQLiteError) in
+            try file.run(
+                "UPDATE cursor SET request = ? WHERE destination = ?",
+                [.number(request.id), .text(destination.key)]
+            )
+            try file.run(
+                "DELETE FROM request WHERE form = ? AND id <= (SELECT min(request) FROM cursor WHERE form = ?)",
+                [.text(destination.form.name), .text(destination.form.name)]
+            )
+        }
+    }
+
+    /// - Returns: How many requests wait for a destination, and how many it never got, because they made room.
+    func counts(of destination: PushDestination) -> Counts {
+        var waiting: Int64 = 0
+        self.change { file throws(SQLiteError) in
+            waiting = try file.number(
+                "SELECT count(*) FROM request WHERE form = ? AND id > ?",
+                [.text(destination.form.name), .number(try self.cursor(of: destination, in: file))]
+            )
+        }
+        return Counts(waiting: UInt64(waiting), dropped: self.dropped[destination] ?? 0)
+    }
+
+    private func cursor(of destination: PushDestination, in file: SQLiteFile) throws(SQLiteError) -> Int64 {
+        try file.number("SELECT request FROM cursor WHERE destination = ?", [.text(destination.key)])
+    }
+
+    // MARK: The database
+
+    /// Everything in `body` happens, or nothing. If the database fails, such as on a full disk, another one in memory takes
+    /// its place until the daemon ends: what waited is lost to the receivers, and no byte of the sums.
+    private func change(_ body: (SQLiteFile) throws(SQLiteError) -> Void) {
+        do {
+            let file = try self.file ?? self.open()
+            self.file = file
+            try file.transaction { () throws(SQLiteError) in try body(file) }
+        } catch {
+            self.report("what waits for receivers is in memory from now on, and does not outlast the daemon: \(error)")
+            self.room = min(self.room, Self.roomInMemory)
+            self.file = try? self.prepared(SQLiteFile(path: ":memory:"))
+        }
+    }
+
+    private func open() throws(SQLiteError) -> SQLiteFile {
+        guard let path else { return try self.prepared(SQLiteFile(path: ":memory:")) }
+        do throws(SQLiteError) {
+            return try self.prepared(SQLiteFile(path: path))
+        } catch {
+            // Nothing in it is worth keeping: the next request has all sums again.
+            guard error.isCorruption else { throw error }
+            self.report("\(path) was damaged, and begins anew: \(error)")
+            for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+            return try self.prepared(SQLiteFile(path: path))
+        }
+    }
+
+    private func prepared(_ file: SQLiteFile) throws(SQLiteError) -> SQLiteFile {
+        // Whoever looks into the file holds it for a moment. Deleted requests give their room back to the disk.
+        try file.run("PRAGMA busy_timeout = 5000")
+        try file.run("PRAGMA auto_vacuum = FULL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+        let version = try file.number("PRAGMA user_version")
+        try file.transaction { () throws(SQLiteError) in
+            if version != Self.version {
+                try file.run("DROP TABLE IF EXISTS request; DROP TABLE IF EXISTS cursor")
+                try file.run(
+                    """
+                    CREATE TABLE request (id INTEGER PRIMARY KEY AUTOINCREMENT, form TEXT NOT NULL, body BLOB NOT NULL);
+                    CREATE TABLE cursor (
+                        destination TEXT PRIMARY KEY, form TEXT NOT NULL, request INTEGER NOT NULL
+                    ) WITHOUT ROWID;
+                    PRAGMA user_version = \(Self.version)
+                    """
+                )
+            }
+            try self.keepCursors(in: file)
+        }
+        return file
+    }
+
+    /// A new destination begins with what comes from now on. One that went needs nothing any more.
+    private func keepCursors(in file: SQLiteFile) throws(SQLiteError) {
+        let marks = self.destinations.map { _ in "?" }.joined(separator: ", ")
+        let keys = self.destinations.map { SQLiteFile.Value.text($0.key) }
+        try file.run("DELETE FROM cursor WHERE destination NOT IN (\(marks))", keys)
+        for destination in self.destinations {
+            try file.run(
+                """
+                INSERT INTO cursor SELECT ?, ?, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'request'), 0)
+                WHERE true ON CONFLICT DO NOTHING
+                """,
+                [.text(destination.key), .text(destination.form.name)]
+            )
+        }
+        try file.run(
+            """
+            DELETE FROM request
+            WHERE id <= coalesce((SELECT min(request) FROM cursor WHERE cursor.form = request.form), id)
+            """
+        )
+    }
+}
+
+extension PushDestination {
+    /// What identifies it over restarts.
+    fileprivate var key: String { "\(self.form.name) \(self.url)" }
+}

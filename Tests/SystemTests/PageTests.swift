@@ -1,0 +1,276 @@
+import Foundation
+import GroundTruth
+import Synchronization
+import TestSupport
+import Testing
+import TrafficKitTestSupport
+import TrafficModel
+
+extension SystemTests {
+    /// The page in a real browser, beside what programs say themselves.
+    @Suite(.needsBPF, .needs("chromium", "chromedriver", "python3"))
+    struct PageTests {
+        /// Debian's Python, because its libraries come as packages.
+        private static let python = URL(filePath: "/usr/bin/python3")
+        private static let script = Documents.root.appending(path: "Tests/Tools/page/check_page.py").path
+
+        private struct Ways: Decodable, Equatable {
+            var sent: UInt64
+            var received: UInt64
+
+            init(_ bytes: PayloadBytes) { (self.sent, self.received) = (bytes.sent, bytes.received) }
+        }
+
+        /// What a case of the script observed.
+        private static func observe<Observation: Decodable>(
+            _ case: String,
+            _ url: String,
+            _ arguments: [String] = [],
+            as type: Observation.Type = Observation.self
+        ) async throws -> Observation {
+            let said = try await Program.run(Self.python, [Self.script, "--url", url] + arguments + [`case`])
+            try #require(said.code == 0, "\(`case`): \(said.error)")
+            return try JSONDecoder().decode(type, from: said.output)
+        }
+
+        private struct Anything: Decodable {}
+
+        private final class Flag: Sendable {
+            private let state = Mutex(false)
+
+            var isSet: Bool { self.state.withLock { $0 } }
+
+            func set() { self.state.withLock { $0 = true } }
+        }
+
+        /// A file that only its owner reads.
+        private static func secret(_ text: String, in directories: DaemonDirectories) throws -> String {
+            let file = directories.root.appending(path: "secret-\(text.prefix(5))")
+            try Data(text.utf8).write(to: file)
+            try #require(chmod(file.path, 0o600) == 0)
+            return file.path
+        }
+
+        private static let token = "admin-token-of-the-test"
+
+        /// A daemon whose page shows everything to whoever has the token.
+        private static func start(
+            _ directories: DaemonDirectories,
+            _ target: String,
+            _ arguments: [String] = []
+        )
+            async throws -> Daemon
+        {
+            try await Daemon(
+                Machine.programs,
+                method: Machine.method,
+                directories: directories,
+                arguments: ["--listen", target, "--listen-admin-token-file", Self.secret(Self.token, in: directories)]
+                    + ["--state-directory", directories.root.appending(path: "state").path] + arguments
+            )
+        }
+
+        private struct Process: Decodable {
+            var table: Ways
+            var detail: Ways
+            var name: String
+        }
+
+        private struct Live: Decodable {
+            var first: Ways
+            var second: Ways
+        }
+
+        private struct Load: Decodable {
+            var first_contentful_paint_ms: Int
+            var foreign_requests: [String]
+        }
+
+        private struct Filtered: Decodable {
+            var rows: Int
+            var rows_before: Int
+            var process_ids: [String]
+            var problem: String
+        }
+
+        private struct Hostile: Decodable {
+            var name: String
+            var heading: String
+        }
+
+        @Test("the page shows the bytes that a program moved, lives, filters, and takes names as text")
+        func processes() async throws {
+            let (directories, target) = (try DaemonDirectories(), "127.0.0.1:\(try FreePort.next())")
+            let daemon = try await Self.start(directories, target)
+            let (url, admin) = ("http://\(target)/", ["--token", Self.token])
+
+            let mover = try Mover()
+            try await mover.tell("churn 50 12345")
+            try await mover.tell("hold 3 0")
+            try await mover.tell("use 3 777")
+            let still = mover.moved
+            let ofMover = admin + ["--pid", "\(mover.pid)"]
+            let shown: Process = try await Self.observe("process", url, ofMover)
+            #expect(shown.table == Ways(still) && shown.detail == Ways(still) && shown.name.contains(mover.name))
+
+            let load: Load = try await Self.observe("load", url, admin)
+            #expect(load.foreign_requests == [] && load.first_contentful_paint_ms > 0)
+            let filtered: Filtered = try await Self.observe("filter", url, ofMover + ["--filter", "pid:\(mover.pid)"])
+            #expect(filtered.rows == 1 && filtered.process_ids.allSatisfy { $0.hasPrefix("\(mover.pid)-") })
+            #expect(filtered.problem.contains("nothing"), "\(filtered.problem)")
+            _ = try await Self.observe("exact", url, admin, as: Anything.self)
+            _ = try await Self.observe("accessibility", url, admin, as: Anything.self)
+
+            // It moves until the page has been looked at.
+            let isDone = Flag()
+            let looking = Task {
+                defer { isDone.set() }
+                let live: Live = try await Self.observe("live", url, ofMover)
+                _ = try await Self.observe("pause", url, ofMover, as: Anything.self)
+                return live
+            }
+            while !isDone.isSet { try await mover.tell("churn 1 1000") }
+            let live = try await looking.value
+            #expect(live.second.sent > live.first.sent && live.first.sent >= still.sent)
+            #expect(live.second.sent <= mover.moved.sent && (live.second.sent - still.sent) % 1_000 == 0)
+
+            let name = "<img src=x onerror=alert(1)>"
+            let hostile = try Mover(name: name)
+            try await hostile.tell("churn 1 1")
+            let taken: Hostile = try await Self.observe("hostile", url, admin + ["--pid", "\(hostile.pid)"])
+            #expect(taken.name.contains("<img src=x") && taken.heading.contains("<img src=x"), "\(taken.name)")
+
+            #expect(try await daemon.stop() == 0)
+        }
+
+        private struct Drilled: Decodable {
+            var apis: Int
+            var socket_bytes: Ways
+        }
+
+        private struct Past: Decodable {
+            var total: Ways
+            var zoom_before: [Double]
+            var zoom_after: [Double]
+        }
+
+        private struct Audited: Decodable {
+            struct Section: Decodable {
+                struct Line: Decodable { var line: String }
+
+                var lines: [Line]
+            }
+
+            var verdict: String
+            var sections: [Section]
+        }
+
+        @Test("from a process to its API to a socket by keyboard; history with zoom; the audit of an interface")
+        func depths() async throws {
+            let (directories, target) = (try DaemonDirectories(), "127.0.0.1:\(try FreePort.next())")
+            let daemon = try await Self.start(directories, target, ["--wire", "audited"])
+            let (url, admin) = ("http://\(target)/", ["--token", Self.token])
+            let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
+            // A client whose connection stays open, so that its socket can be looked at.
+            let client = try Program(
+                Self.python,
+                [
+                    "-c",
+                    """
+                    import http.client, sys, urllib.parse
+                    connection = http.client.HTTPConnection(urllib.parse.urlparse(sys.argv[1]).netloc)
+                    for _ in range(3):
+                        connection.request("GET", "/length/1000")
+                        connection.getresponse().read()
+                    print("done", flush=True)
+                    sys.stdin.read()
+                    """, server.url,
+                ]
+            )
+            #expect(try await client.line() != nil)
+            let drilled: Drilled = try await Self.observe("drill", url, admin + ["--pid", "\(getpid())"])
+            #expect(drilled.apis >= 1 && drilled.socket_bytes.sent > 3_000 && drilled.socket_bytes.received > 0)
+            client.closeInput()
+
+            // A minute of history.
+            let mover = try Mover()
+            try await mover.tell("churn 10 5000")
+            let hasHistory = try await eventually {
+                let said = try await Program.run(
+                    Machine.programs.client,
+                    ["history", "--since", "1h", "--format", "json"] + directories.arguments
+                )
+                guard said.code == 0 else { return false }
+                return try JSONDecoder().decode(HistoryReport.self, from: said.output).rows.contains {
+                    $0.name.process == mover.name
+                }
+            }
+            #expect(hasHistory)
+            let past: Past = try await Self.observe("history", url, admin)
+            #expect(past.total.sent >= mover.moved.sent && past.total.received >= mover.moved.received)
+            #expect(past.zoom_after[1] - past.zoom_after[0] < past.zoom_before[1] - past.zoom_before[0])
+            let audited: Audited = try await Self.observe("audit", url, admin + ["--interface", "lo"])
+            #expect(audited.verdict != "unaccounted" && audited.sections.contains { $0.lines.count > 3 })
+
+            try await server.stop()
+            #expect(try await daemon.stop() == 0)
+        }
+
+        private struct Restarted: Decodable {
+            var now: String?
+            var back: String?
+        }
+
+        @Test("the page says that the daemon is gone and that it is back, and asks for a token that it does not keep")
+        func restarts() async throws {
+            let pinned = try PinnedDaemons()
+            let target = "127.0.0.1:\(try FreePort.next())"
+            let arguments = [
+                "--listen", target, "--listen-token-file",
+                try Self.secret("other-token-of-the-test", in: pinned.directories),
+                "--listen-admin-token-file", try Self.secret(Self.token, in: pinned.directories),
+            ]
+            var daemon = try await pinned.start(arguments)
+            let admin = ["--token", Self.token]
+            _ = try await Self.observe("token", "http://\(target)/", admin, as: Anything.self)
+            _ = try await Self.observe(
+                "withheld",
+                "http://\(target)/",
+                ["--token", "other-token-of-the-test"],
+                as: Anything.self
+            )
+
+            let page = try Program(Self.python, [Self.script, "--url", "http://\(target)/"] + admin + ["restart"])
+            func word() async throws -> Restarted {
+                let line = try #require(try await page.line(), "\(page.errorText)")
+                return try JSONDecoder().decode(Restarted.self, from: line)
+            }
+            #expect(try await word().now == "ready")
+            #expect(try await daemon.stop() == 0)
+            #expect(try await word().now == "lost")
+            daemon = try await pinned.start(arguments)
+            try page.writeLine()
+            let back = try await word()
+            #expect(back.back?.contains("go on") == true, "\(back)")
+            #expect(try await page.exit() == 0)
+            #expect(try await daemon.stop() == 0)
+            try await pinned.unload()
+        }
+
+        @Test(
+            "screenshots of every view, for whoever looks at them",
+            .enabled(if: ProcessInfo.processInfo.environment["TRAFFICD_TEST_SCREENSHOTS"] != nil, "only on request")
+        )
+        func screenshots() async throws {
+            let folder = try #require(ProcessInfo.processInfo.environment["TRAFFICD_TEST_SCREENSHOTS"])
+            let (directories, target) = (try DaemonDirectories(), "127.0.0.1:\(try FreePort.next())")
+            let daemon = try await Self.start(directories, target, ["--wire", "audited"])
+            let mover = try Mover()
+            try await mover.tell("churn 10 5000")
+            let arguments = ["--token", Self.token, "--screenshots", folder]
+            _ = try await Self.observe("screenshots", "http://\(target)/", arguments, as: Anything.self)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder).count >= 8 * 3 * 2)
+            #expect(try await daemon.stop() == 0)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficKitTestSupport
+import TrafficModel
+
+extension SystemTests {
+    /// What a real VictoriaMetrics has stored, beside what programs and curl say themselves.
+    @Suite(
+        .needsBPF,
+        .needs("python3", "protoc", "curl"),
+        .enabled(if: VictoriaMetrics.path != nil || Machine.mustNotSkip, "not installed: victoria-metrics")
+    )
+    struct PushTests {
+        /// How long the receiver is away. The proof of ten minutes sets this variable to 600.
+        private static let deadSeconds =
+            ProcessInfo.processInfo.environment["TRAFFICD_TEST_DEAD_SECONDS"].flatMap(Double.init) ?? 10
+
+        private static func start(_ pinned: PinnedDaemons, _ url: String) async throws -> Daemon {
+            let settings = "push_interval: 1s\npush: [{url: \"\(url)\"}]\n"
+            try Data(settings.utf8).write(to: pinned.configuration)
+            try #require(chmod(pinned.configuration.path, 0o600) == 0)
+            return try await Daemon(
+                Machine.programs,
+                directories: pinned.directories,
+                configuration: pinned.configuration.path,
+                arguments: pinned.arguments
+                    + ["--state-directory", pinned.state, "--method", Machine.method, "--interval", "0.2"]
+                    + ["--keep-exited", "1", "--log-level", "warning"]
+            )
+        }
+
+        @Test(
+            "after 503, a hang, an absence and every request twice, the receiver's sums are what programs moved"
+        )
+        func sums() async throws {
+            var random = Seeded(18)
+            let victoria = try await VictoriaMetrics()
+            var receiver = try await MetricsReceiver(root: Documents.root, isQuiet: true)
+            try await receiver.tell("forward \(victoria.receiver)")
+            let pinned = try PinnedDaemons()
+            var daemon = try await Self.start(pinned, receiver.url)
+            let server = try await InstrumentedServer(reportingTo: pinned.directories.reportSocket.path)
+            let long = try Mover()
+            var movers: [String: PayloadBytes] = [:]
+            var (requests, body) = (UInt64(0), UInt64(0))
+
+            /// Makes traffic of a program that stays, of one that ends, and of HTTP, for so many seconds.
+            func move(seconds: Double) async throws {
+                let end = ContinuousClock.now + .seconds(seconds)
+                repeat {
+                    try await long.tellAnything(&random, shares: false)
+                    if movers.count < 200 {
+                        let short = try Mover()
+                        try await short.tellAnything(&random, shares: false)
+                        movers[short.name] = short.moved
+                    }
+                    let transfers = try await Curl.run([], (1...5).map { "\(server.url)/length/\($0 * 1_000)" })
+                    requests += UInt64(transfers.count)
+                    body += transfers.reduce(0) { $0 + $1.bodyBytes }
+                    // What a program has reported must be in the ledger before its daemon may be killed.
+                    let wanted = requests
+                    let ended = try await look(until: { $0 == wanted }) { try await Self.ended(daemon) }
+                    #expect(ended == wanted)
+                } while ContinuousClock.now < end
+            }
+
+            try await move(seconds: 3)
+            for behaviour in ["status 503", "hang", "status 429 2", "twice \(victoria.receiver)"] {
+                try await receiver.tell(behaviour)
+                try await move(seconds: 3)
+            }
+            // The receiver is away, and meanwhile the daemon is stopped once and killed once.
+            try await receiver.kill()
+            let away = Date()
+            try await move(seconds: Self.deadSeconds / 2)
+            #expect(try await daemon.stop() == 0)
+            try await long.tellAnything(&random, shares: false)
+            daemon = try await Self.start(pinned, receiver.url)
+            try await move(seconds: Self.deadSeconds / 2)
+            #expect(try await daemon.waitForCheckpoint())
+            _ = try await daemon.stop(SIGKILL)
+            try await long.tellAnything(&random, shares: false)
+            daemon = try await Self.start(pinned, receiver.url)
+            let back = Date()
+            receiver = try await MetricsReceiver(root: Documents.root, port: receiver.port, isQuiet: true)
+            // Each request arrives, and again, because the daemon gets no answer.
+            try await receiver.tell("lose \(victoria.receiver)")
+            try await move(seconds: 3)
+            try await receiver.tell("twice \(victoria.receiver)")
+            movers[long.name] = long.moved
+
+            for (name, moved) in movers {
+                for (direction, bytes) in [("transmit", moved.sent), ("receive", moved.received)] {
+                    let stored = try await look(until: { $0 == Double(bytes) }) {
+                        try await Self.total(
+                            victoria,
+                            "process.network.io",
+                            ["process.executable.name": name, "network.io.direction": direction]
+                        )
+                    }
+                    #expect(stored == Double(bytes), "\(name) \(direction)")
+                }
+            }
+            let route = ["http.route": "/length/{id}"]
+            for (name, wanted) in [
+                ("http.server.request.duration_count", requests), ("http.server.response.body.size_count", requests),
+                ("http.server.response.body.size_sum", body), ("trafficd.http.server.requests", requests),
+            ] {
+                let stored = try await look(until: { $0 == Double(wanted) }) {
+                    try await Self.total(victoria, name, route)
+                }
+                #expect(stored == Double(wanted), "\(name)")
+            }
+            // What was read in the meantime waited, and has come too.
+            let kept = try await victoria.series("trafficd.payload", ["network.io.direction": "transmit"])
+            let inBetween = kept.flatMap(\.timestamps).map { Double($0) / 1_000 }
+                .filter { $0 > away.timeIntervalSince1970 && $0 < back.timeIntervalSince1970 }
+            #expect(inBetween.count >= 3)
+
+            try await server.stop()
+            #expect(try await daemon.stop() == 0)
+            try await pinned.unload()
+            try await victoria.stop()
+        }
+
+        /// The last values of all series, none of which may have fallen.
+        private static func total(
+            _ victoria: VictoriaMetrics,
+            _ name: String,
+            _ labels: [String: String]
+        ) async throws -> Double {
+            let series = try await victoria.series(name, labels)
+            #expect(series.filter(\.hasFallen).map(\.metric) == [], "\(name)")
+            return series.reduce(0) { $0 + ($1.values.last ?? 0) }
+        }
+
+        private static func ended(_ daemon: Daemon) async throws -> UInt64 {
+            let endpoints = try await daemon.snapshot().endpoints ?? []
+            return endpoints.reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
+        }
+    }
+}

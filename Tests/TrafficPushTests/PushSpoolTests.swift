@@ -1,0 +1,103 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import TrafficPush
+
+@Suite("The spool of a push", .timeLimit(.minutes(5)))
+struct PushSpoolTests {
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "spool-\(UUID().uuidString)")
+    private let a = PushDestination(url: "http://a/")
+    private let b = PushDestination(url: "http://b/")
+
+    private var path: String { self.folder.appending(path: "push.sqlite").path }
+
+    private static func lines(_ destination: PushDestination) -> PushDestination {
+        var destination = destination
+        destination.format = .ndjson
+        return destination
+    }
+
+    private func with(_ body: () async throws -> Void) async throws {
+        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: self.folder) }
+        try await body()
+    }
+
+    private func body(_ byte: UInt8, _ count: Int = 1_000) -> [[UInt8]] { [Array(repeating: byte, count: count)] }
+
+    @Test("each destination has its own place, and a request goes when all have it", arguments: [true, false])
+    func cursors(isFile: Bool) async throws {
+        try await self.with {
+            let spool = PushSpool([self.a, self.b], path: isFile ? self.path : nil) { _ in }
+            for byte in UInt8(1)...3 { await spool.add([self.a.form: self.body(byte)]) }
+            for byte in UInt8(1)...3 {
+                let next = try #require(await spool.next(for: self.a))
+                #expect(next.body.first == byte)
+                await spool.take(next, by: self.a)
+            }
+            #expect(await spool.next(for: self.a) == nil)
+            #expect(await spool.counts(of: self.a) == .init(waiting: 0, dropped: 0))
+            #expect(await spool.counts(of: self.b) == .init(waiting: 3, dropped: 0))
+            #expect(await spool.next(for: self.b)?.body.first == 1)
+        }
+    }
+
+    @Test("beyond the room the oldest go, and only those that lack them count that")
+    func room() async throws {
+        try await self.with {
+            let spool = PushSpool([self.a, self.b], path: self.path, room: 3_500) { _ in }
+            for byte in UInt8(1)...3 { await spool.add([self.a.form: self.body(byte)]) }
+            let first = try #require(await spool.next(for: self.a))
+            await spool.take(first, by: self.a)
+            await spool.add([self.a.form: self.body(4)])
+            #expect(await spool.counts(of: self.a) == .init(waiting: 3, dropped: 0))
+            #expect(await spool.counts(of: self.b) == .init(waiting: 3, dropped: 1))
+            await spool.add([self.a.form: self.body(5, 9_000)])
+            #expect(await spool.counts(of: self.a) == .init(waiting: 0, dropped: 4))
+            #expect(await spool.counts(of: self.b) == .init(waiting: 0, dropped: 5))
+            await spool.add([self.a.form: self.body(6)])
+            #expect(await spool.next(for: self.b)?.body.first == 6)
+        }
+    }
+
+    @Test("another set of destinations keeps what the old ones lack, and nothing else")
+    func change() async throws {
+        try await self.with {
+            let old = PushSpool([self.a, Self.lines(self.b)], path: self.path) { _ in }
+            await old.add([self.a.form: self.body(1), Self.lines(self.b).form: self.body(2)])
+            await old.add([self.a.form: self.body(3), Self.lines(self.b).form: self.body(4)])
+            let new = PushSpool([self.a, self.b], path: self.path) { _ in }
+            #expect(await new.next(for: self.a)?.body.first == 1)
+            #expect(await new.next(for: self.b) == nil)
+            await new.add([self.a.form: self.body(5)])
+            #expect(await new.next(for: self.b)?.body.first == 5)
+            #expect(await new.counts(of: self.a) == .init(waiting: 3, dropped: 0))
+        }
+    }
+
+    @Test("a damaged file begins anew, and a directory that is gone is replaced by memory")
+    func damage() async throws {
+        try await self.with {
+            try Data("no database at all, but long enough for a header of one".utf8).write(to: URL(filePath: self.path))
+            let notes = Notes()
+            let spool = PushSpool([self.a], path: self.path) { notes.add($0) }
+            await spool.add([self.a.form: self.body(1)])
+            #expect(await spool.next(for: self.a)?.body.first == 1)
+            #expect(notes.all.contains { $0.contains("begins anew") })
+            let nowhere = PushSpool([self.a], path: "/nosuch/push.sqlite") { notes.add($0) }
+            await nowhere.add([self.a.form: self.body(1)])
+            await nowhere.add([self.a.form: self.body(2)])
+            #expect(await nowhere.next(for: self.a) != nil)
+            #expect(notes.all.filter { $0.contains("in memory") }.count == 1)
+        }
+    }
+
+    private final class Notes: Sendable {
+        private let texts = Mutex<[String]>([])
+
+        var all: [String] { self.texts.withLock { $0 } }
+
+        func add(_ text: String) { self.texts.withLock { $0.append(text) } }
+    }
+}

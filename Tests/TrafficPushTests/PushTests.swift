@@ -1,0 +1,280 @@
+import Foundation
+import Logging
+import ServiceLifecycle
+import Synchronization
+import TestSupport
+import Testing
+import TrafficFeed
+import TrafficMetrics
+import TrafficModel
+
+@testable import TrafficPush
+
+@Suite(
+    "Pushing metrics",
+    .enabled(if: MetricsReceiver.missing == nil, Comment(rawValue: MetricsReceiver.missing ?? "")),
+    .timeLimit(.minutes(10))
+)
+struct PushTests {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// Readings in which one program has sent as many bytes as there were readings.
+    private final class Source: ReadingSource {
+        private let count = Mutex<UInt64>(0)
+        let isReady = true
+        let limits: [DoctorReport.Limit] = []
+
+        func fresh() async -> Reading? { nil }
+        func checks() -> [DoctorReport.Check] { [] }
+        func updates() -> AsyncStream<Reading> { AsyncStream { $0.finish() } }
+
+        func freshMetrics() async -> MetricsReading? {
+            var reading = PushMessagesTests.reading()
+            let count = self.count.withLock {
+                $0 += 1
+                return $0
+            }
+            reading.processes.series[0].value.payload.sent = count
+            reading.takenAt.nanosecondsSinceEpoch += Int64(count) * 1_000_000_000
+            return reading
+        }
+    }
+
+    /// The directory of a spool, which goes with this value.
+    private final class Folder {
+        let url = FileManager.default.temporaryDirectory.appending(path: "push-\(UUID().uuidString)")
+
+        init() throws { try FileManager.default.createDirectory(at: self.url, withIntermediateDirectories: false) }
+
+        deinit { try? FileManager.default.removeItem(at: self.url) }
+
+        var spool: String { self.url.appending(path: "push.sqlite").path }
+
+        func file(_ text: String, mode: mode_t = 0o600) throws -> String {
+            let path = self.url.appending(path: UUID().uuidString).path
+            try Data(text.utf8).write(to: URL(filePath: path))
+            try #require(chmod(path, mode) == 0)
+            return path
+        }
+    }
+
+    private static func service(
+        _ destinations: PushDestination...,
+        every interval: Duration = .milliseconds(200),
+        spool: String? = nil
+    ) throws -> PushService {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return try PushService(
+            destinations,
+            every: interval,
+            source: Source(),
+            hostName: "host1",
+            spoolPath: spool,
+            // A receiver that hangs has so long, and a busy one gets the request again.
+            patience: .seconds(2),
+            logger: logger
+        )
+    }
+
+    /// Runs a service until the body returns.
+    private static func with<Value: Sendable>(
+        _ service: PushService,
+        _ body: @Sendable @escaping () async throws -> Value
+    ) async throws -> Value {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let group = ServiceGroup(services: [service], logger: logger)
+        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            let result: Swift.Result<Value, any Error>
+            do { result = .success(try await body()) } catch { result = .failure(error) }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            return try result.get()
+        }
+    }
+
+    private static func sent(_ request: MetricsReceiver.Request) -> Int64? {
+        let point = request.points.first {
+            $0.name == "process.network.io" && $0.resource["process.executable.name"] == .text("web")
+                && $0.attributes["network.io.direction"] == .text("transmit")
+        }
+        guard case .whole(let value) = point?.value else { return nil }
+        return value
+    }
+
+    @Test("a receiver gets each reading once and in order, with the fields that it wants")
+    func order() async throws {
+        let folder = try Folder()
+        let receiver = try await MetricsReceiver(root: Self.root)
+        var destination = PushDestination(url: receiver.url)
+        destination.headersFile = try folder.file("# secret\n\nAuthorization: Bearer abc\nX-Scope: a b\n")
+        let service = try Self.service(destination)
+        try await Self.with(service) { () async throws -> Void in
+            for number in 1...5 as ClosedRange<Int64> {
+                let request = try await receiver.next()
+                #expect(Self.sent(request) == number && request.path == "/v1/metrics")
+                #expect(request.headers?["authorization"] == "Bearer abc" && request.headers?["x-scope"] == "a b")
+                #expect(request.headers?["content-type"] == "application/x-protobuf")
+                #expect(request.headers?["content-encoding"] == "gzip")
+                #expect(request.headers?["user-agent"]?.hasPrefix("trafficd/") == true)
+            }
+        }
+        let status = try #require(service.board.all.first)
+        #expect(status.delivered >= 4 && status.failed == 0 && status.problem == nil && status.lastDelivery != nil)
+    }
+
+    @Test(
+        "whatever goes wrong for a while, every reading arrives in the end, in order",
+        arguments: ["status 503", "status 429 1", "status 502", "half", "lose", "hang"]
+    )
+    func failures(_ words: String) async throws {
+        let receiver = try await MetricsReceiver(root: Self.root)
+        let beside = try await MetricsReceiver(root: Self.root)
+        // `lose` needs somebody to give the request to.
+        try await receiver.tell(words == "lose" ? "lose \(beside.url)" : words)
+        let service = try Self.service(PushDestination(url: receiver.url))
+        try await Self.with(service) { () async throws -> Void in
+            let first = try await receiver.next()
+            #expect(Self.sent(first) == 1)
+            // It comes again, and nothing else before it.
+            let again = try await receiver.next()
+            #expect(Self.sent(again) == 1)
+            let before = try await receiver.tell("take")
+            #expect(before.allSatisfy { Self.sent($0) == 1 })
+            var last: Int64 = 0
+            while last < 4 {
+                let sent = try #require(Self.sent(try await receiver.next()))
+                #expect(sent == last + 1 || sent == last, "\(sent) after \(last)")
+                last = max(last, sent)
+            }
+        }
+        let status = try #require(service.board.all.first)
+        #expect(status.failed > 0 && status.dropped == 0 && status.refused == 0)
+    }
+
+    @Test("a receiver that hangs or is away holds up no other one")
+    func independence() async throws {
+        let (slow, good) = (try await MetricsReceiver(root: Self.root), try await MetricsReceiver(root: Self.root))
+        try await slow.tell("hang")
+        var lines = PushDestination(url: good.url)
+        lines.format = .ndjson
+        let service = try Self.service(
+            PushDestination(url: slow.url),
+            lines,
+            PushDestination(url: "http://127.0.0.1:1/nobody")
+        )
+        try await Self.with(service) { () async throws -> Void in
+            for _ in 1...5 {
+                let request = try await good.next()
+                #expect(request.headers?["content-type"] == "application/x-ndjson" && request.points.count > 40)
+            }
+            #expect(
+                try await eventually {
+                    service.board.all[0].waiting > 3 && service.board.all[2].waiting > 3
+                        && service.board.all[2].problem != nil
+                }
+            )
+        }
+        #expect(service.board.all[1].delivered >= 4)
+    }
+
+    @Test("what a receiver refuses or leaves out is counted, and the next reading goes on", arguments: [400, 401, 307])
+    func refusals(_ status: Int) async throws {
+        let receiver = try await MetricsReceiver(root: Self.root)
+        try await receiver.tell("status \(status)")
+        let service = try Self.service(PushDestination(url: receiver.url))
+        try await Self.with(service) { () async throws -> Void in
+            #expect(Self.sent(try await receiver.next()) == 1)
+            // A redirection leads nowhere else.
+            let second = try await receiver.next()
+            #expect(Self.sent(second) == 2 && second.path == "/v1/metrics")
+            try await receiver.tell("partial 7")
+            #expect(try await eventually { service.board.all[0].rejectedPoints >= 7 })
+        }
+        #expect(service.board.all[0].refused >= 2 && service.board.all[0].rejectedPoints % 7 == 0)
+    }
+
+    @Test("what waits outlasts the service; a new receiver gets only what comes from then on")
+    func restart() async throws {
+        let folder = try Folder()
+        let receiver = try await MetricsReceiver(root: Self.root)
+        try await receiver.tell("status 503")
+        let first = try Self.service(PushDestination(url: receiver.url), spool: folder.spool)
+        try await Self.with(first) { () async throws -> Void in
+            #expect(try await eventually { first.board.all[0].waiting >= 3 })
+        }
+        try await receiver.tell("take")
+        let other = try await MetricsReceiver(root: Self.root)
+        let second = try Self.service(
+            PushDestination(url: receiver.url),
+            PushDestination(url: other.url),
+            every: .seconds(3_600),
+            spool: folder.spool
+        )
+        try await Self.with(second) { () async throws -> Void in
+            for number in 1...3 as ClosedRange<Int64> { #expect(Self.sent(try await receiver.next()) == number) }
+            // The source of the second service begins anew.
+            #expect(Self.sent(try await other.next()) == 1)
+            // A receiver whose lines nobody reads would wait itself.
+            let isDone = try await eventually {
+                for receiver in [receiver, other] { try await receiver.tell("take") }
+                return second.board.all.allSatisfy { $0.waiting == 0 }
+            }
+            #expect(isDone)
+        }
+        #expect(second.board.all[1].delivered == 1)
+    }
+
+    @Test("a wait that the receiver asks for is understood in both forms, and has a limit")
+    func retryAfter() {
+        let now = Timestamp(nanosecondsSinceEpoch: 784_111_777_000_000_000)
+        func seconds(_ text: String?) -> Double? {
+            let answer = PushAnswer(status: 503, retryAfter: text, body: [], format: .otlp, now: now)
+            guard case .failed(_, let seconds) = answer else { return -1 }
+            return seconds
+        }
+        #expect(seconds(nil) == nil && seconds("7") == 7 && seconds("0") == 0 && seconds("-5") == 0)
+        #expect(seconds("Sun, 06 Nov 1994 08:49:47 GMT") == 10 && seconds("Sun, 06 Nov 1994 08:49:17 GMT") == 0)
+        #expect(seconds("99999999") == PushAnswer.longestWait && seconds("soon") == nil && seconds("nan") == nil)
+        for (status, format, isTemporary) in [
+            (500, PushDestination.Format.otlp, false), (500, .ndjson, true), (404, .ndjson, false), (504, .otlp, true),
+            (408, .ndjson, true), (501, .ndjson, false),
+        ] {
+            let answer = PushAnswer(status: status, retryAfter: nil, body: [], format: format, now: now)
+            #expect((answer == .failed("it answers \(status)", seconds: nil)) == isTemporary, "\(status)")
+        }
+        var backoff = PushBackoff()
+        let pauses = (0..<10).map { _ in backoff.next(atLeast: nil) }
+        #expect(pauses[0] <= 1.2 && pauses[9] >= 48 && pauses.allSatisfy { $0 <= PushBackoff.longest * 1.2 })
+        #expect(backoff.next(atLeast: 3_000) == 3_000)
+    }
+
+    @Test("a file of fields that others can read, or that is none, is refused")
+    func files() throws {
+        let folder = try Folder()
+        for (text, mode, reason) in [
+            ("A: b", 0o644, "chmod o="), ("A b", 0o600, "NAME: VALUE"), ("A\u{1}: b", 0o600, "NAME: VALUE"),
+            ("A: b\u{7}", 0o600, "NAME: VALUE"),
+        ] as [(String, mode_t, String)] {
+            var destination = PushDestination(url: "http://localhost/")
+            destination.headersFile = try folder.file(text, mode: mode)
+            #expect("\(try #require(throws: (any Error).self) { try Self.service(destination) })".contains(reason))
+        }
+        var destination = PushDestination(url: "https://localhost/")
+        destination.certificateAuthorityFile = try folder.file("no certificate")
+        #expect("\(try #require(throws: (any Error).self) { try Self.service(destination) })".contains("PEM"))
+    }
+
+    @Test("logs and metrics have the URL without what may be secret")
+    func names() {
+        for (url, name) in [
+            ("http://user:pass@h:1/a/b?token=x#y", "http://h:1/a/b"), ("https://h", "https://h"),
+            ("http://a@b@h/?q", "http://h/"), ("http://[::1]:4318/v1/metrics", "http://[::1]:4318/v1/metrics"),
+        ] {
+            #expect(PushDestination(url: url).name == name)
+        }
+    }
+}
