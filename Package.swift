@@ -59,6 +59,14 @@ let package = Package(
             path: "Sources/BPFBuildPlugin"
         ),
 
+        .executableTarget(name: "pageembed", swiftSettings: strict),
+        .plugin(
+            name: "PageBuildPlugin",
+            capability: .buildTool(),
+            dependencies: ["pageembed"],
+            path: "Sources/PageBuildPlugin"
+        ),
+
         // The core: values, then the pure ledger.
         .target(name: "TrafficModel", swiftSettings: strict),
         // Questions to a snapshot: which rows (the filter language), and where each byte is (the audit).
@@ -140,9 +148,9 @@ let package = Package(
         // The page at / and its scripts.
         .target(
             name: "TrafficPage",
-            exclude: ["Page/uPlot.LICENSE"],
-            resources: [.embedInCode("Page")],
-            swiftSettings: strict
+            exclude: ["Page"],
+            swiftSettings: strict,
+            plugins: ["PageBuildPlugin"]
         ),
         .target(name: "TrafficFeed", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
         .target(

@@ -56,8 +56,7 @@ enum ControlAPI {
         }
         router.middlewares.add(ViewerMiddleware(access: access))
 
-        router.get("/") { _, _ in Response(.index) }
-        for file in PageFile.others { router.get("/page/\(file.name)") { _, _ in Response(file) } }
+        for file in PageFile.all { router.get(RouterPath(file.path)) { _, _ in Response(file) } }
         router.get("/healthz") { request, _ in
             _ = try QueryParameters(request, known: [])
             guard source.isReady else { throw Problem.noSnapshotYet }

@@ -30,8 +30,8 @@ struct PageRouteTests {
     @Test("each file of the folder is served as it is, with its type and the policy of the page")
     func files() async throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
-        #expect(Set(names.filter { !$0.hasSuffix(".LICENSE") }) == Set(PageFile.others.map(\.name) + ["index.html"]))
-        for (path, name) in [("/", "index.html")] + PageFile.others.map({ ("/page/\($0.name)", $0.name) }) {
+        #expect(Set(names.filter { !$0.hasSuffix(".LICENSE") }) == Set(PageFile.all.map(\.name)))
+        for (path, name) in PageFile.all.map({ ($0.path, $0.name) }) {
             let response = try await self.get(path)
             #expect(response.status == .ok, "\(path)")
             let contents = [UInt8](try Data(contentsOf: Self.folder.appending(path: name)))

@@ -69,8 +69,17 @@ struct ExpositionTests {
                 CaptureCost(seconds: 2, programs: [program]),
                 at: Timestamp(nanosecondsSinceEpoch: 1_000_000_000)
             ),
-            process: OwnProcess.now()
+            process: OwnProcess.now(),
+            push: [Self.push]
         )
+    }
+
+    private static var push: PushStatus {
+        var status = PushStatus(destination: "http://h/\"x")
+        (status.delivered, status.failed, status.refused) = (3, 2, 1)
+        (status.waiting, status.dropped, status.rejectedPoints) = (4, 5, 6)
+        status.lastDelivery = Timestamp(nanosecondsSinceEpoch: 1_500_000_000)
+        return status
     }
 
     @Test("a reader of others reads every value as it was, in both formats", arguments: MetricsFormat.allCases)
@@ -91,6 +100,10 @@ struct ExpositionTests {
         let (sent, received) = (["network_io_direction": "transmit"], ["network_io_direction": "receive"])
         #expect(value("process_network_io_bytes_total", web, sent) == 9_007_199_254_740_991)
         #expect(value("process_network_io_bytes_total", web, received) == 5)
+        let push = ["push_destination": "http://h/\"x"]
+        #expect(value("trafficd_push_requests_total", push, ["outcome": "failed"]) == 2)
+        #expect(value("trafficd_push_requests_waiting", push) == 4)
+        #expect(value("trafficd_push_last_delivery_timestamp_seconds", push) == 1.5)
         // What is not counted has no line, and what is 0 has one.
         #expect(value("trafficd_process_wire_bytes_total", web, sent) == nil)
         #expect(value("trafficd_process_wire_bytes_total", hostile, received) == 8)
@@ -155,7 +168,8 @@ struct ExpositionTests {
         #expect(lines.count > 20)
         for (sample, time) in lines {
             // The daemon of the test has started at the beginning of time.
-            #expect(time == (sample.name == "process_cpu_seconds_created" ? 0 : 1_700_000_000.25), "\(sample.name)")
+            let isOfDaemon = sample.name.hasPrefix("process_cpu") || sample.name.hasPrefix("trafficd_push")
+            #expect(time == (isOfDaemon ? 0 : 1_700_000_000.25), "\(sample.name)")
         }
     }
 
