@@ -215,7 +215,7 @@ extension Response {
             status: .ok,
             headers: [
                 .contentType: file.mediaType, .contentSecurityPolicy: PageFile.contentSecurityPolicy,
-                .referrerPolicy: "no-referrer",
+                .referrerPolicy: "no-referrer", .crossOriginOpenerPolicy: "same-origin",
             ],
             body: ResponseBody(file.bytes)
         )
@@ -299,6 +299,9 @@ extension HTTPField.Name {
     fileprivate static var crossOriginResourcePolicy: Self {
         Self("Cross-Origin-Resource-Policy")!
     }
+
+    /// Of the HTML standard: a site that opened the page may not lead it elsewhere.
+    fileprivate static var crossOriginOpenerPolicy: Self { Self("Cross-Origin-Opener-Policy")! }
 
     /// Of W3C's Referrer Policy.
     fileprivate static var referrerPolicy: Self { Self("Referrer-Policy")! }

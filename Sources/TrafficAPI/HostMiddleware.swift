@@ -11,11 +11,13 @@ import TrafficPage
 struct HostMiddleware: RouterMiddleware {
     private let names: Set<String>
     private let takesPlainNames: Bool
+    /// Browsers send one of these with every request, and programs that look for numbers do not.
+    private static let ofBrowsers: [HTTPField.Name] = [.acceptLanguage, .referer, .origin]
 
     /// - Parameters:
     ///   - names: In upper or lower case, without a port.
-    ///   - takesPlainNames: Whether a name without a dot may be any. No stranger has such a name (ICANN's SAC053), and
-    ///     clients of a Unix socket write anything there.
+    ///   - takesPlainNames: Whether a client that is no browser may use any name without a dot: clients of a Unix socket
+    ///     write anything there.
     init(names: Set<String>, takesPlainNames: Bool = false) {
         self.names = Set(names.map { $0.lowercased() })
         self.takesPlainNames = takesPlainNames
@@ -27,7 +29,10 @@ struct HostMiddleware: RouterMiddleware {
         next: (Request, ControlContext) async throws -> Response
     ) async throws -> Response {
         let authority = request.head.authority ?? ""
-        guard self.isThisHost(authority) else { throw Problem.otherHost(authority) }
+        let isPlain =
+            self.takesPlainNames && !authority.contains(".")
+            && !Self.ofBrowsers.contains { request.headers[$0] != nil }
+        guard isPlain || self.isThisHost(authority) else { throw Problem.otherHost(authority) }
         // Of requests whose answers a page could read, a browser names the page's origin (RFC 6454 section 7); of all, most
         // browsers say whether the page is of another site. Other clients send neither.
         // A link on another site may lead to the page, which has no numbers and can't be in a frame.
@@ -48,7 +53,6 @@ struct HostMiddleware: RouterMiddleware {
             return InternetAddress(String(authority.dropFirst().prefix { $0 != "]" })) != nil
         }
         let host = authority.prefix { $0 != ":" }.lowercased()
-        if self.takesPlainNames, !host.contains(".") { return true }
         return host == "localhost" || InternetAddress(host) != nil || self.names.contains(host)
     }
 }

@@ -91,18 +91,15 @@ package struct Configuration: Sendable, Hashable {
                 message: "listen_certificate_file and listen_key_file need each other"
             )
         }
-        guard !listen.address.isLoopback else { return nil }
-        // Also where listen_insecure lets others read along: this token opens everything.
+        // Also on a loopback address, and whatever listen_insecure says: this token opens everything, and any user can
+        // take the port while no daemon has it. A client that knows the certificate does not give the token to them.
         guard self.listenAdminTokenFile == nil || self.listenCertificateFile != nil else {
             return Conflict(
                 setting: "listen_admin_token_file",
-                message: """
-                    other hosts reach listen \(listen), where listen_admin_token_file needs listen_certificate_file and \
-                    listen_key_file
-                    """
+                message: "listen_admin_token_file needs listen_certificate_file and listen_key_file"
             )
         }
-        guard !self.listenInsecure else { return nil }
+        guard !listen.address.isLoopback, !self.listenInsecure else { return nil }
         var missing: [String] = []
         if self.listenTokenFile == nil { missing.append("listen_token_file") }
         if self.listenCertificateFile == nil { missing.append("listen_certificate_file with listen_key_file") }

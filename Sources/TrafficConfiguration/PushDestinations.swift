@@ -1,3 +1,5 @@
+import FoundationEssentials
+import TrafficModel
 import TrafficPush
 
 extension ValueForm<[PushDestination]> {
@@ -49,6 +51,15 @@ enum PushDestinations {
         let found = Self.keys.read(node, into: &destination)
         guard found.problems.isEmpty else { throw ConfigurationProblems(all: found.problems) }
         guard !destination.url.isEmpty else { throw Self.problem("a receiver of \(name) has no url", node) }
+        let url = URL(string: destination.url)
+        let host = url?.host() ?? ""
+        let isHere = host == "localhost" || InternetAddress(host)?.isLoopback == true
+        guard destination.headersFile == nil || url?.scheme?.lowercased() == "https" || isHere else {
+            throw Self.problem(
+                "headers_file of a receiver of \(name) needs https://, or whoever is on the way reads it",
+                node
+            )
+        }
         return destination
     }
 
@@ -80,16 +91,13 @@ extension ValueForm<String> {
         example: "http://localhost:4318/v1/metrics",
         show: { $0 },
         parse: { (text) throws(ValueFault) in
-            let scheme = ["http://", "https://"].first { text.lowercased().hasPrefix($0) }
             let isPlain = text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-            guard let scheme, isPlain,
-                text.dropFirst(scheme.count).prefix(while: { $0 != "/" }).contains(where: \.isLetter)
-                    || text.dropFirst(scheme.count).first?.isNumber == true || text.dropFirst(scheme.count).first == "["
+            guard isPlain, let url = URL(string: text), ["http", "https"].contains(url.scheme?.lowercased()),
+                url.host()?.isEmpty == false, (1...65_535).contains(url.port ?? 80), url.path().hasPrefix("/")
             else {
                 throw ValueFault(
                     message:
-                        "is '\(text)', and must begin with http:// or https:// and a host, with the whole path, such as "
-                        + "http://localhost:4318/v1/metrics"
+                        "is '\(text)', and must be an address with its path, such as http://localhost:4318/v1/metrics"
                 )
             }
             return text

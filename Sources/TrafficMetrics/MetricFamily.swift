@@ -9,12 +9,15 @@ package struct MetricFamily: Sendable, Hashable {
         case bytes = "By"
         case seconds = "s"
         case ratio = "1"
+        case packets = "{packet}"
 
-        fileprivate var word: String {
+        /// `nil`: Prometheus has no word for what is only counted.
+        fileprivate var word: String? {
             switch self {
             case .bytes: "bytes"
             case .seconds: "seconds"
             case .ratio: "ratio"
+            case .packets: nil
             }
         }
     }
@@ -49,7 +52,7 @@ package struct MetricFamily: Sendable, Hashable {
     /// OpenTelemetry makes of ``name`` and ``unit``.
     var prometheusName: String {
         let name = self.name.replacing(".", with: "_")
-        return self.unit.map { "\(name)_\($0.word)" } ?? name
+        return self.unit?.word.map { "\(name)_\($0)" } ?? name
     }
 
     /// OpenMetrics asks for it to agree with the end of the name.

@@ -1,6 +1,7 @@
 import TrafficModel
 
-// The names follow OpenTelemetry's semantic conventions 1.44. What the conventions do not have begins with `trafficd.`.
+// The names of metrics follow OpenTelemetry's semantic conventions 1.44. What the conventions do not have begins with
+// `trafficd.`.
 
 /// The attribute `network.io.direction`.
 private enum Direction {
@@ -158,7 +159,8 @@ extension MetricSink {
         ) {
             for (labels, counts) in series { $0.add(labels, sent: counts.sentBytes, received: counts.receivedBytes) }
         }
-        self.family(.counter("system.network.packet.count", "Packets that interfaces count themselves.")) {
+        self.family(.counter("system.network.packet.count", in: .packets, "Packets that interfaces count themselves."))
+        {
             for (labels, counts) in series {
                 $0.add(labels, sent: counts.sentPackets, received: counts.receivedPackets)
             }

@@ -19,8 +19,7 @@ package enum MetricValue: Sendable {
 }
 
 package struct MetricHistogram: Sendable {
-    /// The upper bounds of all buckets but the last, in the unit of the family. A value that is equal to a bound is below
-    /// it.
+    /// The upper bounds of all buckets but the last, in the unit of the family. Bounds are inclusive.
     package var bounds: [Double]
     /// One more than bounds. Not cumulative.
     package var counts: [UInt64]

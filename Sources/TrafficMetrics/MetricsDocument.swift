@@ -1,6 +1,6 @@
 public import TrafficModel
 
-/// All metrics of a daemon, as text for a scraper.
+/// All metrics of a daemon.
 public struct MetricsDocument {
     private let reading: MetricsReading
     private let cost: MeasuredCost?
@@ -34,8 +34,8 @@ public struct MetricsDocument {
         sink.add(self.reading.processes)
         for role in EndpointRole.allCases { sink.add(self.reading.endpoints, role) }
         sink.add(self.reading.interfaces)
-        sink.countersBegan(at: self.reading.countingSince)
         sink.add(self.reading.capture.reports)
+        sink.countersBegan(at: self.reading.countingSince)
         if let host = self.reading.host { sink.add(host) }
         sink.add(self.reading.capture)
         sink.add(self.reading.capture.loss)

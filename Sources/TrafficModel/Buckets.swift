@@ -1,6 +1,6 @@
 /// The bounds of a histogram's buckets.
 public protocol BucketScale: Sendable {
-    /// The upper bounds of all buckets but the last, ascending. A value that is equal to a bound is below it.
+    /// The upper bounds of all buckets but the last, ascending. Bounds are inclusive.
     static var bounds: [UInt64] { get }
 }
 
@@ -35,18 +35,8 @@ public struct Buckets<Scale: BucketScale>: Sendable, Hashable, Codable {
 
     public mutating func record(_ value: UInt64) {
         if self.counts.isEmpty { self.counts = Self.empty }
-        self.counts[Self.bucket(of: value)] +|= 1
+        self.counts[Scale.bounds.firstIndex { value <= $0 } ?? Scale.bounds.count] +|= 1
         self.sum +|= value
-    }
-
-    /// Takes back a value that was recorded.
-    package mutating func remove(_ value: UInt64) {
-        self.counts[Self.bucket(of: value)] -= 1
-        self.sum -= value
-    }
-
-    private static func bucket(of value: UInt64) -> Int {
-        Scale.bounds.firstIndex { value <= $0 } ?? Scale.bounds.count
     }
 
     private static var empty: [UInt64] { [UInt64](repeating: 0, count: Scale.bounds.count + 1) }

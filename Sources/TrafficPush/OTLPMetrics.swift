@@ -7,7 +7,7 @@ import TrafficModel
 /// cumulative and have a start time, so that a receiver that gets a point twice, or not at all, is not misled.
 struct OTLPMetrics: MetricSink {
     static let hasBodySizes = true
-    /// Of one request. A collector takes 4 MB by default; a point has some 100 bytes.
+    /// Of a request, unless one resource has more. A point has 100 to 400 bytes, and a collector takes 20 MB.
     static let mostPoints = 5_000
 
     fileprivate struct Resource {
@@ -56,12 +56,12 @@ struct OTLPMetrics: MetricSink {
         let key = own.flatMap { [$0.name, $0.value] }
         if let place = self.places[key] { return place }
         var resource = Resource()
-        resource.message.resource.attributes = [.init("host.name", self.hostName)]
-        if own.isEmpty {
-            resource.message.resource.attributes += [
-                .init("service.name", "trafficd"), .init("service.version", self.version), .init("os.type", "linux"),
-            ]
-        }
+        // Some stores, such as Prometheus, tell resources apart by the first two alone.
+        resource.message.resource.attributes = [
+            .init("service.name", "trafficd"),
+            .init("service.instance.id", ([self.hostName] + own.map(\.value)).joined(separator: " ")),
+            .init("service.version", self.version), .init("host.name", self.hostName), .init("os.type", "linux"),
+        ]
         resource.message.resource.attributes += own.map { .init($0.name, $0.value) }
         self.places[key] = self.resources.count
         self.resources.append(resource)

@@ -50,18 +50,20 @@ enum PushAnswer: Equatable {
 
     /// - Parameter text: Seconds, or a date.
     private static func seconds(_ text: String, _ now: Timestamp) -> Double? {
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         let seconds =
-            Double(text).flatMap { $0.isFinite ? $0 : nil }
-            ?? Self.date(text).map { Double($0.nanosecondsSinceEpoch - now.nanosecondsSinceEpoch) / 1e9 }
+            isNumber ? Double(text) : Self.date(text).map { $0 - Double(now.nanosecondsSinceEpoch) / 1e9 }
         return seconds.map { min(max($0, 0), Self.longestWait) }
     }
 
     /// The form that RFC 9110 section 5.6.7 asks for: `Sun, 06 Nov 1994 08:49:37 GMT`.
-    private static func date(_ text: String) -> Timestamp? {
+    ///
+    /// - Returns: Seconds since 1970, of any year.
+    private static func date(_ text: String) -> Double? {
         var time = tm()
         guard let end = unsafe strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &time), unsafe end.pointee == 0 else {
             return nil
         }
-        return Timestamp(nanosecondsSinceEpoch: Int64(unsafe timegm(&time)) * 1_000_000_000)
+        return Double(unsafe timegm(&time))
     }
 }

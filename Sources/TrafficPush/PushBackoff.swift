@@ -1,5 +1,5 @@
-/// How long to wait before the next try: twice as long after each failure in a row, and never the same for all daemons that
-/// lost the same receiver.
+/// How long to wait before the next try: twice as long after each failure in a row. By chance a bit shorter or longer, so
+/// that not all daemons that lost the same receiver come back at once.
 struct PushBackoff {
     static let longest = 60.0
     private var seconds = 1.0
@@ -8,7 +8,7 @@ struct PushBackoff {
     mutating func next(atLeast wanted: Double?) -> Double {
         let pause = self.seconds * Double.random(in: 0.8...1.2)
         self.seconds = min(self.seconds * 2, Self.longest)
-        return max(pause, wanted ?? 0)
+        return max(pause, (wanted ?? 0) * Double.random(in: 1...1.2))
     }
 
     mutating func reset() { self.seconds = 1 }

@@ -19,7 +19,7 @@ public struct PushDestination: Sendable, Hashable {
         case gzip, none
     }
 
-    /// What two destinations share if they have the same.
+    /// How a body is written. Destinations with the same form get the same bodies.
     struct Form: Hashable {
         var format: Format
         var compression: Compression
@@ -41,12 +41,13 @@ public struct PushDestination: Sendable, Hashable {
 
     var form: Form { Form(format: self.format, compression: self.compression) }
 
-    /// For logs and metrics: the URL without what may be secret, which is the user and the query.
+    /// For logs and metrics: the URL without what may be secret, which is the user, the path and the query.
     public var name: String {
-        let parts = self.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/", omittingEmptySubsequences: false)
         // scheme: // authority / path
+        let parts = self.url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count > 2 else { return "" }
-        let host = parts[2].split(separator: "@", omittingEmptySubsequences: false).last ?? parts[2]
-        return (parts[..<2] + [host] + parts[3...]).joined(separator: "/")
+        let authority = parts[2].prefix { $0 != "?" && $0 != "#" }
+        let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority
+        return "\(parts[0])//\(host)"
     }
 }

@@ -18,18 +18,19 @@ struct PushSender: Sendable {
     let patience: Duration
     let logger: Logger
 
-    /// Returns when the task is cancelled.
+    /// Ends when the task is cancelled, mostly by throwing.
     ///
     /// - Parameter news: An element when there may be more to send.
     func run(_ news: AsyncStream<Void>) async throws {
         var backoff = PushBackoff()
         var isWell = true
+        var remark = ""
         for await _ in news {
-            await self.count()
             while let request = await self.spool.next(for: self.destination) {
                 let answer = await self.send(request.body)
                 try Task.checkCancellation()
-                self.note(answer, wasWell: isWell)
+                self.note(answer)
+                self.log(answer, wasWell: isWell, &remark)
                 switch answer {
                 case .delivered, .refused:
                     await self.spool.take(request, by: self.destination)
@@ -71,20 +72,25 @@ struct PushSender: Sendable {
         request.body = .bytes(ByteBuffer(bytes: body))
         do {
             let response = try await self.client.execute(request, timeout: .hours(1))
-            let answer = try await response.body.collect(upTo: Self.longestAnswer)
+            var body: [UInt8] = []
+            for try await part in response.body {
+                body += part.readableBytesView
+                // The status alone says what becomes of the request.
+                guard body.count <= Self.longestAnswer else { break }
+            }
             return PushAnswer(
                 status: Int(response.status.code),
                 retryAfter: response.headers.first(name: "retry-after"),
-                body: Array(answer.readableBytesView),
+                body: body,
                 format: self.destination.format,
                 now: .now()
             )
         } catch {
-            return .failed("\(error)", seconds: nil)
+            return .failed(String("\(error)".prefix(300)).printable, seconds: nil)
         }
     }
 
-    private func note(_ answer: PushAnswer, wasWell: Bool) {
+    private func note(_ answer: PushAnswer) {
         self.board.change(self.index) { status in
             switch answer {
             case .delivered(let rejected, _):
@@ -100,18 +106,23 @@ struct PushSender: Sendable {
                 status.problem = reason
             }
         }
-        self.log(answer, wasWell: wasWell)
     }
 
     /// Only what changes: a receiver may be away for days.
-    private func log(_ answer: PushAnswer, wasWell: Bool) {
+    ///
+    /// - Parameter remark: What the receiver said last of points that it left out.
+    private func log(_ answer: PushAnswer, wasWell: Bool, _ remark: inout String) {
         let name = self.destination.name
         switch answer {
         case .delivered(let rejected, let message):
-            if rejected > 0 || !message.isEmpty {
-                self.logger.warning("\(name) left out \(rejected) points: \(message.prefix(200).description.printable)")
-            } else if !wasWell {
-                self.logger.notice("\(name) takes metrics again")
+            if !wasWell { self.logger.notice("\(name) takes metrics again") }
+            let said = String(message.prefix(200)).printable
+            guard said != remark else { break }
+            remark = said
+            if rejected > 0 {
+                self.logger.warning("\(name) left out \(rejected) points: \(said)")
+            } else if !said.isEmpty {
+                self.logger.notice("\(name) remarks: \(said)")
             }
         case .refused(let reason):
             if wasWell { self.logger.warning("\(name) refuses metrics: \(reason)") }
@@ -121,7 +132,6 @@ struct PushSender: Sendable {
     }
 
     private func count() async {
-        let counts = await self.spool.counts(of: self.destination)
-        self.board.change(self.index) { ($0.waiting, $0.dropped) = (counts.waiting, counts.dropped) }
+        self.board.note(await self.spool.counts(of: self.destination), of: self.index)
     }
 }

@@ -9,7 +9,7 @@ public import TrafficFeed
 import TrafficMetrics
 import TrafficModel
 
-/// Sends all metrics to some receivers, again and again. Each receiver gets every reading in its order; one that is slow or
+/// Sends metrics to some receivers, again and again. Each receiver gets every reading in its order; one that is slow or
 /// away holds up no other.
 public struct PushService: Service {
     public let board: PushStatusBoard
@@ -66,6 +66,8 @@ public struct PushService: Service {
     private static func trust(_ destination: PushDestination) throws(SecretFileError) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
+        // A receiver that does not say goodbye must not hold up the daemon's end.
+        configuration.shutdownTimeout = .milliseconds(500)
         guard let path = destination.certificateAuthorityFile else { return configuration }
         let bytes = try SecretFile.read(path, isSecret: false)
         guard let authorities = try? NIOSSLCertificate.fromPEMBytes(bytes), !authorities.isEmpty else {
@@ -78,9 +80,10 @@ public struct PushService: Service {
     public func run() async throws {
         let spool = PushSpool(self.destinations, path: self.spoolPath) { [logger] in logger.warning("\($0)") }
         let clients = self.trust.map(Self.client)
-        defer { for client in clients { client.shutdown { _ in } } }
         // A part ends only when it is cancelled.
         try? await cancelWhenGracefulShutdown { try await self.run(spool, clients) }
+        for client in clients { try? await client.shutdown() }
+        await spool.close()
     }
 
     private func run(_ spool: PushSpool, _ clients: [HTTPClient]) async throws {
@@ -140,6 +143,10 @@ public struct PushService: Service {
                     )
                 }
                 await spool.add(bodies)
+                // A sender may be waiting for a receiver, for an hour.
+                for (index, destination) in self.destinations.enumerated() {
+                    self.board.note(await spool.counts(of: destination), of: index)
+                }
                 announce()
                 next = max(next + self.interval, clock.now)
             } else {

@@ -4,12 +4,14 @@ import SQLiteDatabase
 import TrafficModel
 
 /// Requests that wait for their receivers, in a database: they outlast the daemon. Each destination takes them in their
-/// order, and its cursor says how far it came. Beyond ``room`` the oldest go. All sums are cumulative, so a receiver that
+/// order, and its cursor says how far it came. Beyond ``room`` the oldest go, but never those of the newest reading. All sums are cumulative, so a receiver that
 /// missed some still gets every byte with the next.
 actor PushSpool {
     struct Waiting: Sendable {
         var id: Int64
         var body: [UInt8]
+        /// Of the database that it is in. Another one has other requests under the same numbers.
+        fileprivate var database: Int
     }
 
     struct Counts: Sendable, Equatable {
@@ -23,7 +25,7 @@ actor PushSpool {
     static let roomInMemory = 8 << 20
     private static let version: Int64 = 1
 
-    private let thread = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    private let thread: MultiThreadedEventLoopGroup
     private let eventLoop: any EventLoop
     /// SQLite blocks, and here it blocks only a thread of its own.
     nonisolated var unownedExecutor: UnownedSerialExecutor { self.eventLoop.executor.asUnownedSerialExecutor() }
@@ -32,6 +34,8 @@ actor PushSpool {
     private let path: String?
     private var room: Int
     private var file: SQLiteFile?
+    /// The number of ``file``.
+    private var database = 0
     private let report: @Sendable (String) -> Void
     /// Requests that made room before their destination took them.
     private var dropped: [PushDestination: UInt64] = [:]
@@ -48,7 +52,13 @@ actor PushSpool {
     ) {
         (self.destinations, self.path, self.report) = (destinations, path, report)
         self.room = room ?? (path == nil ? Self.roomInMemory : Self.room)
+        self.thread = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         self.eventLoop = self.thread.next()
+    }
+
+    /// Nothing may be asked of it any more.
+    nonisolated func close() async {
+        try? await self.thread.shutdownGracefully()
     }
 
     /// All forms that the destinations take.
@@ -56,23 +66,25 @@ actor PushSpool {
 
     func add(_ bodies: [PushDestination.Form: [[UInt8]]]) {
         self.change { file throws(SQLiteError) in
+            let last = try file.number("SELECT coalesce(max(id), 0) FROM request")
             for (form, bodies) in bodies {
                 for body in bodies {
                     try file.run("INSERT INTO request (form, body) VALUES (?, ?)", [.text(form.name), .bytes(body)])
                 }
             }
+            try self.makeRoom(in: file, before: last)
         }
-        self.change { file throws(SQLiteError) in try self.makeRoom(in: file) }
     }
 
-    private func makeRoom(in file: SQLiteFile) throws(SQLiteError) {
+    /// - Parameter last: Newer requests stay, whatever they take: their receivers could not ask for them yet.
+    private func makeRoom(in file: SQLiteFile, before last: Int64) throws(SQLiteError) {
         var total = try file.number("SELECT coalesce(sum(length(body)), 0) FROM request")
         while total > self.room {
             var oldest: (id: Int64, form: String, length: Int64)?
             try file.run("SELECT id, form, length(body) FROM request ORDER BY id LIMIT 1", []) { row in
                 oldest = (row.number(0) ?? 0, row.text(1) ?? "", row.number(2) ?? 0)
             }
-            guard let oldest else { return }
+            guard let oldest, oldest.id <= last else { return }
             for destination in self.destinations where destination.form.name == oldest.form {
                 let cursor = try self.cursor(of: destination, in: file)
                 if cursor < oldest.id { self.dropped[destination, default: 0] += 1 }
@@ -91,7 +103,7 @@ actor PushSpool {
                 "SELECT id, body FROM request WHERE form = ? AND id > ? ORDER BY id LIMIT 1",
                 [.text(destination.form.name), .number(cursor)]
             ) { row in
-                found = Waiting(id: row.number(0) ?? 0, body: row.bytes(1))
+                found = Waiting(id: row.number(0) ?? 0, body: row.bytes(1), database: self.database)
             }
         }
         return found
@@ -99,6 +111,7 @@ actor PushSpool {
 
     /// The destination needs this request and those before no more.
     func take(_ request: Waiting, by destination: PushDestination) {
+        guard request.database == self.database else { return }
         self.change { file throws(SQLiteError) in
             try file.run(
                 "UPDATE cursor SET request = ? WHERE destination = ?",
@@ -139,6 +152,10 @@ actor PushSpool {
         } catch {
             self.report("what waits for receivers is in memory from now on, and does not outlast the daemon: \(error)")
             self.room = min(self.room, Self.roomInMemory)
+            self.database += 1
+            // Sent after what comes now, the old requests would be steps back.
+            self.file = nil
+            self.remove()
             self.file = try? self.prepared(SQLiteFile(path: ":memory:"))
         }
     }
@@ -151,9 +168,14 @@ actor PushSpool {
             // Nothing in it is worth keeping: the next request has all sums again.
             guard error.isCorruption else { throw error }
             self.report("\(path) was damaged, and begins anew: \(error)")
-            for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+            self.remove()
             return try self.prepared(SQLiteFile(path: path))
         }
+    }
+
+    private func remove() {
+        guard let path else { return }
+        for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
     }
 
     private func prepared(_ file: SQLiteFile) throws(SQLiteError) -> SQLiteFile {

@@ -6,10 +6,22 @@ public final class PushStatusBoard: Sendable {
     private let statuses: Mutex<[PushStatus]>
 
     public init(_ destinations: [PushDestination]) {
-        self.statuses = Mutex(destinations.map { PushStatus(destination: $0.name) })
+        // Several of one host are told apart, because metrics must be.
+        var count: [String: Int] = [:]
+        self.statuses = Mutex(
+            destinations.map { destination in
+                let number = count[destination.name, default: 0] + 1
+                count[destination.name] = number
+                return PushStatus(destination: destination.name + (number > 1 ? " \(number)" : ""))
+            }
+        )
     }
 
     public var all: [PushStatus] { self.statuses.withLock { $0 } }
+
+    func note(_ counts: PushSpool.Counts, of index: Int) {
+        self.change(index) { ($0.waiting, $0.dropped) = (counts.waiting, counts.dropped) }
+    }
 
     /// - Parameter index: Of the destination.
     func change(_ index: Int, _ body: (inout PushStatus) -> Void) {

@@ -77,7 +77,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Clients of --listen that send the token in the first line of this file see as much as root.",
+            "Clients of --listen that send the token in the first line of this file see as much as root. Needs TLS.",
             valueName: "file"
         ),
         completion: .file()

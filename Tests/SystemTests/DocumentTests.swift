@@ -208,7 +208,7 @@ struct DocumentTests {
             "io_uring",
             "bytes_sent", "request_length", "kprobe_events", "wmem_max", "wmem_default",
             // Of receivers of metrics, and of the lines that they get: tests of their own read these.
-            "headers_file", "ca_file", "start_time",
+            "headers_file", "ca_file", "start_time", "promote_resource_attributes",
         ]
         let settings = Set(Configuration.settings.all.map { $0.path[0] })
         let metrics = try #require(Documents.all["docs/metrics.md"])

@@ -186,6 +186,10 @@ struct NetworkListenerTests {
             #expect(try await self.status("http://localhost/v1/processes", socket).hasPrefix("200"))
             #expect(try await self.status("http://localhost:10419/", socket).hasPrefix("200"))
             #expect(try await self.status("http://evil.example/v1/processes", socket).hasPrefix("421"))
+            #expect(try await self.status("http://plain/v1/processes", socket).hasPrefix("200"))
+            let browser = socket + ["-H", "Accept-Language: en"]
+            #expect(try await self.status("http://plain/v1/processes", browser).hasPrefix("421"))
+            #expect(try await self.status("http://localhost:10419/v1/processes", browser).hasPrefix("200"))
             let page = socket + ["-H", "Origin: http://evil.example"]
             #expect(try await self.status("http://localhost/v1/processes", page).hasPrefix("403"))
         }

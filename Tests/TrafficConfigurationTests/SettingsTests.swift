@@ -216,7 +216,9 @@ struct SettingsTests {
             ("192.0.2.1:1", ["token", "certificate", "key"], nil), ("192.0.2.1:1", ["insecure"], nil),
             ("127.0.0.1:1", ["key"], "need each other"),
             ("192.0.2.1:1", ["certificate", "insecure"], "need each other"),
-            ("127.0.0.1:1", ["admin"], nil), ("192.0.2.1:1", ["admin", "token", "certificate", "key"], nil),
+            ("127.0.0.1:1", ["admin"], "needs listen_certificate_file and"),
+            ("127.0.0.1:1", ["admin", "certificate", "key"], nil),
+            ("192.0.2.1:1", ["admin", "token", "certificate", "key"], nil),
             ("192.0.2.1:1", ["admin", "token", "insecure"], "needs listen_certificate_file and"),
             ("192.0.2.1:1", ["admin", "certificate", "key"], "give listen_token_file, or"),
         ] as [(String, Set<String>, String?)]

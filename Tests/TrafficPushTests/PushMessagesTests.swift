@@ -96,8 +96,18 @@ struct PushMessagesTests {
         )
             throws -> MetricsReceiver.Point
         {
-            let resource = resource.merging(["host.name": .text("host1")]) { $1 }
-            let found = points.filter { $0.name == name && $0.resource == resource && $0.attributes == attributes }
+            let instance =
+                resource["process.executable.name"] == .text("web") ? "host1 web /usr/bin/web 33 web.service" : nil
+            let common: [String: MetricsReceiver.Word] = [
+                "host.name": .text("host1"), "service.name": .text("trafficd"), "service.version": .text("1.2"),
+                "os.type": .text("linux"),
+            ]
+            let found = points.filter { point in
+                var rest = point.resource
+                let id = rest.removeValue(forKey: "service.instance.id")
+                return point.name == name && rest == resource.merging(common) { $1 } && point.attributes == attributes
+                    && (instance == nil || id == .text(instance ?? ""))
+            }
             #expect(found.count == 1, "\(name) \(attributes)")
             return try #require(found.first)
         }
@@ -119,9 +129,7 @@ struct PushMessagesTests {
             "otel.metric.overflow": .flag(true), "network.io.direction": .text("receive"),
         ]
         #expect(try find("process.network.io", ["process.real_user.id": .whole(1_000)], overflow).value == .whole(5))
-        let daemon: [String: MetricsReceiver.Word] = [
-            "service.name": .text("trafficd"), "service.version": .text("1.2"), "os.type": .text("linux"),
-        ]
+        let daemon: [String: MetricsReceiver.Word] = [:]
         #expect(try find("process.network.io", daemon, overflow).value == .whole(5))
         let scope = try find(
             "trafficd.scope.payload",
@@ -143,7 +151,14 @@ struct PushMessagesTests {
         #expect(blind.kind == "gauge" && blind.value == .whole(1) && blind.start == 0)
         let method = try find("trafficd.capture.info", daemon, ["method": .text("tracepoint")])
         #expect(method.value == .whole(1))
-        // As many points as the text has, where a histogram is one point.
+        // After an upgrade these begin at 0 with the series, while the host's sums go on.
+        let reports = try find("trafficd.report.datagrams", daemon, [:])
+        #expect(reports.start == UInt64(Self.series.nanosecondsSinceEpoch))
+        // No point comes twice, and no two resources look alike to a store that knows only this id.
+        let instances = Dictionary(grouping: points) { $0.resource["service.instance.id"] }
+        #expect(
+            instances.values.allSatisfy { Set($0.map { "\($0.resource)".count }).count == 1 } && instances.count >= 4
+        )
         let names = points.map { "\($0.name) \($0.resource) \($0.attributes)" }
         #expect(Set(names).count == names.count)
     }

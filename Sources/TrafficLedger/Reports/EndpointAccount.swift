@@ -51,6 +51,11 @@ struct EndpointAccount: Codable {
         (self.group, self.name) = (group, name)
     }
 
+    /// Only such an endpoint has a series.
+    private var isRoute: Bool {
+        if case .route = self.name.subject { true } else { false }
+    }
+
     /// Adds the parts of an exchange that count.
     mutating func add(_ share: ExchangeShare) {
         if let request = share.request { self.add(request) }
@@ -66,10 +71,10 @@ struct EndpointAccount: Codable {
         self.isOld = true
         if message.isRequest {
             self.requests += 1
-            self.requestBodies.record(message.bytes.body)
+            if self.isRoute { self.requestBodies.record(message.bytes.body) }
         } else {
             self.responses += 1
-            self.responseBodies.record(message.bytes.body)
+            if self.isRoute { self.responseBodies.record(message.bytes.body) }
         }
         if message.isRequest == (self.name.role == .client) {
             self.sent += message.bytes
@@ -87,17 +92,11 @@ struct EndpointAccount: Codable {
         }
     }
 
-    /// Takes a message back, because the message counts in another row from now on. The quality stays the worst of all
+    /// Takes a message back, because the message counts in another row from now on. That happens to rows of content alone. The quality stays the worst of all
     /// messages that were here. An undecoded body that was here stays noted, too.
     mutating func remove(_ message: MessageShare) {
         self.isOld = true
-        if message.isRequest {
-            self.requests -= 1
-            self.requestBodies.remove(message.bytes.body)
-        } else {
-            self.responses -= 1
-            self.responseBodies.remove(message.bytes.body)
-        }
+        if message.isRequest { self.requests -= 1 } else { self.responses -= 1 }
         if message.isRequest == (self.name.role == .client) {
             self.sent -= message.bytes
         } else {
@@ -120,7 +119,7 @@ struct EndpointAccount: Codable {
         }
         let duration = min(outcome.duration / 1_000, DurationTotals.longest)
         self.durations.record(duration)
-        self.durationBuckets.record(duration)
+        if self.isRoute { self.durationBuckets.record(duration) }
         let phases = outcome.phases
         self.add(phases.dns, at: 0)
         self.add(phases.connect, at: 1)

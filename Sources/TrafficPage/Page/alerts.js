@@ -45,7 +45,6 @@ const columns = [
 
 export class AlertsView {
   title = "Alerts";
-  demand = {};
 
   constructor() {
     this.table = new Table({

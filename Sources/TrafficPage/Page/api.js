@@ -12,7 +12,7 @@ export class Problem extends Error {
 const tokenKey = "trafficd-token";
 let askForToken = () => {};
 
-/// - askForToken: Called when the daemon wants a token that it did not get.
+/// - ask: Called when the daemon wants a token that it did not get.
 export function onTokenWanted(ask) { askForToken = ask; }
 export const token = {
   get value() { return sessionStorage.getItem(tokenKey); },

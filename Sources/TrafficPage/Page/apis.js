@@ -26,17 +26,23 @@ const failures = ({ outcomes }) => Object.entries(outcomes)
   .reduce((sum, [outcome, count]) => (harmless.has(outcome) ? sum : sum + Number(count)), 0);
 const wasted = ({ wasted }) => plus(plus(wasted.failed_bytes, wasted.throttled_bytes), wasted.redirected_bytes);
 
+const keyOf = ({ process, role, host, route, content_class }) => JSON.stringify([process.name, process.executable,
+  process.systemd_unit, process.container_id, process.uid, role, host, route, content_class]);
 /// Hosts and routes are the programs' own words, so the link has a number made from them.
-const idOf = ({ process, role, host, route, content_class }) => opaque(process.name, process.executable,
-  process.systemd_unit, process.container_id, String(process.uid), role, host, route, content_class);
+const idOf = (endpoint) => opaque(keyOf(endpoint));
 export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
 
-/// Whether a process belongs to a group. A unit of a group has a * in place of what differs for each login or run.
+/// Whether a unit is that of a group, which has a * in place of what differs for each login or run.
+export function isOfUnit(group, unit) {
+  if (!group?.includes("*")) return unit === group;
+  const [start, end] = group.split("*");
+  return unit !== undefined && unit.startsWith(start) && unit.endsWith(end);
+}
+
+/// Whether a process belongs to a group.
 export function isOf(group, process) {
-  const isEqual = ["name", "executable", "container_id", "uid"].every((part) => process?.[part] === group[part]);
-  if (!isEqual || !group.systemd_unit?.includes("*")) return isEqual && process.systemd_unit === group.systemd_unit;
-  const [start, end] = group.systemd_unit.split("*");
-  return process.systemd_unit?.startsWith(start) && process.systemd_unit.endsWith(end ?? "");
+  return ["name", "executable", "container_id", "uid"].every((part) => process?.[part] === group[part])
+    && isOfUnit(group.systemd_unit, process.systemd_unit);
 }
 
 const latency = (key, title, read) => ({
@@ -74,12 +80,11 @@ const nothing = "No program reports its requests. A program that links TrafficKi
 export class ApisView {
   title = "APIs";
   usesFilter = true;
-  demand = { endpoints: true };
 
   constructor() {
     this.by = choice("APIs by", "by", [["route", "By route"], ["host", "By host"], ["type", "By type"]], "route");
     this.tables = Object.fromEntries(["route", "host", "type"].map((by) => [by, new Table({
-      name: `apis-${by}`, caption: `APIs by ${by}`, isQuiet: true, columns: columns(by), key: idOf,
+      name: `apis-${by}`, caption: `APIs by ${by}`, isQuiet: true, columns: columns(by), key: keyOf,
       link: by === "route" ? apiLink : undefined, sort: { key: "received-messages", descending: true },
     })]));
     this.body = make("div", { class: "card" });
@@ -89,11 +94,12 @@ export class ApisView {
         "Bytes are those of HTTP messages, as programs report them; they are not the payload of sockets."));
   }
 
+  demand() { return { endpoints: true }; }
   get table() { return this.tables[this.chosen]; }
 
   open() {
     this.chosen = this.by.update();
-    if (!this.tables[this.chosen]) this.chosen = "route";
+    if (!Object.hasOwn(this.tables, this.chosen)) this.chosen = "route";
     this.body.replaceChildren(this.table.element);
     this.question.cancel();
   }
@@ -111,6 +117,7 @@ export class ApisView {
   close() { this.question.cancel(); }
 }
 
+const socketLink = ({ serial }) => (serial === undefined ? undefined : href(`sockets/${serial}`));
 const exchangeColumns = [
   { key: "started", title: "Started", isText: true, width: 5.6, value: (row) => row.started_at,
     text: (row) => time.clock(row.started_at), hint: (row) => row.started_at },
@@ -128,9 +135,11 @@ const exchangeColumns = [
   {
     key: "socket", title: "Socket", isText: true, width: 7,
     draw(cell, row) {
-      if (cell.firstChild) return;
-      cell.append(row.serial === undefined ? make("span", { title: "The socket closed" }, "closed")
-        : make("a", { href: href(`sockets/${row.serial}`), tabIndex: -1, data: { action: "socket" } }, "Open socket"));
+      const target = socketLink(row);
+      if (cell.firstChild && cell.target === target) return;
+      cell.target = target;
+      cell.replaceChildren(target === undefined ? make("span", { title: "The socket closed" }, "closed")
+        : make("a", { href: target, tabIndex: -1, data: { action: "socket" } }, "Open socket"));
     },
   },
 ];
@@ -143,7 +152,6 @@ const sizes = [
 export class ApiView {
   title = "API";
   parent = "apis";
-  demand = { endpoints: true, sockets: "all" };
 
   constructor() {
     this.facts = new Facts("api");
@@ -158,16 +166,19 @@ export class ApiView {
     this.table = new Table({
       name: "exchanges", caption: "Last exchanges of this API", isQuiet: true, columns: exchangeColumns,
       key: (row) => `${row.process_id}/${row.exchange}`, sort: { key: "started", descending: true },
-      link: (row) => row.serial !== undefined && href(`sockets/${row.serial}`),
+      link: socketLink,
     });
     this.refused = make("div");
     this.question = new Question();
-    this.element = make("div", { class: "stack" }, this.note,
+    this.content = make("div", { class: "stack" },
       make("div", { class: "card pad stack" }, this.facts.element,
         make("div", { class: "scrolls" }, this.sizeTable)),
       make("section", { class: "card" },
         make("div", { class: "pad-x" }, make("h2", {}, "Last exchanges"), this.refused), this.table.element));
+    this.element = make("div", { class: "stack" }, this.note, this.content);
   }
+
+  demand() { return { endpoints: true, sockets: "all" }; }
 
   open({ id }) {
     this.id = id;
@@ -176,12 +187,18 @@ export class ApiView {
   }
 
   update(snapshot) {
-    const row = (snapshot.endpoints ?? []).find((endpoint) => idOf(endpoint) === this.id);
-    show(this.note, !row);
-    if (!row) {
-      setText(this.note, "This API is not listed: no program reports it any more, or the address is of another host.");
+    const rows = (snapshot.endpoints ?? []).filter((endpoint) => idOf(endpoint) === this.id);
+    if (rows.length > 1) this.subject = undefined;
+    show(this.note, rows.length !== 1);
+    // What was last known of an API that is no longer reported stays.
+    show(this.content, rows.length === 1 || this.subject !== undefined);
+    if (rows.length !== 1) {
+      setText(this.note, rows.length > 1
+        ? "Several APIs have this address, so none is shown. The list of APIs has a row for each."
+        : "This API is not listed: no program reports it any more, or the address is of another host.");
       return;
     }
+    const [row] = rows;
     this.subject = `${clean(row.host, 200)} ${clean(row.route, 300)}`;
     const outcomes = Object.entries(row.outcomes).filter(([, count]) => count > 0).map(([outcome, count]) =>
       `${grouped(count)} ${clean(outcome, 20)}`);

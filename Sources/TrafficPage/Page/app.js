@@ -40,7 +40,7 @@ $("views").append(...links);
 
 function route() {
   const place = current();
-  const name = lists[place.view] ? place.view : "processes";
+  const name = Object.hasOwn(lists, place.view) ? place.view : "processes";
   const kind = place.id && details[name] ? `${name}/` : name;
   if (!made.has(kind)) made.set(kind, new (kind === name ? lists : details)[name]());
   const next = made.get(kind);
@@ -66,7 +66,7 @@ function route() {
   sayFilterProblem();
   if (isOther) $("view").replaceChildren(view.element);
   // History knows other terms than the live views, so it alone decides whether its filter is right.
-  live.ask({ filter: view.filterIsOfHistory ? "" : filter, ...view.demand });
+  live.ask({ filter: view.filterIsOfHistory ? "" : filter, ...view.demand?.(place) });
   view.open(place);
   if (live.snapshot) update();
   if (isOther) {
@@ -134,7 +134,7 @@ addEventListener("filterproblem",
 // MARK: Connection
 
 const announce = (text) => setText($("announcer"), text);
-let lastState, restartedUntil = 0;
+let lastState, restartText = "", restartedUntil = 0;
 
 function sayState() {
   const { state, problem } = live;
@@ -145,7 +145,7 @@ function sayState() {
   const ago = seconds < 2 ? "" : ` Last seen ${duration(seconds)} ago.`;
   const lost = () => `trafficd does not answer${why}${ago} Trying again.`;
   const text = state === "lost" ? lost() : state === "paused" ? "Paused. Counting goes on in the daemon."
-    : Date.now() < restartedUntil ? $("banner").lastText : "";
+    : Date.now() < restartedUntil ? restartText : "";
   $("banner").dataset.state = Date.now() < restartedUntil && state === "live" ? "restarted" : state;
   if (state === "refused" && !isFilter) {
     if (lastState !== state) $("banner").replaceChildren(refusal(problem, () => live.restart()));
@@ -169,9 +169,9 @@ live.addEventListener("restarted", ({ detail: { before } }) => {
   const { snapshot } = live;
   restartedUntil = Date.now() + 20000;
   const goesOn = before.counting_since === snapshot.counting_since;
-  setText($("banner"), `trafficd was started anew at ${time.clock(snapshot.daemon.started_at)}. `
+  restartText = `trafficd was started anew at ${time.clock(snapshot.daemon.started_at)}. `
     + (goesOn ? "The numbers go on: the kernel counted meanwhile."
-      : `The numbers begin again: counting since ${time.clock(snapshot.counting_since)}.`));
+      : `The numbers begin again: counting since ${time.clock(snapshot.counting_since)}.`);
   sayState();
 });
 setInterval(() => {

@@ -8,7 +8,6 @@ import { clean } from "./text.js";
 
 export class AuditView {
   title = "Audit";
-  demand = {};
 
   constructor() {
     this.of = make("select", { id: "choose-audit", onchange: () => this.choose() });

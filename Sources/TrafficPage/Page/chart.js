@@ -46,10 +46,8 @@ class Chart {
     this.box.style.height = `${height}px`;
     this.element = make("figure", { class: "chart", data: { chart: name } },
       make("div", { class: "canvas-frame", role: "img", "aria-label": label }, this.box), this.tip, this.summary);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.box);
-    this.onTheme = () => this.plot?.redraw(false, true);
-    addEventListener("themechange", this.onTheme);
+    new ResizeObserver(() => this.fit()).observe(this.box);
+    addEventListener("themechange", () => this.plot?.redraw(false, true));
   }
 
   build(series, options = {}) {
@@ -86,12 +84,6 @@ class Chart {
     const mark = make("i", { class: "mark" });
     mark.style.background = `var(--${name})`;
     return make("div", {}, mark, make("span", {}, key), make("b", {}, text));
-  }
-
-  destroy() {
-    this.observer.disconnect();
-    removeEventListener("themechange", this.onTheme);
-    this.plot?.destroy();
   }
 }
 
@@ -177,11 +169,12 @@ export function sparkline(cell, values) {
   const most = Math.max(1, ...values);
   const points = values.map((value,
     index) => `${60 - values.length + index + 1},${(15 - 14 * value / most).toFixed(1)}`);
-  const line = values.some((value) => value > 0) ? `M${points.join("L")}` : "M0,15L60,15";
+  const isIdle = !values.some((value) => value > 0);
+  const line = isIdle ? "M0,15L60,15" : `M${points.join("L")}`;
   if (cell.lastLine === line) return;
   cell.lastLine = line;
-  cell.firstChild.classList.toggle("idle", !line.includes("L", 9));
+  cell.firstChild.classList.toggle("idle", isIdle);
   const [area, stroke] = cell.firstChild.children;
   stroke.setAttribute("d", line);
-  area.setAttribute("d", line.length > 20 ? `${line}L60,16L${60 - values.length + 1},16Z` : "");
+  area.setAttribute("d", isIdle ? "" : `${line}L60,16L${60 - values.length + 1},16Z`);
 }

@@ -70,10 +70,11 @@ export class Facts {
   }
 }
 
-/// An opaque name for what a local user named: routes and hosts never become part of a link.
-export function opaque(...parts) {
+/// An opaque name for what a local user named: routes and hosts never become part of a link. Whoever chooses names can
+/// give two of them the same one.
+export function opaque(text) {
   let low = 0x811c9dc5, high = 0x1b873593;
-  for (const character of parts.map((part) => part ?? "").join("\u0000")) {
+  for (const character of text) {
     const code = character.codePointAt(0);
     low = Math.imul(low ^ code, 0x01000193) >>> 0;
     high = Math.imul((high ^ code) + low, 0x85ebca6b) >>> 0;

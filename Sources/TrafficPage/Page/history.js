@@ -27,7 +27,6 @@ export class HistoryView {
   title = "History";
   usesFilter = true;
   filterIsOfHistory = true;
-  demand = {};
 
   constructor() {
     this.modes = choice("What of the past", "show", [["range", "Range"], ["day", "Day"], ["month", "Month"]], "range");
@@ -85,7 +84,7 @@ export class HistoryView {
       bucket: this.bucketOf(params, by, until - since), filter: params.get("filter") ?? "" });
   }
 
-  /// A choice of short bars for a long time would be refused.
+  /// The bars that were chosen, or suitable ones: sums of 5 minutes are not kept for each choice of `by`.
   bucketOf(params, by, span) {
     const bucket = params.get("bucket");
     return bucket && !(bucket === "5minute" && bucketFor(86400, by) !== "5minute") ? bucket
@@ -95,7 +94,8 @@ export class HistoryView {
   rangeOf(params) {
     const [since, until] = [Number(params.get("since")), Number(params.get("until"))];
     if (since > 0 && until > since) return [since, until];
-    const hours = ranges[params.get("range")] ?? ranges.day;
+    const range = params.get("range");
+    const hours = Object.hasOwn(ranges, range) ? ranges[range] : ranges.day;
     return [Date.now() - hours * 3600e3, Date.now()];
   }
 

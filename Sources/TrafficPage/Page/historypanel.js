@@ -1,6 +1,7 @@
 // What was moved in a time: bars over the time, and a row for each name.
 
 import { get } from "./api.js";
+import { isOfUnit } from "./apis.js";
 import { BarChart, seriesColors } from "./chart.js";
 import { make, setText, show } from "./dom.js";
 import { live } from "./live.js";
@@ -124,7 +125,8 @@ export class HistoryPanel {
   show([report, totals, sums], { by, level, process, end }) {
     this.message.replaceChildren();
     show(this.content, true);
-    const isOwn = (row) => row.process_name === process.name && row.uid === process.uid;
+    const isOwn = (row) => row.process_name === process.name && row.uid === process.uid
+      && row.container_id === process.container_id && isOfUnit(row.systemd_unit, process.systemd_unit);
     const rows = process ? report.rows.filter(isOwn) : report.rows;
     const { times, of } = slots(report, levels[level]);
     const layers = new Map();
@@ -166,7 +168,7 @@ export class HistoryPanel {
 
   #rest(totals, of, times, list) {
     const values = times.map(() => 0);
-    for (const row of totals.rows) values[of(row)] = Number(totalOf(row));
+    for (const row of totals.rows) values[of(row)] += Number(totalOf(row));
     for (const { values: part } of list) part.forEach((value,
       index) => (values[index] = Math.max(0, values[index] - Number(value))));
     const sum = values.reduce((all, value) => all + value, 0);

@@ -85,7 +85,7 @@ export class HostsView {
       (this.card = make("div", { class: "card" }, this.addresses.element, this.names.element)), this.note);
   }
 
-  get demand() { return this.isReports ? {} : { sockets: "all" }; }
+  demand({ params }) { return params.get("from") === "reports" ? {} : { sockets: "all" }; }
   get table() { return this.isReports ? this.names : this.addresses; }
 
   open() {

@@ -28,7 +28,7 @@ export function listenToKeys(actions, views) {
       return void actions.back();
     }
     if (isTyping) return;
-    // A button or link takes Space and Enter itself.
+    // A button takes Space itself.
     if (event.key === " " && target.matches("button, summary")) return;
     const view = /^[1-9]$/.test(event.key) ? views[Number(event.key) - 1] : undefined;
     const action = view ? () => actions.view(view) : byKey.get(event.key);

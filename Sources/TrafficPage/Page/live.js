@@ -15,13 +15,11 @@ class RateLog {
   clear() {
     this.times = [];
     this.rows = new Map();
-    this.first = 0;
   }
 
   /// With another filter the total is that of other processes. What each process moved stays true.
   forgetTotal() { this.rows.delete("total"); }
 
-  /// - key: `total`, the id of a process, or the name of an interface.
   add(snapshot) {
     this.#tick(Date.parse(snapshot.taken_at) / 1000);
     const { rates } = snapshot.totals;
@@ -76,6 +74,7 @@ class RateLog {
     }
   }
 
+  /// - key: `total`, the id of a process, or `interface` and its name.
   series(key) {
     const row = this.rows.get(key);
     const none = () => this.times.map(() => null);
@@ -89,7 +88,6 @@ class Live extends EventTarget {
   /// `connecting`, `live`, `lost`, `refused`, `paused` or `hidden`.
   state = "connecting";
   problem = null;
-  retryAt = null;
   lostAt = null;
   #demand = {};
   #isPaused = false;
@@ -162,7 +160,6 @@ class Live extends EventTarget {
       // What was asked is wrong or not allowed: asking again would not change that.
       if ([400, 401, 403].includes(this.problem.status)) return this.#tell("refused");
       this.lostAt ??= Date.now();
-      this.retryAt = Date.now() + pause;
       this.#tell("lost");
       await new Promise((resolve) => setTimeout(resolve, pause));
       pause = Math.min(pause * 2, longestPause);

@@ -13,12 +13,14 @@ import { Table } from "./table.js";
 import { both, clean, duration, exact, grouped, plus, rate, share, time } from "./text.js";
 
 const lasted = (start, end) => duration((Date.parse(end) - Date.parse(start)) / 1000);
+const pidOf = (id) => Number.parseInt(id, 10) || 0;
 const tabs = [["apis", "APIs"], ["sockets", "Sockets"], ["history", "History"], ["audit", "Audit"],
   ["details", "Details"]];
 
 const apiColumns = [
-  nameColumn("host", "Host", (row) => row.host, { width: 12, rank: 2 }),
+  // The route is what tells the rows apart, so it comes first.
   nameColumn("route", "Route", (row) => row.route),
+  nameColumn("host", "Host", (row) => row.host, { width: 12, rank: 2 }),
   { key: "role", title: "Role", isText: true, rank: 1, width: 5, value: (row) => row.role,
     text: (row) => clean(row.role, 20) },
   { key: "requests", title: "Requests", width: 6.4, value: (row) => Number(row.requests),
@@ -29,8 +31,6 @@ const apiColumns = [
   { key: "quality", title: "Quality", isText: true, rank: 1, width: 6, value: (row) => row.quality,
     text: (row) => clean(row.quality, 20) },
 ];
-// The route is what tells the rows apart, so it comes first.
-apiColumns.unshift(apiColumns.splice(1, 1)[0]);
 
 export class ProcessView {
   title = "Process";
@@ -54,7 +54,7 @@ export class ProcessView {
     this.audit = new AuditPanel();
     this.history = new HistoryPanel("process-history");
     this.historyNote = make("p", { class: "note" },
-      "History knows no pids: this is what all processes of this name, user and unit moved.");
+      "History knows no pids: this is what all processes of this name, user, unit and container moved.");
     this.panels = {
       apis: this.apis.element, sockets: make("div", { class: "stack" }, this.withheld.element, this.sockets.element),
       audit: this.audit.element,
@@ -67,7 +67,7 @@ export class ProcessView {
       make("section", { class: "card" }, this.tabs, make("div", { class: "pad-x" }, ...Object.values(this.panels))));
   }
 
-  get demand() { return { sockets: [this.pid], endpoints: true }; }
+  demand({ id }) { return { sockets: [pidOf(id)], endpoints: true }; }
   get table() { return this.tab === "apis" ? this.apis : this.tab === "sockets" ? this.sockets : undefined; }
 
   open({ id, params }) {
@@ -78,7 +78,7 @@ export class ProcessView {
       this.subject = `Process ${clean(id.split("-")[0], 20)}`;
       this.note.hidden = true;
     }
-    this.pid = Number.parseInt(id, 10) || 0;
+    this.pid = pidOf(id);
     const wanted = params.get("tab");
     this.tab = tabs.some(([tab]) => tab === wanted) ? wanted : "apis";
     for (const link of this.tabs.children) {

@@ -71,7 +71,6 @@ export class ProcessesView {
   title = "Processes";
   usesFilter = true;
   hasChart = true;
-  demand = {};
 
   constructor() {
     this.table = new Table({

@@ -58,11 +58,10 @@ const sumOf = (row) => Number(plus(row.payload_sent_bytes, row.payload_received_
 
 export class ScopesView {
   title = "Scopes";
-  demand = {};
 
   constructor() {
     const table = (name, caption, columns) => new Table({ name, caption, isQuiet: true, columns,
-      key: (row) => row.name, sort: { key: "received", descending: true } });
+      key: (row) => `${row.isRest ? "rest" : "of"} ${row.name}`, sort: { key: "received", descending: true } });
     this.table = table("scopes", "Bytes by scope", sumColumns("scope", "Scope"));
     this.classes = table("classes", "Bytes by class", sumColumns("class", "Class"));
     this.interfaces = table("interfaces", "Interfaces", interfaceColumns);
@@ -80,18 +79,18 @@ export class ScopesView {
 
   update({ totals, interfaces }) {
     const all = sumOf(totals);
-    const rows = (sums, rest) => {
-      const list = Object.entries(sums).map(([name, counts]) => ({ name: name.replace("_", " "), ...counts }));
+    const rows = (sums, rest, write = (name) => name) => {
+      const list = Object.entries(sums).map(([name, counts]) => ({ ...counts, name: write(name) }));
       const left = all - list.reduce((sum, row) => sum + sumOf(row), 0);
       if (left > 0) {
         const field = (name) => Number(totals[name]) - list.reduce((sum, row) => sum + Number(row[name]), 0);
-        list.push({ name: rest, payload_sent_bytes: field("payload_sent_bytes"),
+        list.push({ name: rest, isRest: true, payload_sent_bytes: field("payload_sent_bytes"),
           payload_received_bytes: field("payload_received_bytes") });
       }
       for (const row of list) row.part = all > 0 ? sumOf(row) / all : 0;
       return list;
     };
-    this.table.update(rows(totals.by_scope, "in no scope"), "Nothing was moved yet.");
+    this.table.update(rows(totals.by_scope, "in no scope", (name) => name.replace("_", " ")), "Nothing was moved yet.");
     this.classes.update(totals.by_class ? rows(totals.by_class, "in no class") : [],
       "The daemon has no classes. To add one: trafficd run --class paid=0.0.0.0/0,::/0");
     this.interfaces.update(interfaces ?? [], "No interface is known.");

@@ -55,7 +55,6 @@ export const socketTable = (name, columns = socketColumns) => new Table({
 export class SocketsView {
   title = "Sockets";
   usesFilter = true;
-  demand = { sockets: "all" };
 
   constructor() {
     this.table = socketTable("sockets");
@@ -64,6 +63,8 @@ export class SocketsView {
     this.withheld = new WithheldSockets();
     this.element = make("div", { class: "stack" }, this.withheld.element, this.list);
   }
+
+  demand() { return { sockets: "all" }; }
 
   open() {}
 
@@ -82,7 +83,6 @@ export class SocketsView {
 export class SocketView {
   title = "Socket";
   parent = "sockets";
-  demand = { sockets: "all" };
 
   constructor() {
     this.facts = new Facts("socket");
@@ -93,6 +93,8 @@ export class SocketView {
       this.content = make("div", { class: "stack" }, make("div", { class: "card pad" }, this.facts.element),
         make("section", { class: "card pad" }, make("h2", {}, "Audit"), this.audit.element)));
   }
+
+  demand() { return { sockets: "all" }; }
 
   open({ id }) {
     if (this.id === id) return;

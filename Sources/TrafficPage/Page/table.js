@@ -13,7 +13,7 @@ const mostRows = 200;
 /// - width: in rem; the column without one takes what is left.
 /// - rank: 1 hides below a desktop's width, 2 below a tablet's; 0 stays on a phone.
 export class Table {
-  /// - open(row): what Enter and a click do. link(row): the address that does the same.
+  /// - link(row): the address that Enter and a click open, if the row has one.
   constructor({ name, caption, columns, key, link, sort, isQuiet }) {
     Object.assign(this, { name, columns, key, link });
     this.sort = settings.sort(name) ?? sort;
@@ -48,8 +48,7 @@ export class Table {
     this.body.addEventListener("click", (event) => this.#click(event));
     this.body.addEventListener("focusin", (event) => this.#focus(event.target.closest("tr")));
     this.seen = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
-      const row = this.rows.get(target.dataset.row);
-      if (!row) return;
+      const { row } = target;
       row.isSeen = isIntersecting;
       if (isIntersecting) this.#fill(row, row.item);
     }), { rootMargin: "200px" });
@@ -57,7 +56,7 @@ export class Table {
   }
 
   /// - empty: what to say where there are no rows: a text or an element.
-  update(data, empty) {
+  update(data, empty = "Nothing to show.") {
     this.data = data;
     const sorted = this.#sorted(data);
     const shown = this.isAll ? sorted : sorted.slice(0, mostRows);
@@ -92,7 +91,7 @@ export class Table {
     show(this.note, data.length === 0);
     if (data.length === 0 && this.empty !== empty) {
       this.empty = empty;
-      this.note.replaceChildren(empty ?? "Nothing to show.");
+      this.note.replaceChildren(empty);
     }
     this.#tabStop();
   }
@@ -148,19 +147,16 @@ export class Table {
     const key = this.key(item);
     let row = this.rows.get(key);
     if (row) return row;
-    const element = make("tr", { data: { row: key } });
+    const element = make("tr");
     const cells = this.columns.map((column, index) => {
       const kind = `rank-${column.rank ?? 0} ${column.isText ? "text" : "number"} ${column.class ?? ""}`;
       const cell = index === 0 ? make("th", { scope: "row", class: kind }) : make("td", { class: kind });
       cell.dataset.column = column.key;
-      const target = index === 0 && this.link?.(item) ? make("a", { href: this.link(item), tabIndex: -1 }) : undefined;
-      if (target) cell.append(target);
-      else if (index === 0) cell.tabIndex = -1;
+      if (index === 0) cell.tabIndex = -1;
       element.append(cell);
-      return target ?? cell;
+      return cell;
     });
-    if (this.link?.(item)) element.classList.add("opens");
-    row = { element, cells };
+    row = element.row = { element, cells };
     this.rows.set(key, row);
     if (this.columns.some(({ isLazy }) => isLazy)) this.seen.observe(element);
     return row;
@@ -168,6 +164,7 @@ export class Table {
 
   #fill(row, item) {
     row.item = item;
+    this.#setLink(row, this.link?.(item));
     this.columns.forEach((column, index) => {
       const cell = row.cells[index];
       if (column.draw) (!column.isLazy || row.isSeen) && column.draw(cell, item);
@@ -177,6 +174,27 @@ export class Table {
       if (hint !== undefined) setTitle(cell, hint);
     });
     row.element.classList.toggle("gone", item.isGone === true);
+  }
+
+  /// The address changes with the filter, and comes and goes with what it opens.
+  #setLink(row, href) {
+    if (row.href === href) return;
+    const [old] = row.cells;
+    if (row.href && href) old.href = href;
+    else {
+      // A new cell: what was drawn into the old one is remembered there.
+      const cell = row.element.cells[0].cloneNode();
+      cell.removeAttribute("title");
+      cell.removeAttribute("tabindex");
+      const target = href ? cell.appendChild(make("a", { href })) : cell;
+      target.tabIndex = -1;
+      const hasFocus = old === document.activeElement;
+      row.element.cells[0].replaceWith(cell);
+      row.cells[0] = target;
+      row.element.classList.toggle("opens", href !== undefined);
+      if (hasFocus) target.focus();
+    }
+    row.href = href;
   }
 
   #showOrder() {

@@ -4,6 +4,7 @@ import pathlib
 
 from browser import Failure, Keys
 from case_load import VIEWS
+from case_rows import identity_of
 
 RULES = pathlib.Path(__file__).with_name("accessibility.js").read_text()
 
@@ -51,7 +52,7 @@ def tab_stops(browser):
 def accessibility(browser, options):
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
-    process = browser.attribute("table[data-table=processes] tbody tr", "data-row")
+    process = identity_of(browser)
     places = [f"#/{view}" for view in VIEWS]
     for view in ("apis", "sockets"):
         # One of the list in full; there are none if no program reports, or if sockets are withheld.

@@ -19,6 +19,10 @@ def sums(browser, table):
             [cell.dataset.column ?? cell.dataset.value ?? 'name', cell.title || cell.textContent])))""", table)
 
 
+def bytes_of(row):
+    return {way: digits(row[way]) for way in ("sent", "received")}
+
+
 def history(browser, options):
     """A chart that can be zoomed by dragging, its sums, a day, and the report of a month."""
     browser.open("#/history?range=day", token=options.token)
@@ -36,23 +40,26 @@ def history(browser, options):
     browser.driver.back()
     browser.wait("the range of before, by the browser's button", lambda: (
         range_of(browser) and abs((range_of(browser)[1] - range_of(browser)[0]) - (before[1] - before[0])) < 600))
+    before_day = range_of(browser)
     browser.go("#/history?show=day")
     day = browser.wait("a day", lambda: browser.text("[data-fact=day]"))
+    browser.wait("the bars of the day", lambda: range_of(browser) != before_day)
+    today = bytes_of(browser.wait("sums of the day", lambda: sums(browser, "history-bytes"))[0])
     browser.wait_for("[data-action=previous-day]").click()
     previous_day = browser.wait("the day before", lambda: (
         browser.text("[data-fact=day]") != day and browser.text("[data-fact=day]")))
     browser.go("#/history?show=month")
     month = browser.wait("a month", lambda: browser.text("[data-fact=month]"))
-    rows = browser.wait("sums of the month", lambda: sums(browser, "month"))
+    of_month = bytes_of(browser.wait("sums of the month", lambda: sums(browser, "month"))[0])
+    if any(of_month[way] < today[way] for way in today):
+        raise Failure(f"a day has {today}, and its month {of_month}")
     browser.wait_for("[data-action=previous-month]").click()
     previous_month = browser.wait("the month before", lambda: (
         browser.text("[data-fact=month]") not in ("", month) and browser.text("[data-fact=month]")))
     return {
         "zoom_before": before, "zoom_after": after, "day": day, "previous_day": previous_day,
-        "total": {way: digits(total[way]) for way in ("sent", "received")},
+        "total": bytes_of(total),
         "month": month, "previous_month": previous_month,
-        "month_total": {way: digits(rows[0][way]) for way in ("sent", "received")},
-        "month_lines": [row["name"] for row in rows],
     }
 
 

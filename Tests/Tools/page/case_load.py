@@ -28,3 +28,20 @@ def load(browser, options):
         "first_contentful_paint_ms": round(paint), "console_errors": errors, "foreign_requests": foreign,
         "requests": len(browser.requests), "page_bytes": bytes_of_files, "title": browser.driver.title,
     }
+
+
+def links(browser, options):
+    """An address that names no view shows Processes, also where the name is one that every object of a script has."""
+    browser.open(token=options.token)
+    browser.wait_for("table[data-table=processes] tbody tr")
+    places = ["#/constructor", "#/__proto__?by=constructor", "#nonsense?a=%&&=?#/%ff"]
+    for place in places:
+        for visit in (browser.open, browser.go):
+            browser.view("scopes")
+            visit(place)
+            browser.wait(f"Processes at {place}", lambda: browser.text("#title") == "Processes")
+            browser.wait_for("#view table[data-table=processes] tbody tr")
+    errors = browser.errors(expected=("status of 401",))
+    if errors:
+        raise Failure(f"the console has errors: {errors}")
+    return {"places": places}

@@ -4,7 +4,7 @@ from browser import By, Failure, Keys, digits
 
 
 def row_of(browser, pid):
-    selector = f"table[data-table=processes] tr[data-row^='{pid}-']"
+    selector = f"table[data-table=processes] tr:has(a[href^='#/processes/{pid}-'])"
     # A table shows 200 rows at first.
     def find():
         rows = browser.all(selector)
@@ -13,6 +13,11 @@ def row_of(browser, pid):
             more[0].click()
         return rows
     return browser.wait(f"a row of process {pid}", find)[0], selector
+
+
+def identity_of(browser, selector="table[data-table=processes] tbody tr"):
+    """The id of the process in the first row that fits."""
+    return browser.attribute(f"{selector} th a", "href").split("/")[2].split("?")[0]
 
 
 def cells(browser, selector):
@@ -34,9 +39,9 @@ def facts(browser, name):
 def process(browser, options):
     """The exact bytes of a process, in the table and in its details."""
     browser.open(token=options.token)
-    row, selector = row_of(browser, options.pid)
+    _, selector = row_of(browser, options.pid)
     shown = cells(browser, selector)
-    identity = row.get_attribute("data-row")
+    identity = identity_of(browser, selector)
     browser.go(f"#/processes/{identity}")
     detail = browser.wait("the details", lambda: facts(browser, "process"))
     return {
@@ -60,16 +65,15 @@ def filter(browser, options):
         field.clear()
         field.send_keys(text, Keys.ENTER)
 
-    enter(options.filter or "rx>1")
+    terms = options.filter or "rx>1"
+    enter(terms)
     browser.wait("the filter in the address", lambda: "filter=" in browser.driver.current_url)
-    browser.wait("rows, or their absence", lambda: browser.script("""
-        return !document.body.classList.contains('stale')
-            && document.querySelector('#view .table').checkVisibility()"""))
-    # The rows of the first snapshot with the filter come within its interval.
-    browser.wait("other rows, or as many", lambda: browser.script(count) <= before)
-    rows = settled(browser, count)
-    names = browser.script("""
-        return [...document.querySelectorAll('table[data-table=processes] tbody tr')].map((row) => row.dataset.row)""")
+    browser.wait("a snapshot with the filter", lambda: browser.driver.execute_async_script("""
+        const [filter, done] = arguments;
+        import('/page/live.js').then(({ live }) => done(live.filter === filter && live.snapshot !== null))""", terms))
+    names = settled(browser, """
+        const links = [...document.querySelectorAll('table[data-table=processes] th a')];
+        return links.map((link) => link.getAttribute('href').split('/')[2].split('?')[0]).sort()""")
     enter("rx>nothing")
     problem = browser.wait("what is wrong with the filter", lambda: browser.text("#filter-problem"))
     if browser.attribute("#filter", "aria-invalid") != "true":
@@ -77,17 +81,17 @@ def filter(browser, options):
     enter("")
     browser.wait("no problem any more", lambda: not browser.shown("#filter-problem"))
     browser.wait("the rows again", lambda: browser.script(count) > 0)
-    return {"rows_before": before, "rows": rows, "process_ids": names, "problem": problem}
+    return {"rows_before": before, "rows": len(names), "process_ids": names, "problem": problem}
 
 
 def settled(browser, script):
-    """A number that three looks in a row agree on."""
+    """What three looks in a row agree on."""
     seen = []
     def look():
-        seen.append(browser.script(script + "; /* " + str(len(seen)) + " */"))
+        seen.append(browser.script(script))
         browser.script("return new Promise((resolve) => setTimeout(resolve, 1100))")
-        return len(seen) >= 3 and len(set(seen[-3:])) == 1
-    browser.wait("a number that stays", look)
+        return len(seen) >= 3 and seen[-3] == seen[-2] == seen[-1]
+    browser.wait("rows that stay", look)
     return seen[-1]
 
 
@@ -129,9 +133,9 @@ def drill(browser, options):
 def hostile(browser, options):
     """A name with markup is text: it makes no element and runs nothing."""
     browser.open(token=options.token)
-    row, selector = row_of(browser, options.pid)
+    _, selector = row_of(browser, options.pid)
     name = cells(browser, selector)["process"]["text"]
-    browser.go(f"#/processes/{row.get_attribute('data-row')}")
+    browser.go(f"#/processes/{identity_of(browser, selector)}")
     browser.wait("the details", lambda: facts(browser, "process"))
     heading = browser.text("#title")
     made = browser.script("""
@@ -156,7 +160,7 @@ NUMBERS = ["0", "999", "1000", "999500", "9007199254740991", "9007199254740993",
 
 
 def exact(browser, options):
-    """How the page writes numbers, also those that a double can't hold. The caller compares with trafficctl."""
+    """How the page writes numbers, also those that a double can't hold: with every digit, and summed exactly."""
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
     written = browser.driver.execute_async_script("""
@@ -172,4 +176,4 @@ def exact(browser, options):
     return {"numbers": NUMBERS, **written}
 
 
-__all__ = ["By", "cells", "drill", "exact", "facts", "filter", "hostile", "process", "row_of"]
+__all__ = ["By", "cells", "drill", "exact", "facts", "filter", "hostile", "identity_of", "process", "row_of"]

@@ -4,6 +4,7 @@ import os
 
 from browser import Failure
 from case_load import VIEWS
+from case_rows import identity_of
 
 WIDTHS = {360: 800, 768: 1024, 1440: 900}
 
@@ -15,7 +16,7 @@ def screenshots(browser, options):
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
     # The one that moves most has the most to show.
-    process = browser.attribute("table[data-table=processes] tbody tr", "data-row")
+    process = identity_of(browser)
     places = {view: f"#/{view}" for view in VIEWS}
     places["process"] = f"#/processes/{process}?tab=sockets"
     places["month"] = "#/history?show=month"

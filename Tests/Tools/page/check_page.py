@@ -24,6 +24,7 @@ from browser import Browser, Failure
 
 CASES = {
     "load": case_load.load,
+    "links": case_load.links,
     "process": case_rows.process,
     "live": case_live.live,
     "exact": case_rows.exact,
