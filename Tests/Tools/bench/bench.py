@@ -25,6 +25,7 @@ import instructions
 import library
 import many_sockets
 import packets
+import page
 import round_trip
 import web_server
 from processes import cpu_seconds, resident_mib
@@ -270,6 +271,9 @@ class Bench:
             f"(bound 50 ms, 2 MB) {result['ms_on_counting_thread']:.1f} ms of it on the counting thread",
         )
 
+    def page(self) -> None:
+        page.measure(self)
+
     def library(self) -> None:
         library.measure(self)
 
@@ -309,7 +313,7 @@ def run(*command: str) -> None:
 def main() -> None:
     figures = (
         "cost_of_a_call", "round_trip", "web_server", "idle", "many_sockets", "churn", "packets", "reports", "join", "history",
-        "metrics", "library", "instructions",
+        "metrics", "page", "library", "instructions",
     )
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
