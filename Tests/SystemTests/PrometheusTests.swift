@@ -44,7 +44,6 @@ extension SystemTests {
             "the growth of every series is what programs moved, while the daemon is stopped, killed and started again"
         )
         func restarts() async throws {
-            var random = Seeded(18)
             let pinned = try PinnedDaemons()
             let target = "127.0.0.1:\(try FreePort.next())"
             // Processes leave the list soon after their end.
@@ -52,25 +51,11 @@ extension SystemTests {
             let prometheus = try await PrometheusServer(scraping: target)
             let server = try await InstrumentedServer(reportingTo: pinned.directories.reportSocket.path)
             var daemon = try await pinned.start(arguments)
-            let long = try Mover()
-            var movers: [String: PayloadBytes] = [:]
-            var (requests, body) = (UInt64(0), UInt64(0))
+            let traffic = try MixedTraffic(seed: 18, server: server)
             let (began, step) = (ContinuousClock.now, Self.seconds / 6)
             for round in 1...6 {
                 while ContinuousClock.now < began + .seconds(step * Double(round)) {
-                    try await long.tellAnything(&random, shares: false)
-                    // A program that ends at once: its bytes are in no list a second later. One user gets 500 series.
-                    if movers.count < 200 {
-                        let short = try Mover()
-                        try await short.tellAnything(&random, shares: false)
-                        movers[short.name] = short.moved
-                    }
-                    let transfers = try await Curl.run([], (1...5).map { "\(server.url)/length/\($0 * 1_000)" })
-                    requests += UInt64(transfers.count)
-                    body += transfers.reduce(0) { $0 + $1.bodyBytes }
-                    let wanted = requests
-                    let ended = try await look(until: { $0 == wanted }) { try await Self.ended(daemon) }
-                    #expect(ended == wanted)
+                    try await traffic.move(countedBy: daemon)
                 }
                 guard round == 2 || round == 4 else { continue }
                 if round == 4 {
@@ -79,11 +64,11 @@ extension SystemTests {
                 }
                 _ = try await daemon.stop(round == 2 ? SIGTERM : SIGKILL)
                 // The programs in the kernel count without a daemon.
-                try await long.tellAnything(&random, shares: false)
+                try await traffic.moveLong()
                 daemon = try await pinned.start(arguments)
             }
-            movers[long.name] = long.moved
-            try await Self.expectAll(movers, in: prometheus)
+            try await Self.expectAll(traffic.moved, in: prometheus)
+            let (requests, body) = (traffic.requests, traffic.bodyBytes)
 
             let route = "{http_route=\"/length/{id}\"}"
             let counted = try await look(until: { $0 == Double(requests) }) {
@@ -135,10 +120,6 @@ extension SystemTests {
                     $0.expr.replacing("$instance", with: ".+").replacing("$job", with: "trafficd")
                         .replacing("$__rate_interval", with: "1m").replacing("$__range", with: "1h")
                 }
-        }
-
-        private static func ended(_ daemon: Daemon) async throws -> UInt64 {
-            (try await daemon.snapshot().endpoints ?? []).reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
         }
     }
 }

@@ -35,35 +35,16 @@ extension SystemTests {
             "after 503, a hang, an absence and every request twice, the receiver's sums are what programs moved"
         )
         func sums() async throws {
-            var random = Seeded(18)
             let victoria = try await VictoriaMetrics()
             var receiver = try await MetricsReceiver(root: Documents.root, isQuiet: true)
             try await receiver.tell("forward \(victoria.receiver)")
             let pinned = try PinnedDaemons()
             var daemon = try await Self.start(pinned, receiver.url)
             let server = try await InstrumentedServer(reportingTo: pinned.directories.reportSocket.path)
-            let long = try Mover()
-            var movers: [String: PayloadBytes] = [:]
-            var (requests, body) = (UInt64(0), UInt64(0))
-
-            /// Makes traffic of a program that stays, of one that ends, and of HTTP, for so many seconds.
+            let traffic = try MixedTraffic(seed: 18, server: server)
             func move(seconds: Double) async throws {
                 let end = ContinuousClock.now + .seconds(seconds)
-                repeat {
-                    try await long.tellAnything(&random, shares: false)
-                    if movers.count < 200 {
-                        let short = try Mover()
-                        try await short.tellAnything(&random, shares: false)
-                        movers[short.name] = short.moved
-                    }
-                    let transfers = try await Curl.run([], (1...5).map { "\(server.url)/length/\($0 * 1_000)" })
-                    requests += UInt64(transfers.count)
-                    body += transfers.reduce(0) { $0 + $1.bodyBytes }
-                    // What a program has reported must be in the ledger before its daemon may be killed.
-                    let wanted = requests
-                    let ended = try await look(until: { $0 == wanted }) { try await Self.ended(daemon) }
-                    #expect(ended == wanted)
-                } while ContinuousClock.now < end
+                repeat { try await traffic.move(countedBy: daemon) } while ContinuousClock.now < end
             }
 
             try await move(seconds: 3)
@@ -76,12 +57,12 @@ extension SystemTests {
             let away = Date()
             try await move(seconds: Self.deadSeconds / 2)
             #expect(try await daemon.stop() == 0)
-            try await long.tellAnything(&random, shares: false)
+            try await traffic.moveLong()
             daemon = try await Self.start(pinned, receiver.url)
             try await move(seconds: Self.deadSeconds / 2)
             #expect(try await daemon.waitForCheckpoint())
             _ = try await daemon.stop(SIGKILL)
-            try await long.tellAnything(&random, shares: false)
+            try await traffic.moveLong()
             daemon = try await Self.start(pinned, receiver.url)
             let back = Date()
             receiver = try await MetricsReceiver(root: Documents.root, port: receiver.port, isQuiet: true)
@@ -89,9 +70,8 @@ extension SystemTests {
             try await receiver.tell("lose \(victoria.receiver)")
             try await move(seconds: 3)
             try await receiver.tell("twice \(victoria.receiver)")
-            movers[long.name] = long.moved
 
-            for (name, moved) in movers {
+            for (name, moved) in traffic.moved {
                 for (direction, bytes) in [("transmit", moved.sent), ("receive", moved.received)] {
                     let stored = try await look(until: { $0 == Double(bytes) }) {
                         try await Self.total(
@@ -105,8 +85,10 @@ extension SystemTests {
             }
             let route = ["http.route": "/length/{id}"]
             for (name, wanted) in [
-                ("http.server.request.duration_count", requests), ("http.server.response.body.size_count", requests),
-                ("http.server.response.body.size_sum", body), ("trafficd.http.server.requests", requests),
+                ("http.server.request.duration_count", traffic.requests),
+                ("http.server.response.body.size_count", traffic.requests),
+                ("http.server.response.body.size_sum", traffic.bodyBytes),
+                ("trafficd.http.server.requests", traffic.requests),
             ] {
                 let stored = try await look(until: { $0 == Double(wanted) }) {
                     try await Self.total(victoria, name, route)
@@ -134,11 +116,6 @@ extension SystemTests {
             let series = try await victoria.series(name, labels)
             #expect(series.filter(\.hasFallen).map(\.metric) == [], "\(name)")
             return series.reduce(0) { $0 + ($1.values.last ?? 0) }
-        }
-
-        private static func ended(_ daemon: Daemon) async throws -> UInt64 {
-            let endpoints = try await daemon.snapshot().endpoints ?? []
-            return endpoints.reduce(0) { $0 + $1.outcomes.values.reduce(0, +) }
         }
     }
 }
