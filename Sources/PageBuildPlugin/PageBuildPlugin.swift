@@ -9,13 +9,13 @@ struct PageBuildPlugin: BuildToolPlugin {
         let page = target.directoryURL.appending(path: "Page")
         let files = try FileManager.default.contentsOfDirectory(at: page, includingPropertiesForKeys: nil)
             .filter { $0.pathExtension != "LICENSE" }
-            .sorted { $0.path() < $1.path() }
+            .sorted { $0.path < $1.path }
         let output = context.pluginWorkDirectoryURL.appending(path: "PageContents.swift")
         return [
             .buildCommand(
                 displayName: "Embedding the page",
                 executable: try context.tool(named: "pageembed").url,
-                arguments: [output.path()] + files.map { $0.path() },
+                arguments: [output.path(percentEncoded: false)] + files.map { $0.path(percentEncoded: false) },
                 inputFiles: files,
                 outputFiles: [output]
             )
