@@ -2,6 +2,9 @@
 package struct MetricFamily: Sendable, Hashable {
     package enum Kind: String, Sendable {
         case counter, gauge, histogram, info
+
+        /// Its points add up since a time.
+        package var isCumulative: Bool { self == .counter || self == .histogram }
     }
 
     /// With the words that Prometheus puts at the end of a name, and the codes that OpenTelemetry has (UCUM).

@@ -4,9 +4,12 @@ package struct MetricLabels: Sendable, ExpressibleByDictionaryLiteral {
     package typealias Pair = (name: String, value: String)
 
     /// With the names of OpenTelemetry: `process.executable.name`.
-    package private(set) var pairs: [Pair] = []
-    /// So many of the first pairs say what was counted, and the rest how: OpenTelemetry's resource and its attributes.
-    package private(set) var resourceCount = 0
+    private var pairs: [Pair] = []
+    private var resourceCount = 0
+    /// What was counted.
+    package var resource: ArraySlice<Pair> { self.pairs.prefix(self.resourceCount) }
+    /// How it was counted.
+    package var attributes: ArraySlice<Pair> { self.pairs.dropFirst(self.resourceCount) }
     /// As both text formats write them between the braces.
     private(set) var text: [UInt8] = []
 

@@ -18,6 +18,11 @@ package enum MetricValue: Sendable {
     case histogram(MetricHistogram)
 }
 
+extension Timestamp {
+    /// Seconds since 1970, as gauges have them.
+    package var seconds: Double { Double(self.nanosecondsSinceEpoch) / 1e9 }
+}
+
 package struct MetricHistogram: Sendable {
     /// The upper bounds of all buckets but the last, in the unit of the family. Bounds are inclusive.
     package var bounds: [Double]
@@ -25,6 +30,8 @@ package struct MetricHistogram: Sendable {
     package var counts: [UInt64]
     /// In the unit of the family.
     package var sum: Double
+    /// Of all buckets.
+    package var count: UInt64 { self.counts.reduce(0, +|) }
 }
 
 extension MetricSink {

@@ -48,7 +48,7 @@ struct MetricsText: MetricSink {
         case .time(let time): self.line(self.name, labels, time.decimalSeconds)
         case .histogram(let histogram): self.lines(histogram, labels)
         }
-        guard let created, let kind = self.family?.kind, kind == .counter || kind == .histogram else { return }
+        guard let created, self.family?.kind.isCumulative == true else { return }
         self.line(self.base + Array("_created".utf8), labels, created)
     }
 

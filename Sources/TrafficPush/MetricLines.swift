@@ -59,24 +59,23 @@ struct MetricLines: MetricSink {
 
     mutating func add(_ value: MetricValue, _ labels: MetricLabels) {
         guard let family else { return }
-        let isCumulative = family.kind == .counter || family.kind == .histogram
-        var resource = labels.pairs.prefix(labels.resourceCount).reduce(into: [:]) { $0[$1.name] = $1.value }
+        var resource = labels.resource.reduce(into: [:]) { $0[$1.name] = $1.value }
         resource["host.name"] = self.hostName
         var line = Line(
             time: self.time,
-            startTime: isCumulative ? self.startTime : nil,
+            startTime: family.kind.isCumulative ? self.startTime : nil,
             name: family.name,
             unit: family.unit?.rawValue,
             kind: family.kind.rawValue,
             resource: resource,
-            attributes: labels.pairs.dropFirst(labels.resourceCount).reduce(into: [:]) { $0[$1.name] = $1.value }
+            attributes: labels.attributes.reduce(into: [:]) { $0[$1.name] = $1.value }
         )
         switch value {
         case .count(let count): line.value = .whole(count)
         case .real(let number): line.value = .real(number)
-        case .time(let time): line.value = .real(Double(time.nanosecondsSinceEpoch) / 1e9)
+        case .time(let time): line.value = .real(time.seconds)
         case .histogram(let histogram):
-            line.count = histogram.counts.reduce(0, +|)
+            line.count = histogram.count
             (line.sum, line.bounds, line.buckets) = (histogram.sum, histogram.bounds, histogram.counts)
         }
         // Such a value always has a JSON form.

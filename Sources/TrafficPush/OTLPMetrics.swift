@@ -52,7 +52,7 @@ struct OTLPMetrics: MetricSink {
     }
 
     private mutating func place(of labels: MetricLabels) -> Int {
-        let own = labels.pairs.prefix(labels.resourceCount)
+        let own = labels.resource
         let key = own.flatMap { [$0.name, $0.value] }
         if let place = self.places[key] { return place }
         var resource = Resource()
@@ -102,17 +102,14 @@ extension OTLPMetrics.Resource {
             self.metrics.append(Opentelemetry_Proto_Metrics_V1_Metric(family))
             self.family = familyNumber
         }
-        let attributes = labels.pairs.dropFirst(labels.resourceCount).map {
-            Opentelemetry_Proto_Common_V1_KeyValue($0.name, $0.value)
-        }
-        let isCumulative = family.kind == .counter || family.kind == .histogram
-        let start = isCumulative ? startTime : 0
+        let attributes = labels.attributes.map { Opentelemetry_Proto_Common_V1_KeyValue($0.name, $0.value) }
+        let start = family.kind.isCumulative ? startTime : 0
         let last = self.metrics.count - 1
         self.points += 1
         if case .histogram(let histogram) = value {
             var point = Opentelemetry_Proto_Metrics_V1_HistogramDataPoint()
             (point.attributes, point.startTimeUnixNano, point.timeUnixNano) = (attributes, start, time)
-            point.count = histogram.counts.reduce(0, +|)
+            point.count = histogram.count
             point.sum = histogram.sum
             (point.bucketCounts, point.explicitBounds) = (histogram.counts, histogram.bounds)
             self.metrics[last].histogram.dataPoints.append(point)
@@ -123,7 +120,7 @@ extension OTLPMetrics.Resource {
         switch value {
         case .count(let count): point.asInt = Int64(clamping: count)
         case .real(let number): point.asDouble = number
-        case .time(let time): point.asDouble = Double(time.nanosecondsSinceEpoch) / 1e9
+        case .time(let time): point.asDouble = time.seconds
         case .histogram: break
         }
         if family.kind == .counter {
