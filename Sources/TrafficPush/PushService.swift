@@ -1,9 +1,7 @@
 import AsyncHTTPClient
 public import Logging
 import NIOCore
-import NIOHTTP1
 import NIOSSL
-public import SecretFiles
 public import ServiceLifecycle
 public import TrafficFeed
 import TrafficMetrics
@@ -13,9 +11,7 @@ import TrafficModel
 /// away holds up no other.
 public struct PushService: Service {
     public let board: PushStatusBoard
-    private let destinations: [PushDestination]
-    private let headers: [HTTPHeaders]
-    private let trust: [TLSConfiguration]
+    private let receivers: [PushReceiver]
     private let interval: Duration
     private let source: any ReadingSource
     private let hostName: String
@@ -28,58 +24,30 @@ public struct PushService: Service {
     ///   - hostName: For `host.name`.
     ///   - patience: For a whole request, with the answer.
     ///   - spoolPath: Of the database with what waits; `nil`: it waits in memory.
-    /// - Throws: ``SecretFileError`` if a file that a destination names can't be used.
     public init(
-        _ destinations: [PushDestination],
+        _ receivers: [PushReceiver],
         every interval: Duration,
         source: any ReadingSource,
         hostName: String,
         spoolPath: String?,
         patience: Duration = .seconds(30),
         logger: Logger
-    ) throws(SecretFileError) {
-        self.destinations = destinations
+    ) {
+        self.receivers = receivers
         self.interval = interval
         self.source = source
         self.hostName = hostName
         self.spoolPath = spoolPath
         self.patience = patience
         self.logger = logger
-        self.board = PushStatusBoard(destinations)
-        var (headers, trust) = ([HTTPHeaders](), [TLSConfiguration]())
-        for destination in destinations {
-            headers.append(try Self.headers(destination))
-            trust.append(try Self.trust(destination))
-        }
-        (self.headers, self.trust) = (headers, trust)
-    }
-
-    private static func headers(_ destination: PushDestination) throws(SecretFileError) -> HTTPHeaders {
-        guard let path = destination.headersFile else { return HTTPHeaders() }
-        let text = String(decoding: try SecretFile.read(path, isSecret: true), as: UTF8.self)
-        guard let headers = PushHeaders.parse(text) else {
-            throw SecretFileError(path: path, reason: "each line must be NAME: VALUE, in ASCII")
-        }
-        return headers
-    }
-
-    private static func trust(_ destination: PushDestination) throws(SecretFileError) -> TLSConfiguration {
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        // A receiver that does not say goodbye must not hold up the daemon's end.
-        configuration.shutdownTimeout = .milliseconds(500)
-        guard let path = destination.certificateAuthorityFile else { return configuration }
-        let bytes = try SecretFile.read(path, isSecret: false)
-        guard let authorities = try? NIOSSLCertificate.fromPEMBytes(bytes), !authorities.isEmpty else {
-            throw SecretFileError(path: path, reason: "it has no certificate in PEM")
-        }
-        configuration.trustRoots = .certificates(authorities)
-        return configuration
+        self.board = PushStatusBoard(receivers.map(\.destination))
     }
 
     public func run() async throws {
-        let spool = PushSpool(self.destinations, path: self.spoolPath) { [logger] in logger.warning("\($0)") }
-        let clients = self.trust.map(Self.client)
+        let spool = PushSpool(self.receivers.map(\.destination), path: self.spoolPath) { [logger] in
+            logger.warning("\($0)")
+        }
+        let clients = self.receivers.map { Self.client($0.trust) }
         // A part ends only when it is cancelled.
         try? await cancelWhenGracefulShutdown { try await self.run(spool, clients) }
         for client in clients { try? await client.shutdown() }
@@ -89,11 +57,11 @@ public struct PushService: Service {
     private func run(_ spool: PushSpool, _ clients: [HTTPClient]) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             var news: [AsyncStream<Void>.Continuation] = []
-            for (index, destination) in self.destinations.enumerated() {
+            for (index, receiver) in self.receivers.enumerated() {
                 let sender = PushSender(
                     index: index,
-                    destination: destination,
-                    headers: self.headers[index],
+                    destination: receiver.destination,
+                    headers: receiver.headers,
                     client: clients[index],
                     spool: spool,
                     board: self.board,
@@ -144,8 +112,8 @@ public struct PushService: Service {
                 }
                 await spool.add(bodies)
                 // A sender may be waiting for a receiver, for an hour.
-                for (index, destination) in self.destinations.enumerated() {
-                    self.board.note(await spool.counts(of: destination), of: index)
+                for (index, receiver) in self.receivers.enumerated() {
+                    self.board.note(await spool.counts(of: receiver.destination), of: index)
                 }
                 announce()
                 next = max(next + self.interval, clock.now)

@@ -53,6 +53,9 @@ struct Daemon {
                 }
             )
         }
+        // A wrong file ends the start before the kernel counts.
+        var receivers: [PushReceiver] = []
+        for destination in configuration.push { receivers.append(try PushReceiver(destination)) }
         let network = try configuration.listen.map { address in
             try NetworkListener(
                 address: address,
@@ -90,8 +93,8 @@ struct Daemon {
             CaptureLimits.table(status.method) + configuration.retention.table + ReportLimits.table
             + (history == nil ? [] : History.limits) + AlertBook.limits + AlertBacklog.limits + SeriesLimits.table
         let box = ReadingBox(limits: limits) { demand.ask() }
-        let push = try PushService(
-            configuration.push,
+        let push = PushService(
+            receivers,
             every: .seconds(configuration.pushInterval.seconds),
             source: box,
             hostName: hostName,

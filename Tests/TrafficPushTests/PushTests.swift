@@ -67,8 +67,8 @@ struct PushTests {
     ) throws -> PushService {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        return try PushService(
-            destinations,
+        return PushService(
+            try destinations.map { try PushReceiver($0) },
             every: interval,
             source: Source(),
             hostName: "host1",
