@@ -8,7 +8,7 @@ struct PushBackoff {
     mutating func next(atLeast wanted: Double?) -> Double {
         let pause = self.seconds * Double.random(in: 0.8...1.2)
         self.seconds = min(self.seconds * 2, Self.longest)
-        return max(pause, (wanted ?? 0) * Double.random(in: 1...1.2))
+        return max(pause, min((wanted ?? 0) * Double.random(in: 1...1.2), PushAnswer.longestWait))
     }
 
     mutating func reset() { self.seconds = 1 }

@@ -76,15 +76,24 @@ actor PushSpool {
         }
     }
 
+    /// Of the form that takes the most: receivers of one form do not pay for those of another.
+    private static let oldest = """
+        SELECT id, form, length(body) FROM request
+        WHERE id <= ? AND form = (
+            SELECT form FROM request WHERE id <= ? GROUP BY form ORDER BY sum(length(body)) DESC, form LIMIT 1
+        )
+        ORDER BY id LIMIT 1
+        """
+
     /// - Parameter last: Newer requests stay, whatever they take: their receivers could not ask for them yet.
     private func makeRoom(in file: SQLiteFile, before last: Int64) throws(SQLiteError) {
         var total = try file.number("SELECT coalesce(sum(length(body)), 0) FROM request")
         while total > self.room {
             var oldest: (id: Int64, form: String, length: Int64)?
-            try file.run("SELECT id, form, length(body) FROM request ORDER BY id LIMIT 1", []) { row in
+            try file.run(Self.oldest, [.number(last), .number(last)]) { row in
                 oldest = (row.number(0) ?? 0, row.text(1) ?? "", row.number(2) ?? 0)
             }
-            guard let oldest, oldest.id <= last else { return }
+            guard let oldest else { return }
             for destination in self.destinations where destination.form.name == oldest.form {
                 let cursor = try self.cursor(of: destination, in: file)
                 if cursor < oldest.id { self.dropped[destination, default: 0] += 1 }

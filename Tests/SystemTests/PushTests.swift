@@ -56,6 +56,7 @@ extension SystemTests {
             try await receiver.kill()
             let away = Date()
             try await move(seconds: Self.deadSeconds / 2)
+            let stopped = Date()
             #expect(try await daemon.stop() == 0)
             try await traffic.moveLong()
             daemon = try await Self.start(pinned, receiver.url)
@@ -100,6 +101,10 @@ extension SystemTests {
             let inBetween = kept.flatMap(\.timestamps).map { Double($0) / 1_000 }
                 .filter { $0 > away.timeIntervalSince1970 && $0 < back.timeIntervalSince1970 }
             #expect(inBetween.count >= 3)
+            // Of both daemons, of which one was stopped and one was killed.
+            for isBefore in [true, false] {
+                #expect(inBetween.contains { ($0 < stopped.timeIntervalSince1970) == isBefore }, "before: \(isBefore)")
+            }
 
             try await server.stop()
             #expect(try await daemon.stop() == 0)

@@ -62,6 +62,20 @@ struct PushSpoolTests {
         }
     }
 
+    @Test("the form that takes the most makes room, so the other one keeps its requests")
+    func forms() async throws {
+        try await self.with {
+            let (small, large) = (self.a, Self.lines(self.b))
+            let spool = PushSpool([small, large], path: self.path, room: 10_000) { _ in }
+            for byte in UInt8(1)...5 {
+                await spool.add([small.form: self.body(byte, 100), large.form: self.body(byte, 4_000)])
+            }
+            #expect(await spool.counts(of: small) == .init(waiting: 5, dropped: 0))
+            #expect(await spool.counts(of: large) == .init(waiting: 2, dropped: 3))
+            #expect(await spool.next(for: small)?.body.first == 1)
+        }
+    }
+
     @Test("another set of destinations keeps what the old ones lack, and nothing else")
     func change() async throws {
         try await self.with {

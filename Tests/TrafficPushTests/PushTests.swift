@@ -254,6 +254,7 @@ struct PushTests {
         let pauses = (0..<10).map { _ in backoff.next(atLeast: nil) }
         #expect(pauses[0] <= 1.2 && pauses[9] >= 48 && pauses.allSatisfy { $0 <= PushBackoff.longest * 1.2 })
         #expect((3_000...3_600).contains(backoff.next(atLeast: 3_000)))
+        #expect((0..<20).allSatisfy { _ in backoff.next(atLeast: PushAnswer.longestWait) == PushAnswer.longestWait })
     }
 
     @Test("a file of fields that others can read, or that is none, is refused")
