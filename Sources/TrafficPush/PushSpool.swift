@@ -4,8 +4,8 @@ import SQLiteDatabase
 import TrafficModel
 
 /// Requests that wait for their receivers, in a database: they outlast the daemon. Each destination takes them in their
-/// order, and its cursor says how far it came. Beyond ``room`` the oldest go, but never those of the newest reading. All sums are cumulative, so a receiver that
-/// missed some still gets every byte with the next.
+/// order, and its cursor says how far it came. Beyond ``room`` the oldest go, but never those of the newest reading. All
+/// sums are cumulative, so a receiver that missed some still gets every byte with the next.
 actor PushSpool {
     struct Waiting: Sendable {
         var id: Int64
@@ -37,8 +37,10 @@ actor PushSpool {
     /// The number of ``file``.
     private var database = 0
     private let report: @Sendable (String) -> Void
-    /// Requests that made room before their destination took them.
+    /// Requests that went before their destination took them: they made room, or the file failed.
     private var dropped: [PushDestination: UInt64] = [:]
+    /// How many waited at the last count.
+    private var lastWaiting: [PushDestination: UInt64] = [:]
 
     /// - Parameters:
     ///   - path: Of the database; `nil`: in memory.
@@ -65,15 +67,23 @@ actor PushSpool {
     nonisolated var forms: Set<PushDestination.Form> { Set(self.destinations.map(\.form)) }
 
     func add(_ bodies: [PushDestination.Form: [[UInt8]]]) {
-        self.change { file throws(SQLiteError) in
+        // What the file could not take goes to the memory that replaces it.
+        if !self.insert(bodies) { _ = self.insert(bodies) }
+    }
+
+    private func insert(_ bodies: [PushDestination.Form: [[UInt8]]]) -> Bool {
+        var dropped: [PushDestination: UInt64] = [:]
+        let isDone = self.change { file throws(SQLiteError) in
             let last = try file.number("SELECT coalesce(max(id), 0) FROM request")
             for (form, bodies) in bodies {
                 for body in bodies {
                     try file.run("INSERT INTO request (form, body) VALUES (?, ?)", [.text(form.name), .bytes(body)])
                 }
             }
-            try self.makeRoom(in: file, before: last)
+            dropped = try self.makeRoom(in: file, before: last)
         }
+        if isDone { self.dropped.merge(dropped) { $0 + $1 } }
+        return isDone
     }
 
     /// Of the form that takes the most: receivers of one form do not pay for those of another.
@@ -86,21 +96,27 @@ actor PushSpool {
         """
 
     /// - Parameter last: Newer requests stay, whatever they take: their receivers could not ask for them yet.
-    private func makeRoom(in file: SQLiteFile, before last: Int64) throws(SQLiteError) {
+    /// - Returns: How many requests each destination will never get.
+    private func makeRoom(
+        in file: SQLiteFile,
+        before last: Int64
+    ) throws(SQLiteError) -> [PushDestination: UInt64] {
+        var dropped: [PushDestination: UInt64] = [:]
         var total = try file.number("SELECT coalesce(sum(length(body)), 0) FROM request")
         while total > self.room {
             var oldest: (id: Int64, form: String, length: Int64)?
             try file.run(Self.oldest, [.number(last), .number(last)]) { row in
                 oldest = (row.number(0) ?? 0, row.text(1) ?? "", row.number(2) ?? 0)
             }
-            guard let oldest else { return }
+            guard let oldest else { break }
             for destination in self.destinations where destination.form.name == oldest.form {
                 let cursor = try self.cursor(of: destination, in: file)
-                if cursor < oldest.id { self.dropped[destination, default: 0] += 1 }
+                if cursor < oldest.id { dropped[destination, default: 0] += 1 }
             }
             try file.run("DELETE FROM request WHERE id = ?", [.number(oldest.id)])
             total -= oldest.length
         }
+        return dropped
     }
 
     /// The oldest request that a destination did not take yet.
@@ -135,14 +151,19 @@ actor PushSpool {
 
     /// - Returns: How many requests wait for a destination, and how many it never got, because they made room.
     func counts(of destination: PushDestination) -> Counts {
-        var waiting: Int64 = 0
-        self.change { file throws(SQLiteError) in
-            waiting = try file.number(
+        var waiting: UInt64 = 0
+        self.change { file throws(SQLiteError) in waiting = try self.waiting(for: destination, in: file) }
+        self.lastWaiting[destination] = waiting
+        return Counts(waiting: waiting, dropped: self.dropped[destination] ?? 0)
+    }
+
+    private func waiting(for destination: PushDestination, in file: SQLiteFile) throws(SQLiteError) -> UInt64 {
+        UInt64(
+            try file.number(
                 "SELECT count(*) FROM request WHERE form = ? AND id > ?",
                 [.text(destination.form.name), .number(try self.cursor(of: destination, in: file))]
             )
-        }
-        return Counts(waiting: UInt64(waiting), dropped: self.dropped[destination] ?? 0)
+        )
     }
 
     private func cursor(of destination: PushDestination, in file: SQLiteFile) throws(SQLiteError) -> Int64 {
@@ -153,12 +174,17 @@ actor PushSpool {
 
     /// Everything in `body` happens, or nothing. If the database fails, such as on a full disk, another one in memory takes
     /// its place until the daemon ends: what waited is lost to the receivers, and no byte of the sums.
-    private func change(_ body: (SQLiteFile) throws(SQLiteError) -> Void) {
+    ///
+    /// - Returns: Whether it happened.
+    @discardableResult
+    private func change(_ body: (SQLiteFile) throws(SQLiteError) -> Void) -> Bool {
         do {
             let file = try self.file ?? self.open()
             self.file = file
             try file.transaction { () throws(SQLiteError) in try body(file) }
+            return true
         } catch {
+            for destination in self.destinations { self.dropped[destination, default: 0] += self.lost(by: destination) }
             self.report("what waits for receivers is in memory from now on, and does not outlast the daemon: \(error)")
             self.room = min(self.room, Self.roomInMemory)
             self.database += 1
@@ -166,7 +192,15 @@ actor PushSpool {
             self.file = nil
             self.remove()
             self.file = try? self.prepared(SQLiteFile(path: ":memory:"))
+            return false
         }
+    }
+
+    /// How many requests a destination loses with the file, which failed. Mostly it can still be read, such as on a full
+    /// disk.
+    private func lost(by destination: PushDestination) -> UInt64 {
+        guard let file else { return 0 }
+        return (try? self.waiting(for: destination, in: file)) ?? self.lastWaiting[destination] ?? 0
     }
 
     private func open() throws(SQLiteError) -> SQLiteFile {

@@ -117,6 +117,7 @@ struct PushSpoolTests {
             let old = try #require(await spool.next(for: self.a))
             await spool.take(old, by: self.a)
             let last = try #require(await spool.next(for: self.a))
+            #expect(await spool.counts(of: self.a) == .init(waiting: 2, dropped: 0))
             // Another process makes the file unusable.
             _ = try await Tool.run(
                 "python3",
@@ -126,7 +127,27 @@ struct PushSpoolTests {
             #expect(notes.all.contains { $0.contains("in memory") })
             await spool.add([self.a.form: self.body(5)])
             await spool.take(last, by: self.a)
-            #expect(await spool.next(for: self.a)?.body.first == 5)
+            #expect(await spool.next(for: self.a)?.body.first == 4)
+            #expect(await spool.counts(of: self.a) == .init(waiting: 2, dropped: 2))
+        }
+    }
+
+    @Test("what waited in a file that failed is counted as lost, and what it could not take comes from memory")
+    func failure() async throws {
+        try await self.with {
+            let spool = PushSpool([self.a, self.b], path: self.path, room: 3_500) { _ in }
+            for byte in UInt8(1)...3 { await spool.add([self.a.form: self.body(byte)]) }
+            await spool.take(try #require(await spool.next(for: self.a)), by: self.a)
+            // Another process takes the right to write: what was inserted, and the room that was made for it, is undone.
+            let sql = "CREATE TRIGGER no BEFORE DELETE ON request BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            _ = try await Tool.run(
+                "python3",
+                ["-c", "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])", self.path, sql]
+            )
+            await spool.add([self.a.form: self.body(4)])
+            #expect(await spool.counts(of: self.a) == .init(waiting: 1, dropped: 2))
+            #expect(await spool.counts(of: self.b) == .init(waiting: 1, dropped: 3))
+            #expect(await spool.next(for: self.a)?.body.first == 4)
         }
     }
 
