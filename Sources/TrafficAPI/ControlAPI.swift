@@ -43,6 +43,7 @@ enum ControlAPI {
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
         metrics: MetricsTexts = MetricsTexts(),
+        push: @escaping @Sendable () -> [PushStatus] = { [] },
         streams: StreamSlots = StreamSlots(limit: 64),
         access: Access
     ) -> Router<ControlContext> {
@@ -172,11 +173,13 @@ enum ControlAPI {
             if let measured { metrics.keep(measured) }
             // Read after the wait, so that the reading has the losses of that time.
             let reading = try await source.freshOrProblem()
+            // Like the metrics of them: other users of this host have no part in the receivers.
+            let pushes = if case .user = context.viewer { [PushStatus]() } else { push() }
             let report = DoctorReport(
                 capture: reading.snapshot.capture,
                 daemon: reading.snapshot.daemon,
                 host: reading.snapshot.host,
-                checks: source.checks(),
+                checks: source.checks() + pushes.map(\.check),
                 limits: source.limits,
                 cost: measured
             )

@@ -55,6 +55,7 @@ public struct ControlServer: Service {
     private let network: NetworkListener?
     /// Of both listeners.
     private let metrics: MetricsTexts
+    private let push: @Sendable () -> [PushStatus]
     private let limits: Limits
     private let logger: Logger
     private let onReady: @Sendable (Endpoints) async -> Void
@@ -84,6 +85,7 @@ public struct ControlServer: Service {
         self.runtimeDirectory = runtimeDirectory
         self.network = network
         self.metrics = MetricsTexts(push: push)
+        self.push = push
         self.limits = limits
         self.logger = logger
         self.onReady = onReady
@@ -169,6 +171,7 @@ public struct ControlServer: Service {
                 history: self.history,
                 alerts: self.alerts,
                 metrics: self.metrics,
+                push: self.push,
                 streams: StreamSlots(limit: self.limits.streams),
                 access: access
             ),
