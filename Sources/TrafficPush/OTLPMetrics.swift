@@ -7,8 +7,6 @@ import TrafficModel
 /// cumulative and have a start time, so that a receiver that gets a point twice, or not at all, is not misled.
 struct OTLPMetrics: MetricSink {
     static let hasBodySizes = true
-    /// Of a request, unless one resource has more. A point has 100 to 400 bytes, and a collector takes 20 MB.
-    static let mostPoints = 5_000
 
     fileprivate struct Resource {
         var message = Opentelemetry_Proto_Metrics_V1_ResourceMetrics()
@@ -69,16 +67,20 @@ struct OTLPMetrics: MetricSink {
     }
 
     /// The messages to send: each has whole resources.
-    func requests() -> [Opentelemetry_Proto_Collector_Metrics_V1_ExportMetricsServiceRequest] {
+    ///
+    /// - Parameter mostPoints: Of a message, unless one resource has more.
+    func requests(
+        ofAtMost mostPoints: Int
+    ) -> [Opentelemetry_Proto_Collector_Metrics_V1_ExportMetricsServiceRequest] {
         var requests: [Opentelemetry_Proto_Collector_Metrics_V1_ExportMetricsServiceRequest] = []
-        var points = Self.mostPoints
+        var points = mostPoints
         for var resource in self.resources {
             var scope = Opentelemetry_Proto_Metrics_V1_ScopeMetrics()
             scope.scope.name = "trafficd"
             scope.scope.version = self.version
             scope.metrics = resource.metrics
             resource.message.scopeMetrics = [scope]
-            if points + resource.points > Self.mostPoints {
+            if points + resource.points > mostPoints {
                 requests.append(.init())
                 points = 0
             }

@@ -4,8 +4,8 @@ import TrafficModel
 
 /// All metrics of a moment, as the bodies of requests.
 enum PushBatches {
-    /// Of one request in lines.
-    private static let mostLines = 5_000
+    /// Of a request, unless one resource of OTLP has more. A point has 100 to 400 bytes, and a collector takes 20 MB.
+    static let mostPoints = 5_000
 
     /// - Parameter hostName: For `host.name`.
     static func bodies(
@@ -21,15 +21,15 @@ enum PushBatches {
             var metrics = OTLPMetrics(hostName: hostName, version: version, time: time)
             document.write(to: &metrics)
             // Nothing in these messages can be refused: all texts are Swift's.
-            for request in metrics.requests() {
+            for request in metrics.requests(ofAtMost: Self.mostPoints) {
                 if let body: [UInt8] = try? request.serializedBytes() { bodies.append(body) }
             }
         case .ndjson:
             var metrics = MetricLines(hostName: hostName, time: time)
             document.write(to: &metrics)
             let lines = metrics.lines
-            for start in stride(from: 0, to: lines.count, by: Self.mostLines) {
-                bodies.append(Array(lines[start..<min(start + Self.mostLines, lines.count)].joined()))
+            for start in stride(from: 0, to: lines.count, by: Self.mostPoints) {
+                bodies.append(Array(lines[start..<min(start + Self.mostPoints, lines.count)].joined()))
             }
         }
         switch form.compression {

@@ -23,22 +23,19 @@ struct PushSender: Sendable {
     /// - Parameter news: An element when there may be more to send.
     func run(_ news: AsyncStream<Void>) async throws {
         var backoff = PushBackoff()
-        var isWell = true
-        var remark = ""
+        var log = PushLog(self.destination)
         for await _ in news {
             while let request = await self.spool.next(for: self.destination) {
                 let answer = await self.send(request.body)
                 try Task.checkCancellation()
                 self.note(answer)
-                self.log(answer, wasWell: isWell, &remark)
+                if let line = log.line(answer, now: .now) { self.logger.log(level: line.level, "\(line.text)") }
                 switch answer {
                 case .delivered, .refused:
                     await self.spool.take(request, by: self.destination)
                     await self.count()
                     backoff.reset()
-                    if case .delivered = answer { isWell = true } else { isWell = false }
                 case .failed(_, let seconds):
-                    isWell = false
                     await self.count()
                     try await Task.sleep(for: .seconds(backoff.next(atLeast: seconds)))
                 }
@@ -105,29 +102,6 @@ struct PushSender: Sendable {
                 status.failed += 1
                 status.problem = reason
             }
-        }
-    }
-
-    /// Only what changes: a receiver may be away for days.
-    ///
-    /// - Parameter remark: What the receiver said last of points that it left out.
-    private func log(_ answer: PushAnswer, wasWell: Bool, _ remark: inout String) {
-        let name = self.destination.name
-        switch answer {
-        case .delivered(let rejected, let message):
-            if !wasWell { self.logger.notice("\(name) takes metrics again") }
-            let said = String(message.prefix(200)).printable
-            guard said != remark else { break }
-            remark = said
-            if rejected > 0 {
-                self.logger.warning("\(name) left out \(rejected) points: \(said)")
-            } else if !said.isEmpty {
-                self.logger.notice("\(name) remarks: \(said)")
-            }
-        case .refused(let reason):
-            if wasWell { self.logger.warning("\(name) refuses metrics: \(reason)") }
-        case .failed(let reason, _):
-            if wasWell { self.logger.warning("can't send metrics to \(name), and goes on trying: \(reason)") }
         }
     }
 

@@ -177,11 +177,20 @@ struct PushMessagesTests {
         let sizes = try #require(lines.first { $0.name == "http.client.request.body.size" })
         #expect(sizes.buckets == [1, 1, 1, 0, 0, 0, 0, 0, 0, 1] && sizes.sum == 2_000_000_201)
         #expect(sizes.resource["process.executable.name"] == .text("web") && sizes.kind == "histogram")
-        #expect(lines.first { $0.name == "process.network.io" }?.time == .text("2027-01-15T08:00:00.500Z"))
+        let sent = try #require(lines.first { $0.name == "process.network.io" })
+        #expect(sent.time == .text("2027-01-15T08:00:00.500Z") && sent.startTime == "2025-06-15T15:06:40.000Z")
+        let host = try #require(lines.first { $0.name == "trafficd.scope.payload" })
+        #expect(host.startTime == "2023-11-14T22:13:20.000Z")
+        // What is now has no start.
+        #expect(lines.filter { $0.kind == "gauge" }.allSatisfy { $0.startTime == nil })
+        #expect(lines.filter { $0.kind != "gauge" && $0.kind != "info" }.allSatisfy { $0.startTime != nil })
     }
 
-    @Test("no request has more points than its limit, and together they have all")
-    func batches() async throws {
+    @Test(
+        "no request has more points than its limit, and together they have all",
+        arguments: [PushDestination.Format.otlp, .ndjson]
+    )
+    func batches(_ format: PushDestination.Format) async throws {
         var reading = Self.reading()
         reading.processes.series = (0..<SeriesLimits.processes).map { index in
             .init(
@@ -194,9 +203,9 @@ struct PushMessagesTests {
             let name = EndpointSeries(process: process, role: .server, host: "", route: "/\(index)")
             return .init(name: name, value: reading.endpoints.series[0].value)
         }
-        let requests = try await Self.requests(.init(format: .otlp, compression: .gzip), reading)
+        let requests = try await Self.requests(.init(format: format, compression: .gzip), reading)
         let counts = requests.map(\.count)
-        #expect(counts.count > 1 && counts.allSatisfy { $0 > 0 && $0 <= OTLPMetrics.mostPoints }, "\(counts)")
+        #expect(counts.count > 1 && counts.allSatisfy { $0 > 0 && $0 <= PushBatches.mostPoints }, "\(counts)")
         let sent = requests.joined().filter { (point: MetricsReceiver.Point) -> Bool in
             guard point.name == "process.network.io", point.attributes["otel.metric.overflow"] == nil else {
                 return false

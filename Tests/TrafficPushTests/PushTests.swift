@@ -5,6 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 import TrafficFeed
+import TrafficKitTestSupport
 import TrafficMetrics
 import TrafficModel
 
@@ -157,6 +158,66 @@ struct PushTests {
         #expect(status.failed > 0 && status.dropped == 0 && status.refused == 0)
     }
 
+    @Test("what the daemon counts of its requests is what the receiver got and answered", arguments: [503, 400, 200])
+    func counts(_ status: Int) async throws {
+        let receiver = try await MetricsReceiver(root: Self.root)
+        try await receiver.tell("status \(status)")
+        // One reading: then nothing is under way when both sides are counted.
+        let service = try Self.service(PushDestination(url: receiver.url), every: .seconds(3_600))
+        try await Self.with(service) { () async throws -> Void in
+            var requests: [MetricsReceiver.Request] = [try await receiver.next()]
+            // It comes again after a second, and again after two.
+            if status == 503 { requests.append(try await receiver.next()) }
+            requests += try await receiver.tell("take")
+            if status == 503 { requests.append(try await receiver.next()) }
+            let answered = requests.map(\.did).reduce(into: [:]) { $0[$1, default: 0] += 1 as UInt64 }
+            let isCounted = try await eventually {
+                let own = service.board.all[0]
+                return own.waiting == 0 && own.delivered + own.failed + own.refused == UInt64(requests.count)
+            }
+            let own = service.board.all[0]
+            #expect(isCounted && requests.allSatisfy { Self.sent($0) == 1 }, "\(own) of \(requests.count)")
+            switch status {
+            case 503: #expect(own.failed == answered["status"] && own.delivered == answered["take"] && own.failed > 1)
+            case 400: #expect(own.refused == 1 && requests.count == 1)
+            default: #expect(own.delivered == 1 && requests.count == 1)
+            }
+            #expect(own.dropped == 0 && own.rejectedPoints == 0 && (own.problem == nil) == (status != 400))
+        }
+    }
+
+    @Test("TLS: a receiver with a certificate of ca_file gets metrics, and no other one does")
+    func tls() async throws {
+        let certificates = try await Certificates.local
+        let receiver = try await MetricsReceiver(
+            root: Self.root,
+            identity: (certificates.certificate, certificates.key)
+        )
+        let folder = try Folder()
+        var trusting = PushDestination(url: receiver.url)
+        trusting.headersFile = try folder.file("Authorization: Bearer abc\n")
+        trusting.certificateAuthorityFile = certificates.authority
+        // The system's authorities do not know this one; and the certificate has no such name of 127.0.0.1.
+        var strangers = [PushDestination(url: receiver.url), trusting]
+        strangers[1].url = "https://127.1:\(receiver.port)/v1/metrics"
+        for stranger in strangers {
+            let service = try Self.service(stranger)
+            try await Self.with(service) { () async throws -> Void in
+                #expect(try await eventually { service.board.all[0].failed >= 2 })
+            }
+            #expect(service.board.all[0].delivered == 0 && service.board.all[0].problem != nil)
+        }
+        #expect(try await receiver.tell("take").isEmpty)
+        let service = try Self.service(trusting)
+        try await Self.with(service) { () async throws -> Void in
+            let first = try await receiver.next()
+            #expect(Self.sent(first) == 1 && first.headers?["authorization"] == "Bearer abc")
+            let second = try await receiver.next()
+            #expect(Self.sent(second) == 2)
+        }
+        #expect(service.board.all[0].failed == 0)
+    }
+
     @Test("a receiver that hangs or is away holds up no other one")
     func independence() async throws {
         let (slow, good) = (try await MetricsReceiver(root: Self.root), try await MetricsReceiver(root: Self.root))
@@ -255,6 +316,35 @@ struct PushTests {
         #expect(pauses[0] <= 1.2 && pauses[9] >= 48 && pauses.allSatisfy { $0 <= PushBackoff.longest * 1.2 })
         #expect((3_000...3_600).contains(backoff.next(atLeast: 3_000)))
         #expect((0..<20).allSatisfy { _ in backoff.next(atLeast: PushAnswer.longestWait) == PushAnswer.longestWait })
+    }
+
+    @Test("the log has what changes, once a minute, and in the end how it is")
+    func log() {
+        var log = PushLog(PushDestination(url: "http://h/"))
+        let start = ContinuousClock.now
+        func lines(_ answers: [(second: Int, answer: PushAnswer)]) -> [String] {
+            answers.compactMap { log.line($0.answer, now: start + .seconds($0.second))?.text }
+        }
+        let (taken, away) = (
+            PushAnswer.delivered(rejectedPoints: 0, message: ""), PushAnswer.failed("away", seconds: nil)
+        )
+        #expect(lines([(0, taken), (1, taken)]) == [])
+        #expect(
+            lines([(2, away), (3, away), (70, away)]) == ["can't send metrics to http://h, and goes on trying: away"]
+        )
+        #expect(lines([(71, taken), (72, taken)]) == ["http://h takes metrics again"])
+        // By turns, and with other words each time.
+        let turns = (73..<131).map { second -> (Int, PushAnswer) in
+            (second, second % 2 == 0 ? away : .delivered(rejectedPoints: 1, message: "\(second)"))
+        }
+        #expect(lines(turns) == [])
+        #expect(
+            lines([(131, .delivered(rejectedPoints: 7, message: "a\nb"))]) == ["http://h left out 7 points: a\u{fffd}b"]
+        )
+        let others = (200..<300).map { ($0, PushAnswer.delivered(rejectedPoints: 1, message: "\($0)")) }
+        #expect(lines(others) == [])
+        #expect(lines([(300, .delivered(rejectedPoints: 0, message: "hello"))]).count == 1)
+        #expect(lines([(400, .refused("it answers 401"))]) == ["http://h refuses metrics: it answers 401"])
     }
 
     @Test("a file of fields that others can read, or that is none, is refused")

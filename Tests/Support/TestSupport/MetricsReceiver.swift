@@ -10,6 +10,8 @@ public final class MetricsReceiver: @unchecked Sendable {
         public var attributes: [String: Word]
         /// Nanoseconds since 1970, of OTLP.
         public var start: UInt64?
+        /// Of NDJSON.
+        public var startTime: String?
         public var time: Word
         public var cumulative: Bool?
         public var value: Word?
@@ -17,6 +19,11 @@ public final class MetricsReceiver: @unchecked Sendable {
         public var sum: Double?
         public var buckets: [UInt64]?
         public var bounds: [Double]?
+
+        enum CodingKeys: String, CodingKey {
+            case name, unit, kind, resource, attributes, start, time, cumulative, value, count, sum, buckets, bounds
+            case startTime = "start_time"
+        }
     }
 
     /// A value as JSON has it. A whole number stays exact.
@@ -61,18 +68,29 @@ public final class MetricsReceiver: @unchecked Sendable {
     /// Debian's Python, because its libraries come as packages.
     private static let python = "/usr/bin/python3"
     private let program: Program
+    private let scheme: String
     public let port: Int
 
     /// - Parameters:
     ///   - root: Of the project.
     ///   - isQuiet: ``next()`` is not to be called: whoever forgets it would make the receiver wait.
-    public init(root: URL, port: Int = 0, isQuiet: Bool = false) async throws {
+    ///   - identity: Files of a certificate for `localhost` and of its key: the receiver speaks TLS.
+    public init(
+        root: URL,
+        port: Int = 0,
+        isQuiet: Bool = false,
+        identity: (certificate: String, key: String)? = nil
+    ) async throws {
+        var options = ["--port", "\(port)"]
+        if isQuiet { options.append("--quiet") }
+        if let identity { options += ["--certificate", identity.certificate, "--key", identity.key] }
+        self.scheme = identity == nil ? "http" : "https"
         self.program = try Program(
             URL(filePath: Self.python),
             [
                 root.appending(path: "Tests/Tools/receiver/receiver.py").path,
-                root.appending(path: "Sources/OTLPMessages/Protos").path, "\(port)",
-            ] + (isQuiet ? ["quiet"] : [])
+                root.appending(path: "Sources/OTLPMessages/Protos").path,
+            ] + options
         )
         let line = try await self.program.line()
         guard let line, let port = Int(String(decoding: line, as: UTF8.self)) else {
@@ -81,7 +99,7 @@ public final class MetricsReceiver: @unchecked Sendable {
         self.port = port
     }
 
-    public var url: String { "http://127.0.0.1:\(self.port)/v1/metrics" }
+    public var url: String { "\(self.scheme)://127.0.0.1:\(self.port)/v1/metrics" }
 
     /// Changes how the receiver answers, from the next request on.
     ///

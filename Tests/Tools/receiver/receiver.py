@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """A receiver of metrics that others wrote: Google's protobuf reads OTLP here, with modules that protoc makes of OTLP's
-definitions in the directory that is the first argument.
-
-The second is a port (0: any), and a third, `quiet`, is for readers that look elsewhere.
+definitions.
 
 Prints the port, then a line of JSON for each request: what became of it, its headers and its points. How it answers is
 the last line of its input:
@@ -15,24 +13,32 @@ the last line of its input:
   twice URL          the same, but the receiver at URL gets each request two times
   lose URL           the receiver at URL gets it, and the connection ends without an answer
 """
+import argparse
 import gzip
 import http.server
 import json
 import pathlib
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import urllib.request
 
-protos = pathlib.Path(sys.argv[1])
+options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+options.add_argument("protos", type=pathlib.Path, help="directory of OTLP's definitions")
+options.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0: any")
+options.add_argument("--quiet", action="store_true", help="print nothing: the reader looks elsewhere")
+options.add_argument("--certificate", help="in PEM: speak TLS")
+options.add_argument("--key", help="of the certificate")
+options = options.parse_args()
+protos = options.protos
 modules = tempfile.TemporaryDirectory()
 files = [str(path.relative_to(protos)) for path in protos.rglob("*.proto")]
 subprocess.run(["protoc", f"-I{protos}", f"--python_out={modules.name}", *files], check=True)
 sys.path.insert(0, modules.name)
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as otlp  # noqa: E402
 
-is_quiet = len(sys.argv) > 3
 changed = threading.Condition()
 behaviour, version = ["take"], 0
 
@@ -75,7 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with changed:
             word, version_now = behaviour, version
         headers = {name.lower(): value for name, value in self.headers.items()}
-        if is_quiet:
+        if options.quiet:
             self.act(word, version_now, body)
             return
         plain = gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body
@@ -138,8 +144,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
-server.daemon_threads = True
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        # A client that does not trust the certificate is the test's own.
+        if not isinstance(sys.exc_info()[1], ssl.SSLError):
+            super().handle_error(request, client_address)
+
+
+server = Server(("127.0.0.1", options.port), Handler)
+if options.certificate:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(options.certificate, options.key)
+    # The handshake belongs to the thread of the connection, not to the one that accepts.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 for line in sys.stdin:
