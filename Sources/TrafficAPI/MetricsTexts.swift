@@ -3,8 +3,8 @@ import Synchronization
 import TrafficMetrics
 import TrafficModel
 
-/// What scrapers get of a reading. All who get the same have the same bytes, however many they are and however slowly they
-/// read. A text goes when newer ones have taken its room, and only a very slow client can still need it.
+/// What scrapers get of a reading. All who get the same have the same bytes, however many they are and however slowly
+/// they read. A text goes when newer ones have taken its room, and only a very slow client can still need it.
 final class MetricsTexts: Sendable {
     /// A text that clients read in pieces.
     final class Text: Sendable {
@@ -32,11 +32,11 @@ final class MetricsTexts: Sendable {
         var hasCreated: Bool
     }
 
-    private struct State {
-        var cost: MeasuredCost?
+    /// Texts of viewers who see the same.
+    private struct Shelf {
         /// Of the reading that was taken then.
         var takenAt: Timestamp?
-        var whole: [Kind: Task<Text, Never>] = [:]
+        var newest: [Kind: Task<Text, Never>] = [:]
         /// Those that an answer still has, oldest first.
         var made: [Made] = []
     }
@@ -45,8 +45,17 @@ final class MetricsTexts: Sendable {
         weak var text: Text?
     }
 
+    private struct State {
+        var cost: MeasuredCost?
+        /// By user. `nil`: all who see every program.
+        var shelves: [UInt32?: Shelf] = [:]
+    }
+
     /// In bytes: for half a minute of texts of 1 MB, as scrapers ask for one or two kinds.
-    private static let room = 64 << 20
+    static let room = 64 << 20
+    /// Of each user who sees only programs of their own. So users who read slowly make no room for each other, and none
+    /// of that for scrapers.
+    static let roomOfUser = 4 << 20
     /// The newest texts are kept, however large: one of each kind.
     private static let fewestTexts = 4
     private let state = Mutex(State())
@@ -61,7 +70,7 @@ final class MetricsTexts: Sendable {
     func keep(_ cost: CaptureCost) {
         self.state.withLock { state in
             state.cost = MeasuredCost(cost, at: .now())
-            state.whole = [:]
+            state.shelves[nil]?.newest = [:]
         }
     }
 
@@ -72,37 +81,45 @@ final class MetricsTexts: Sendable {
         for viewer: Viewer
     ) async -> Text {
         let kind = Kind(format: format, hasCreated: hasCreated)
-        if case .user = viewer {
-            // Such a user may not ask for the cost either.
-            return Text(MetricsDocument(reading.visible(to: viewer), process: OwnProcess.now()), as: kind)
-        }
+        let uid: UInt32? = if case .user(let uid) = viewer { uid } else { nil }
         let task = self.state.withLock { state in
-            if state.takenAt != reading.takenAt { (state.takenAt, state.whole) = (reading.takenAt, [:]) }
-            if let task = state.whole[kind] { return task }
-            let task = Task { [cost = state.cost] in
+            // Whoever does not come back leaves nothing behind.
+            for (other, shelf) in state.shelves where shelf.takenAt != reading.takenAt {
+                state.shelves[other]?.newest = [:]
+                if shelf.made.allSatisfy({ $0.text == nil }) { state.shelves[other] = nil }
+            }
+            var shelf = state.shelves[uid] ?? Shelf()
+            defer { state.shelves[uid] = shelf }
+            shelf.takenAt = reading.takenAt
+            if let task = shelf.newest[kind] { return task }
+            // Such a user may not ask for the cost either, and the receivers are the administrator's.
+            let (cost, push) = uid == nil ? (state.cost, self.push()) : (nil, [])
+            let task = Task {
                 let document = MetricsDocument(
                     reading.visible(to: viewer),
                     cost: cost,
                     process: OwnProcess.now(),
-                    push: self.push()
+                    push: push
                 )
-                return self.kept(Text(document, as: kind))
+                return self.kept(Text(document, as: kind), for: uid)
             }
-            state.whole[kind] = task
+            shelf.newest[kind] = task
             return task
         }
         return await task.value
     }
 
-    private func kept(_ text: Text) -> Text {
+    private func kept(_ text: Text, for uid: UInt32?) -> Text {
+        let room = uid == nil ? Self.room : Self.roomOfUser
         self.state.withLock { state in
-            state.made.removeAll { $0.text == nil }
-            state.made.append(Made(text: text))
-            var length = state.made.reduce(0) { $0 + ($1.text?.length ?? 0) }
-            while length > Self.room, state.made.count > Self.fewestTexts, let oldest = state.made.removeFirst().text {
+            var made = state.shelves[uid]?.made.filter { $0.text != nil } ?? []
+            made.append(Made(text: text))
+            var length = made.reduce(0) { $0 + ($1.text?.length ?? 0) }
+            while length > room, made.count > Self.fewestTexts, let oldest = made.removeFirst().text {
                 length -= oldest.length
                 oldest.drop()
             }
+            state.shelves[uid, default: Shelf()].made = made
         }
         return text
     }
