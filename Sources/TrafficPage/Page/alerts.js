@@ -81,6 +81,8 @@ export class AlertsView {
 
   rest() {
     clearTimeout(this.timer);
+    clearTimeout(this.soon);
+    this.soon = undefined;
     this.stop?.abort();
     this.question.cancel();
   }
@@ -104,6 +106,14 @@ export class AlertsView {
       const isPassing = problem.status === 0 || problem.status >= 500;
       if (isPassing && this.isOpen && !document.hidden) this.timer = setTimeout(() => this.load(), 5000);
     });
+  }
+
+  /// Many changes at once ask for the list once.
+  loadSoon() {
+    this.soon ??= setTimeout(() => {
+      this.soon = undefined;
+      this.load();
+    }, 500);
   }
 
   /// Goes on after the last change that the page has, also after the connection broke.
@@ -137,7 +147,7 @@ export class AlertsView {
       make("strong", {}, `${clean(alert.rule, 60)} ${words[change.change] ?? clean(change.change, 20)}`),
       make("span", {}, missing + text)));
     while (this.list.children.length > mostChanges) this.list.lastChild.remove();
-    this.load();
+    this.loadSoon();
   }
 
   update() {}

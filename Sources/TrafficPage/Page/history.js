@@ -79,16 +79,16 @@ export class HistoryView {
     [this.since, this.until] = [since, until];
     this.isNow = until >= Date.now() - 1000;
     this.loadedAt = Date.now();
-    const by = params.get("by") ?? "total";
-    this.panel.load({ since, until: until > Date.now() ? undefined : until, by,
-      bucket: this.bucketOf(params, by, until - since), filter: params.get("filter") ?? "" });
+    const [by, filter] = [params.get("by") ?? "total", params.get("filter") ?? ""];
+    this.panel.load({ since, until: until > Date.now() ? undefined : until, by, filter,
+      bucket: this.bucketOf(params, by, filter, until - since) });
   }
 
-  /// The bars that were chosen, or suitable ones: sums of 5 minutes are not kept for each choice of `by`.
-  bucketOf(params, by, span) {
+  /// The bars that were chosen, or suitable ones: sums of 5 minutes are not kept for each choice of `by` and `filter`.
+  bucketOf(params, by, filter, span) {
     const bucket = params.get("bucket");
-    return bucket && !(bucket === "5minute" && bucketFor(86400, by) !== "5minute") ? bucket
-      : bucketFor(span / 1000, by);
+    return bucket && !(bucket === "5minute" && bucketFor(86400, by, filter) !== "5minute") ? bucket
+      : bucketFor(span / 1000, by, filter);
   }
 
   rangeOf(params) {

@@ -12,9 +12,10 @@ import { amount, clean, duration, exact, grouped, plus, time } from "./text.js";
 const levels = { minute: 60, "5minute": 300, hour: 3600, day: 86400, month: 30.44 * 86400 };
 const mostLayers = 6;
 
-/// The sums that give some dozens to some hundred bars. Sums of 5 minutes are not divided by process.
-export function bucketFor(seconds, by) {
-  const has5Minutes = ["total", "scope", "class", "interface"].includes(by);
+/// The sums that give some dozens to some hundred bars. Sums of 5 minutes are not divided by process, so no filter can
+/// choose among them.
+export function bucketFor(seconds, by, filter) {
+  const has5Minutes = !filter && ["total", "scope", "class", "interface"].includes(by);
   if (seconds <= 3 * 3600 + 60) return "minute";
   if (seconds <= 25 * 3600 && has5Minutes) return "5minute";
   if (seconds <= 8 * 86400) return "hour";
@@ -104,7 +105,7 @@ export class HistoryPanel {
     const end = until ?? Date.now();
     const start = since ?? end - hours * 3600e3;
     const isNow = until === undefined || end > Date.now() - 1000;
-    const level = bucket || bucketFor((end - start) / 1000, process ? "process" : by);
+    const level = bucket || bucketFor((end - start) / 1000, process ? "process" : by, filter);
     const times = { since: new Date(start).toISOString(), until: isNow ? undefined : new Date(end).toISOString() };
     const grouping = process ? "process,user,unit,container" : by;
     // In quotes nothing of a name has a meaning but these two characters.
@@ -130,9 +131,10 @@ export class HistoryPanel {
     const rows = process ? report.rows.filter(isOwn) : report.rows;
     const { times, of } = slots(report, levels[level]);
     const layers = new Map();
-    const add = (name, color, row, bytes) => {
-      let layer = layers.get(name);
-      if (!layer) layers.set(name, (layer = { name, color, values: times.map(() => 0), sum: 0 }));
+    const add = (key, color, row, bytes) => {
+      let layer = layers.get(key);
+      // Names that begin alike are told apart, though not all of a name is shown.
+      if (!layer) layers.set(key, (layer = { name: clean(key, 60), color, values: times.map(() => 0), sum: 0 }));
       layer.values[of(row)] = plus(layer.values[of(row)], bytes);
       layer.sum = plus(layer.sum, bytes);
     };
@@ -140,7 +142,7 @@ export class HistoryPanel {
       if (by === "total") {
         add("received", "received-mark", row, receivedOf(row));
         add("sent", "sent-mark", row, sentOf(row));
-      } else add(clean(nameOf(by, row), 60), undefined, row, totalOf(row));
+      } else add(nameOf(by, row), undefined, row, totalOf(row));
     }
     const list = [...layers.values()];
     if (by !== "total") {

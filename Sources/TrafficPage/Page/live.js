@@ -15,6 +15,7 @@ class RateLog {
   clear() {
     this.times = [];
     this.rows = new Map();
+    this.added = 0;
   }
 
   /// With another filter the total is that of other processes. What each process moved stays true.
@@ -32,7 +33,8 @@ class RateLog {
         this.#note(`interface ${name}`, sent_bytes_per_second, received_bytes_per_second);
       }
     }
-    if (this.times.length % 60 === 0) this.#forget();
+    this.added += 1;
+    if (this.added % 60 === 0) this.#forget();
   }
 
   /// Nothing is known of the time until the next snapshot, so no line may cross it.

@@ -5,7 +5,7 @@ import { make } from "./dom.js";
 import { live } from "./live.js";
 import { nameColumn } from "./parts.js";
 import { Table } from "./table.js";
-import { amount, exact, grouped, plus, rate, share } from "./text.js";
+import { amount, exact, grouped, minus, plus, rate, share } from "./text.js";
 
 const bytes = (key, title, read, rank = 0) => ({
   key, title, width: 7.2, rank, value: (row) => (read(row) === undefined ? undefined : Number(read(row))),
@@ -54,7 +54,7 @@ const interfaceColumns = [
 
 const section = (title, note, ...parts) => make("section", { class: "card" },
   make("div", { class: "pad-x" }, make("h2", {}, title), make("p", { class: "note" }, note)), ...parts);
-const sumOf = (row) => Number(plus(row.payload_sent_bytes, row.payload_received_bytes));
+const sumOf = (row) => plus(row.payload_sent_bytes, row.payload_received_bytes);
 
 export class ScopesView {
   title = "Scopes";
@@ -81,13 +81,11 @@ export class ScopesView {
     const all = sumOf(totals);
     const rows = (sums, rest, write = (name) => name) => {
       const list = Object.entries(sums).map(([name, counts]) => ({ ...counts, name: write(name) }));
-      const left = all - list.reduce((sum, row) => sum + sumOf(row), 0);
-      if (left > 0) {
-        const field = (name) => Number(totals[name]) - list.reduce((sum, row) => sum + Number(row[name]), 0);
-        list.push({ name: rest, isRest: true, payload_sent_bytes: field("payload_sent_bytes"),
-          payload_received_bytes: field("payload_received_bytes") });
-      }
-      for (const row of list) row.part = all > 0 ? sumOf(row) / all : 0;
+      const field = (name) => list.reduce((left, row) => minus(left, row[name]), totals[name]);
+      const left = { name: rest, isRest: true, payload_sent_bytes: field("payload_sent_bytes"),
+        payload_received_bytes: field("payload_received_bytes") };
+      if (sumOf(left) > 0) list.push(left);
+      for (const row of list) row.part = all > 0 ? Number(sumOf(row)) / Number(all) : 0;
       return list;
     };
     this.table.update(rows(totals.by_scope, "in no scope", (name) => name.replace("_", " ")), "Nothing was moved yet.");

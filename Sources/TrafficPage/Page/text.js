@@ -58,6 +58,14 @@ export function plus(left, right) {
   return Number.isSafeInteger(sum) || !Number.isInteger(sum) ? sum : BigInt(left) + BigInt(right);
 }
 
+/// The same for a difference.
+export function minus(left, right) {
+  if (left === undefined || right === undefined) return undefined;
+  const rest = Number(left) - Number(right);
+  // A difference of numbers that were rounded may look safe.
+  return Number.isSafeInteger(left) && Number.isSafeInteger(right) ? rest : BigInt(left) - BigInt(right);
+}
+
 export function share(part, whole) {
   return whole > 0 ? `${((100 * Number(part)) / Number(whole)).toFixed(1)} %` : UNKNOWN;
 }

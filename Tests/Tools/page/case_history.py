@@ -1,5 +1,7 @@
 """The past, and whether every byte is accounted for."""
 
+from urllib.parse import quote
+
 from selenium.webdriver import ActionChains
 
 from browser import Failure, digits
@@ -24,7 +26,9 @@ def bytes_of(row):
 
 
 def history(browser, options):
-    """A chart that can be zoomed by dragging, its sums, a day, and the report of a month."""
+    """A chart that can be zoomed by dragging, its sums, a day, and the report of a month; and sums with a filter."""
+    browser.open(f"#/history?range=day&filter={quote(options.filter)}", token=options.token)
+    filtered = browser.wait("sums with the filter", lambda: sums(browser, "history-bytes"))[0]
     browser.open("#/history?range=day", token=options.token)
     before = browser.wait("a chart", lambda: browser.shown("[data-chart=history] canvas") and range_of(browser))
     total = browser.wait("sums", lambda: sums(browser, "history-bytes"))[0]
@@ -58,7 +62,7 @@ def history(browser, options):
         browser.text("[data-fact=month]") not in ("", month) and browser.text("[data-fact=month]")))
     return {
         "zoom_before": before, "zoom_after": after, "day": day, "previous_day": previous_day,
-        "total": bytes_of(total),
+        "total": bytes_of(total), "filtered": bytes_of(filtered),
         "month": month, "previous_month": previous_month,
     }
 

@@ -176,4 +176,5 @@ def exact(browser, options):
     return {"numbers": NUMBERS, **written}
 
 
-__all__ = ["By", "cells", "drill", "exact", "facts", "filter", "hostile", "identity_of", "process", "row_of"]
+__all__ = ["By", "cells", "drill", "exact", "facts", "filter", "hostile", "identity_of", "process", "row_of",
+           "settled"]

@@ -20,6 +20,7 @@ import case_load
 import case_rows
 import case_screenshots
 import case_token
+import case_views
 from browser import Browser, Failure
 
 CASES = {
@@ -32,6 +33,10 @@ CASES = {
     "drill": case_rows.drill,
     "history": case_history.history,
     "audit": case_history.audit,
+    "hosts": case_views.hosts,
+    "scopes": case_views.scopes,
+    "alerts": case_views.alerts,
+    "hidden": case_views.hidden,
     "hostile": case_rows.hostile,
     "restart": case_live.restart,
     "pause": case_live.pause,
@@ -46,8 +51,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--url", required=True, help="where the page is: http://127.0.0.1:10419/")
     parser.add_argument("--token", help="the token of the listener; of `token`, the right one")
-    parser.add_argument("--pid", type=int, help="of process, live, drill and hostile")
-    parser.add_argument("--filter", default="", help="of filter: the terms")
+    parser.add_argument("--pid", type=int, help="of process, live, drill, hosts, hidden and hostile")
+    parser.add_argument("--filter", default="", help="of filter and history: the terms")
     parser.add_argument("--interface", default="lo", help="of audit")
     parser.add_argument("--screenshots", metavar="DIR", help="where screenshots go")
     parser.add_argument("cases", nargs="+", choices=list(CASES), metavar="CASE", help=", ".join(CASES))
