@@ -142,7 +142,9 @@ extension MetricSink {
                 $0.add(status.labels.with("outcome", "refused"), status.refused)
             }
         }
-        self.family(.counter("trafficd.push.requests_dropped", "Requests that went because too many waited.")) {
+        self.family(
+            .counter("trafficd.push.requests_dropped", "Requests that were deleted before a receiver took them.")
+        ) {
             for status in push { $0.add(status.labels, status.dropped) }
         }
         self.family(.counter("trafficd.push.points_rejected", "Points that receivers left out.")) {

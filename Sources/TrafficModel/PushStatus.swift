@@ -10,13 +10,13 @@ public struct PushStatus: Sendable, Hashable {
     public var refused: UInt64 = 0
     /// Points that the receiver left out of requests that it took.
     public var rejectedPoints: UInt64 = 0
-    /// Requests that were deleted before the receiver got them, because too many waited.
+    /// Requests that were deleted before the receiver took them: too many waited, or the spool's file failed.
     public var dropped: UInt64 = 0
     /// Requests that wait.
     public var waiting: UInt64 = 0
     /// `nil` before the first.
     public var lastDelivery: Timestamp?
-    /// Why the last try did not succeed. `nil` if it did.
+    /// What was wrong with the last try: why it did not succeed, or what the receiver left out. `nil`: nothing.
     public var problem: String?
 
     public init(destination: String) { self.destination = destination }

@@ -37,10 +37,19 @@ actor PushSpool {
     /// The number of ``file``.
     private var database = 0
     private let report: @Sendable (String) -> Void
-    /// Requests that went before their destination took them: they made room, or the file failed.
+    /// Requests that were deleted before their destination took them: they made room, or the file failed.
     private var dropped: [PushDestination: UInt64] = [:]
     /// How many waited at the last count.
     private var lastWaiting: [PushDestination: UInt64] = [:]
+    /// What each destination is being sent.
+    private var underWay: [PushDestination: UnderWay] = [:]
+
+    private struct UnderWay {
+        var id: Int64
+        var database: Int
+        /// Whether it was deleted meanwhile. The destination may still take it; it is dropped only if it does not.
+        var isDeleted = false
+    }
 
     /// - Parameters:
     ///   - path: Of the database; `nil`: in memory.
@@ -68,11 +77,14 @@ actor PushSpool {
 
     func add(_ bodies: [PushDestination.Form: [[UInt8]]]) {
         // What the file could not take goes to the memory that replaces it.
-        if !self.insert(bodies) { _ = self.insert(bodies) }
+        if self.insert(bodies) || self.insert(bodies) { return }
+        for destination in self.destinations {
+            self.dropped[destination, default: 0] += UInt64(bodies[destination.form]?.count ?? 0)
+        }
     }
 
     private func insert(_ bodies: [PushDestination.Form: [[UInt8]]]) -> Bool {
-        var dropped: [PushDestination: UInt64] = [:]
+        var deleted: [PushDestination: [Int64]] = [:]
         let isDone = self.change { file throws(SQLiteError) in
             let last = try file.number("SELECT coalesce(max(id), 0) FROM request")
             for (form, bodies) in bodies {
@@ -80,10 +92,19 @@ actor PushSpool {
                     try file.run("INSERT INTO request (form, body) VALUES (?, ?)", [.text(form.name), .bytes(body)])
                 }
             }
-            dropped = try self.makeRoom(in: file, before: last)
+            deleted = try self.makeRoom(in: file, before: last)
         }
-        if isDone { self.dropped.merge(dropped) { $0 + $1 } }
-        return isDone
+        guard isDone else { return false }
+        for (destination, ids) in deleted {
+            for id in ids {
+                if let current = self.underWay[destination], current.id == id, current.database == self.database {
+                    self.underWay[destination]?.isDeleted = true
+                } else {
+                    self.dropped[destination, default: 0] += 1
+                }
+            }
+        }
+        return true
     }
 
     /// Of the form that takes the most: receivers of one form do not pay for those of another.
@@ -96,12 +117,12 @@ actor PushSpool {
         """
 
     /// - Parameter last: Newer requests stay, whatever they take: their receivers could not ask for them yet.
-    /// - Returns: How many requests each destination will never get.
+    /// - Returns: The requests that were deleted before a destination took them.
     private func makeRoom(
         in file: SQLiteFile,
         before last: Int64
-    ) throws(SQLiteError) -> [PushDestination: UInt64] {
-        var dropped: [PushDestination: UInt64] = [:]
+    ) throws(SQLiteError) -> [PushDestination: [Int64]] {
+        var deleted: [PushDestination: [Int64]] = [:]
         var total = try file.number("SELECT coalesce(sum(length(body)), 0) FROM request")
         while total > self.room {
             var oldest: (id: Int64, form: String, length: Int64)?
@@ -111,16 +132,20 @@ actor PushSpool {
             guard let oldest else { break }
             for destination in self.destinations where destination.form.name == oldest.form {
                 let cursor = try self.cursor(of: destination, in: file)
-                if cursor < oldest.id { dropped[destination, default: 0] += 1 }
+                if cursor < oldest.id { deleted[destination, default: []].append(oldest.id) }
             }
             try file.run("DELETE FROM request WHERE id = ?", [.number(oldest.id)])
             total -= oldest.length
         }
-        return dropped
+        return deleted
     }
 
-    /// The oldest request that a destination did not take yet.
+    /// The oldest request that a destination did not take yet. It did not take the one that ``next(for:)`` gave before,
+    /// unless ``take(_:by:)`` said so.
     func next(for destination: PushDestination) -> Waiting? {
+        if let last = self.underWay.removeValue(forKey: destination), last.isDeleted {
+            self.dropped[destination, default: 0] += 1
+        }
         var found: Waiting?
         self.change { file throws(SQLiteError) in
             let cursor = try self.cursor(of: destination, in: file)
@@ -131,11 +156,13 @@ actor PushSpool {
                 found = Waiting(id: row.number(0) ?? 0, body: row.bytes(1), database: self.database)
             }
         }
+        self.underWay[destination] = found.map { UnderWay(id: $0.id, database: $0.database) }
         return found
     }
 
     /// The destination needs this request and those before no more.
     func take(_ request: Waiting, by destination: PushDestination) {
+        defer { self.underWay[destination] = nil }
         guard request.database == self.database else { return }
         self.change { file throws(SQLiteError) in
             try file.run(
@@ -149,7 +176,7 @@ actor PushSpool {
         }
     }
 
-    /// - Returns: How many requests wait for a destination, and how many it never got, because they made room.
+    /// - Returns: How many requests wait for a destination, and how many were deleted before it took them.
     func counts(of destination: PushDestination) -> Counts {
         var waiting: UInt64 = 0
         self.change { file throws(SQLiteError) in waiting = try self.waiting(for: destination, in: file) }
@@ -179,12 +206,11 @@ actor PushSpool {
     @discardableResult
     private func change(_ body: (SQLiteFile) throws(SQLiteError) -> Void) -> Bool {
         do {
-            let file = try self.file ?? self.open()
-            self.file = file
+            let file = try self.file ?? self.opened()
             try file.transaction { () throws(SQLiteError) in try body(file) }
             return true
         } catch {
-            for destination in self.destinations { self.dropped[destination, default: 0] += self.lost(by: destination) }
+            for destination in self.destinations { self.dropAll(of: destination) }
             self.report("what waits for receivers is in memory from now on, and does not outlast the daemon: \(error)")
             self.room = min(self.room, Self.roomInMemory)
             self.database += 1
@@ -196,11 +222,26 @@ actor PushSpool {
         }
     }
 
-    /// How many requests a destination loses with the file, which failed. Mostly it can still be read, such as on a full
-    /// disk.
-    private func lost(by destination: PushDestination) -> UInt64 {
-        guard let file else { return 0 }
-        return (try? self.waiting(for: destination, in: file)) ?? self.lastWaiting[destination] ?? 0
+    /// Counts what waits for a destination in the file that failed. Most files can still be read, such as on a full disk;
+    /// of others the last count holds. What a file has that could not be opened, nobody knows.
+    private func dropAll(of destination: PushDestination) {
+        guard let file else { return }
+        var count = (try? self.waiting(for: destination, in: file)) ?? self.lastWaiting[destination] ?? 0
+        if let current = self.underWay[destination], !current.isDeleted, count > 0 {
+            self.underWay[destination]?.isDeleted = true
+            count -= 1
+        }
+        self.dropped[destination, default: 0] += count
+        self.lastWaiting[destination] = 0
+    }
+
+    private func opened() throws(SQLiteError) -> SQLiteFile {
+        let file = try self.open()
+        self.file = file
+        for destination in self.destinations {
+            self.lastWaiting[destination] = try self.waiting(for: destination, in: file)
+        }
+        return file
     }
 
     private func open() throws(SQLiteError) -> SQLiteFile {
