@@ -8,7 +8,7 @@ import TrafficModel
 enum PushAnswer: Equatable {
     /// - Parameters:
     ///   - rejectedPoints: Those that the receiver left out.
-    ///   - message: What it says to that.
+    ///   - message: What it says to that, made short.
     case delivered(rejectedPoints: UInt64, message: String)
     /// It makes no sense to send this request again.
     case refused(String)
@@ -30,13 +30,18 @@ enum PushAnswer: Equatable {
                 : nil
             self = .delivered(
                 rejectedPoints: UInt64(clamping: success?.partialSuccess.rejectedDataPoints ?? 0),
-                message: success?.partialSuccess.errorMessage ?? ""
+                message: Self.short(success?.partialSuccess.errorMessage ?? "")
             )
         case _ where Self.isTemporary(status, format):
             self = .failed("it answers \(status)", seconds: retryAfter.flatMap { Self.seconds($0, now) })
         default:
             self = .refused("it answers \(status)")
         }
+    }
+
+    /// At most 200 Unicode scalars, and no control character: a receiver may send anything.
+    static func short(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.prefix(200))).printable
     }
 
     /// OTLP names these four. Of other receivers, an error of their own is temporary too.

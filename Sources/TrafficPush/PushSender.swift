@@ -83,18 +83,19 @@ struct PushSender: Sendable {
                 now: .now()
             )
         } catch {
-            return .failed(String("\(error)".prefix(300)).printable, seconds: nil)
+            return .failed(PushAnswer.short("\(error)"), seconds: nil)
         }
     }
 
     private func note(_ answer: PushAnswer) {
         self.board.change(self.index) { status in
             switch answer {
-            case .delivered(let rejected, _):
+            case .delivered(let rejected, let message):
                 status.delivered += 1
                 status.rejectedPoints +|= rejected
                 status.lastDelivery = .now()
-                status.problem = nil
+                status.problem =
+                    rejected > 0 ? "it left out \(rejected) points of the last request: \(message)" : nil
             case .refused(let reason):
                 status.refused += 1
                 status.problem = reason

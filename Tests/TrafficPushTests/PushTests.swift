@@ -186,28 +186,34 @@ struct PushTests {
         }
     }
 
-    @Test("TLS: a receiver with a certificate of ca_file gets metrics, and no other one does")
+    @Test("TLS: a receiver with a certificate of ca_file and its own name gets metrics, and no other one does")
     func tls() async throws {
         let certificates = try await Certificates.local
         let receiver = try await MetricsReceiver(
             root: Self.root,
             identity: (certificates.certificate, certificates.key)
         )
+        let foreign = try await MetricsReceiver(
+            root: Self.root,
+            identity: (certificates.foreignCertificate, certificates.foreignKey)
+        )
         let folder = try Folder()
         var trusting = PushDestination(url: receiver.url)
         trusting.headersFile = try folder.file("Authorization: Bearer abc\n")
         trusting.certificateAuthorityFile = certificates.authority
-        // The system's authorities do not know this one; and the certificate has no such name of 127.0.0.1.
-        var strangers = [PushDestination(url: receiver.url), trusting]
-        strangers[1].url = "https://127.1:\(receiver.port)/v1/metrics"
-        for stranger in strangers {
-            let service = try Self.service(stranger)
+        var toForeign = trusting
+        toForeign.url = foreign.url
+        // The system does not know the authority of the first, and the second has another host's name.
+        for refused in [PushDestination(url: receiver.url), toForeign] {
+            let service = try Self.service(refused)
             try await Self.with(service) { () async throws -> Void in
                 #expect(try await eventually { service.board.all[0].failed >= 2 })
             }
-            #expect(service.board.all[0].delivered == 0 && service.board.all[0].problem != nil)
+            let problem = service.board.all[0].problem ?? ""
+            #expect(service.board.all[0].delivered == 0)
+            #expect(problem.localizedCaseInsensitiveContains("certificate"), "\(problem)")
         }
-        #expect(try await receiver.tell("take").isEmpty)
+        for receiver in [receiver, foreign] { #expect(try await receiver.tell("take").isEmpty) }
         let service = try Self.service(trusting)
         try await Self.with(service) { () async throws -> Void in
             let first = try await receiver.next()
@@ -258,6 +264,7 @@ struct PushTests {
             #expect(try await eventually { service.board.all[0].rejectedPoints >= 7 })
         }
         #expect(service.board.all[0].refused >= 2 && service.board.all[0].rejectedPoints % 7 == 0)
+        #expect(service.board.all[0].problem == "it left out 7 points of the last request: too old")
     }
 
     @Test("what waits outlasts the service; a new receiver gets only what comes from then on")
@@ -318,7 +325,7 @@ struct PushTests {
         #expect((0..<20).allSatisfy { _ in backoff.next(atLeast: PushAnswer.longestWait) == PushAnswer.longestWait })
     }
 
-    @Test("the log has what changes, once a minute, and in the end how it is")
+    @Test("the log has what changes, ten lines at once and then one a minute")
     func log() {
         var log = PushLog(PushDestination(url: "http://h/"))
         let start = ContinuousClock.now
@@ -329,22 +336,28 @@ struct PushTests {
             PushAnswer.delivered(rejectedPoints: 0, message: ""), PushAnswer.failed("away", seconds: nil)
         )
         #expect(lines([(0, taken), (1, taken)]) == [])
+        #expect(lines([(2, away), (3, away)]) == ["can't send metrics to http://h, and goes on trying: away"])
+        #expect(lines([(4, .refused("it answers 401"))]) == ["http://h refuses metrics: it answers 401"])
+        #expect(lines([(5, taken), (6, taken)]) == ["http://h takes metrics again"])
+        // Their number changes all the time, and says nothing new.
+        let old = (7..<10).map { ($0, PushAnswer.delivered(rejectedPoints: UInt64($0), message: "too old")) }
+        #expect(lines(old) == ["http://h left out 7 points: too old"])
+        #expect(lines([(10, taken)]) == ["http://h takes all points again"])
         #expect(
-            lines([(2, away), (3, away), (70, away)]) == ["can't send metrics to http://h, and goes on trying: away"]
+            lines([(11, .delivered(rejectedPoints: 0, message: "x"))]) == ["http://h takes metrics, and remarks: x"]
         )
-        #expect(lines([(71, taken), (72, taken)]) == ["http://h takes metrics again"])
-        // By turns, and with other words each time.
-        let turns = (73..<131).map { second -> (Int, PushAnswer) in
-            (second, second % 2 == 0 ? away : .delivered(rejectedPoints: 1, message: "\(second)"))
-        }
-        #expect(lines(turns) == [])
-        #expect(
-            lines([(131, .delivered(rejectedPoints: 7, message: "a\nb"))]) == ["http://h left out 7 points: a\u{fffd}b"]
-        )
-        let others = (200..<300).map { ($0, PushAnswer.delivered(rejectedPoints: 1, message: "\($0)")) }
-        #expect(lines(others) == [])
-        #expect(lines([(300, .delivered(rejectedPoints: 0, message: "hello"))]).count == 1)
-        #expect(lines([(400, .refused("it answers 401"))]) == ["http://h refuses metrics: it answers 401"])
+        #expect(lines([(12, taken)]) == ["http://h has no more remarks"])
+        // With other words each time, for 1,000 minutes: what is left of the ten, and one a minute.
+        let turns = (13..<60_013).map { ($0, PushAnswer.delivered(rejectedPoints: 1, message: "\($0)")) }
+        #expect((1_002...1_004).contains(lines(turns).count))
+        // In the end it says how it is.
+        #expect(lines((60_013..<60_080).map { ($0, away) }).count == 1)
+    }
+
+    @Test("what a receiver says is cut, and has no control characters")
+    func words() throws {
+        let said = PushAnswer.short("a\nb\u{1b}[31m" + String(repeating: "\u{301}", count: 30_000))
+        #expect(said.unicodeScalars.starts(with: "a\u{fffd}b\u{fffd}[31m".unicodeScalars) && said.unicodeScalars.count == 200)
     }
 
     @Test("a file of fields that others can read, or that is none, is refused")

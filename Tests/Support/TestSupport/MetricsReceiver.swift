@@ -74,7 +74,7 @@ public final class MetricsReceiver: @unchecked Sendable {
     /// - Parameters:
     ///   - root: Of the project.
     ///   - isQuiet: ``next()`` is not to be called: whoever forgets it would make the receiver wait.
-    ///   - identity: Files of a certificate for `localhost` and of its key: the receiver speaks TLS.
+    ///   - identity: Files of a certificate for `127.0.0.1` and of its key: the receiver speaks TLS.
     public init(
         root: URL,
         port: Int = 0,

@@ -25,13 +25,13 @@ import tempfile
 import threading
 import urllib.request
 
-options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-options.add_argument("protos", type=pathlib.Path, help="directory of OTLP's definitions")
-options.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0: any")
-options.add_argument("--quiet", action="store_true", help="print nothing: the reader looks elsewhere")
-options.add_argument("--certificate", help="in PEM: speak TLS")
-options.add_argument("--key", help="of the certificate")
-options = options.parse_args()
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("protos", type=pathlib.Path, help="directory of OTLP's definitions")
+parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0: any")
+parser.add_argument("--quiet", action="store_true", help="print no line for a request: the reader looks elsewhere")
+parser.add_argument("--certificate", help="in PEM: speak TLS")
+parser.add_argument("--key", help="of the certificate")
+options = parser.parse_args()
 protos = options.protos
 modules = tempfile.TemporaryDirectory()
 files = [str(path.relative_to(protos)) for path in protos.rglob("*.proto")]
@@ -148,7 +148,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        # A client that does not trust the certificate is the test's own.
+        # The tests have clients that refuse the certificate. That is no error here.
         if not isinstance(sys.exc_info()[1], ssl.SSLError):
             super().handle_error(request, client_address)
 
