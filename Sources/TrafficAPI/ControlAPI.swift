@@ -43,7 +43,7 @@ enum ControlAPI {
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
         metrics: MetricsTexts = MetricsTexts(),
-        push: @escaping @Sendable () -> [PushStatus] = { [] },
+        receivers: @escaping @Sendable () -> [PushStatus] = { [] },
         streams: StreamSlots = StreamSlots(limit: 64),
         access: Access
     ) -> Router<ControlContext> {
@@ -173,13 +173,14 @@ enum ControlAPI {
             if let measured { metrics.keep(measured) }
             // Read after the wait, so that the reading has the losses of that time.
             let reading = try await source.freshOrProblem()
-            // Like the metrics of them: other users of this host have no part in the receivers.
-            let pushes = if case .user = context.viewer { [PushStatus]() } else { push() }
+            // As in /metrics: a user who sees only programs of their own does not see the receivers.
+            let receivers = if case .user = context.viewer { [PushStatus]() } else { receivers() }
             let report = DoctorReport(
                 capture: reading.snapshot.capture,
                 daemon: reading.snapshot.daemon,
                 host: reading.snapshot.host,
-                checks: source.checks() + pushes.map(\.check),
+                checks: source.checks()
+                    + receivers.map { $0.check(tellsReason: context.viewer == .administrator) },
                 limits: source.limits,
                 cost: measured
             )

@@ -55,7 +55,7 @@ public struct ControlServer: Service {
     private let network: NetworkListener?
     /// Of both listeners.
     private let metrics: MetricsTexts
-    private let push: @Sendable () -> [PushStatus]
+    private let receivers: @Sendable () -> [PushStatus]
     private let limits: Limits
     private let logger: Logger
     private let onReady: @Sendable (Endpoints) async -> Void
@@ -64,7 +64,7 @@ public struct ControlServer: Service {
     ///   - runtimeDirectory: Held for as long as this value lives.
     ///   - history: `nil`: the daemon keeps none.
     ///   - network: `nil`: no TCP listener.
-    ///   - push: How the deliveries of metrics to receivers go.
+    ///   - receivers: How the deliveries of metrics to each receiver go.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
         source: any ReadingSource,
@@ -73,7 +73,7 @@ public struct ControlServer: Service {
         alerts: any AlertSource,
         runtimeDirectory: RuntimeDirectory,
         network: NetworkListener?,
-        push: @escaping @Sendable () -> [PushStatus] = { [] },
+        receivers: @escaping @Sendable () -> [PushStatus] = { [] },
         limits: Limits = Limits(),
         logger: Logger,
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
@@ -84,8 +84,8 @@ public struct ControlServer: Service {
         self.alerts = alerts
         self.runtimeDirectory = runtimeDirectory
         self.network = network
-        self.metrics = MetricsTexts(push: push)
-        self.push = push
+        self.metrics = MetricsTexts(receivers: receivers)
+        self.receivers = receivers
         self.limits = limits
         self.logger = logger
         self.onReady = onReady
@@ -171,7 +171,7 @@ public struct ControlServer: Service {
                 history: self.history,
                 alerts: self.alerts,
                 metrics: self.metrics,
-                push: self.push,
+                receivers: self.receivers,
                 streams: StreamSlots(limit: self.limits.streams),
                 access: access
             ),

@@ -32,9 +32,24 @@ final class MetricsTexts: Sendable {
         var hasCreated: Bool
     }
 
-    /// Texts of viewers who see the same.
+    /// Viewers who see the same.
+    private enum Audience: Hashable {
+        /// All who see every program.
+        case everyone
+        /// A user who sees only programs of their own.
+        case user(UInt32)
+
+        init(_ viewer: Viewer) {
+            if case .user(let uid) = viewer { self = .user(uid) } else { self = .everyone }
+        }
+
+        /// Of all texts of an audience, in bytes. A user who reads slowly loses only texts of their own.
+        var room: Int { self == .everyone ? MetricsTexts.room : MetricsTexts.roomOfUser }
+    }
+
+    /// The texts of an audience.
     private struct Shelf {
-        /// Of the reading that was taken then.
+        /// When the reading of ``newest`` was taken.
         var takenAt: Timestamp?
         var newest: [Kind: Task<Text, Never>] = [:]
         /// Those that an answer still has, oldest first.
@@ -47,30 +62,27 @@ final class MetricsTexts: Sendable {
 
     private struct State {
         var cost: MeasuredCost?
-        /// By user. `nil`: all who see every program.
-        var shelves: [UInt32?: Shelf] = [:]
+        var shelves: [Audience: Shelf] = [:]
     }
 
-    /// In bytes: for half a minute of texts of 1 MB, as scrapers ask for one or two kinds.
+    /// For half a minute of texts of 1 MB, as scrapers ask for one or two kinds.
     static let room = 64 << 20
-    /// Of each user who sees only programs of their own. So users who read slowly make no room for each other, and none
-    /// of that for scrapers.
     static let roomOfUser = 4 << 20
     /// The newest texts are kept, however large: one of each kind.
     private static let fewestTexts = 4
     private let state = Mutex(State())
-    private let push: @Sendable () -> [PushStatus]
+    private let receivers: @Sendable () -> [PushStatus]
 
-    /// - Parameter push: How the deliveries to receivers go.
-    init(push: @escaping @Sendable () -> [PushStatus] = { [] }) {
-        self.push = push
+    /// - Parameter receivers: How the deliveries to each receiver go.
+    init(receivers: @escaping @Sendable () -> [PushStatus] = { [] }) {
+        self.receivers = receivers
     }
 
     /// The cost was measured. It is in the texts until the next measurement.
     func keep(_ cost: CaptureCost) {
         self.state.withLock { state in
             state.cost = MeasuredCost(cost, at: .now())
-            state.shelves[nil]?.newest = [:]
+            state.shelves[.everyone]?.newest = [:]
         }
     }
 
@@ -81,27 +93,27 @@ final class MetricsTexts: Sendable {
         for viewer: Viewer
     ) async -> Text {
         let kind = Kind(format: format, hasCreated: hasCreated)
-        let uid: UInt32? = if case .user(let uid) = viewer { uid } else { nil }
+        let audience = Audience(viewer)
         let task = self.state.withLock { state in
-            // Whoever does not come back leaves nothing behind.
-            for (other, shelf) in state.shelves where shelf.takenAt != reading.takenAt {
-                state.shelves[other]?.newest = [:]
-                if shelf.made.allSatisfy({ $0.text == nil }) { state.shelves[other] = nil }
+            // Texts of an older reading are not shared any more. A shelf goes when no client holds a text of it.
+            for (audience, shelf) in state.shelves where shelf.takenAt != reading.takenAt {
+                state.shelves[audience]?.newest = [:]
+                if shelf.made.allSatisfy({ $0.text == nil }) { state.shelves.removeValue(forKey: audience) }
             }
-            var shelf = state.shelves[uid] ?? Shelf()
-            defer { state.shelves[uid] = shelf }
+            var shelf = state.shelves[audience] ?? Shelf()
+            defer { state.shelves[audience] = shelf }
             shelf.takenAt = reading.takenAt
             if let task = shelf.newest[kind] { return task }
-            // Such a user may not ask for the cost either, and the receivers are the administrator's.
-            let (cost, push) = uid == nil ? (state.cost, self.push()) : (nil, [])
+            // A user who sees only programs of their own gets neither the cost nor the receivers.
+            let (cost, receivers) = audience == .everyone ? (state.cost, self.receivers()) : (nil, [])
             let task = Task {
                 let document = MetricsDocument(
                     reading.visible(to: viewer),
                     cost: cost,
                     process: OwnProcess.now(),
-                    push: push
+                    push: receivers
                 )
-                return self.kept(Text(document, as: kind), for: uid)
+                return self.kept(Text(document, as: kind), for: audience)
             }
             shelf.newest[kind] = task
             return task
@@ -109,17 +121,16 @@ final class MetricsTexts: Sendable {
         return await task.value
     }
 
-    private func kept(_ text: Text, for uid: UInt32?) -> Text {
-        let room = uid == nil ? Self.room : Self.roomOfUser
+    private func kept(_ text: Text, for audience: Audience) -> Text {
         self.state.withLock { state in
-            var made = state.shelves[uid]?.made.filter { $0.text != nil } ?? []
+            var made = state.shelves[audience]?.made.filter { $0.text != nil } ?? []
             made.append(Made(text: text))
             var length = made.reduce(0) { $0 + ($1.text?.length ?? 0) }
-            while length > room, made.count > Self.fewestTexts, let oldest = made.removeFirst().text {
+            while length > audience.room, made.count > Self.fewestTexts, let oldest = made.removeFirst().text {
                 length -= oldest.length
                 oldest.drop()
             }
-            state.shelves[uid, default: Shelf()].made = made
+            state.shelves[audience, default: Shelf()].made = made
         }
         return text
     }

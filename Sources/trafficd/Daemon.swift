@@ -162,7 +162,7 @@ struct Daemon {
                 alerts: alerts,
                 runtimeDirectory: directory,
                 network: network,
-                push: { [board = push.board] in board.all },
+                receivers: { [board = push.board] in board.all },
                 logger: logger,
                 onReady: { _ in
                     // Not earlier: setting the socket's group needs these rights, and the group is set now.

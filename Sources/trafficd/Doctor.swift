@@ -22,7 +22,8 @@ struct Doctor: Sendable {
             status: status.method == .poll ? .degraded : .ok,
             detail: ([status.method.rawValue] + refused).joined(separator: "; "),
             remedy: status.method == .poll
-                ? "a kernel of 6.1 or later with BTF (CONFIG_DEBUG_INFO_BTF) and root rights counts every byte" : nil
+                ? "a kernel of 6.1 or later with BTF (CONFIG_DEBUG_INFO_BTF) and root rights counts every byte;"
+                    + " then start trafficd anew" : nil
         )
     }
 
@@ -31,7 +32,8 @@ struct Doctor: Sendable {
             name: probe.name,
             status: probe.isGood ? .ok : .degraded,
             detail: probe.finding,
-            remedy: probe.isGood ? nil : probe.remedy
+            // The daemon looks only at its start.
+            remedy: probe.isGood ? nil : "\(probe.remedy); then start trafficd anew"
         )
     }
 

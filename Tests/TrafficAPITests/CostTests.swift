@@ -1,6 +1,5 @@
 import Foundation
 import HTTPTypes
-import Hummingbird
 import HummingbirdTesting
 import NIOCore
 import ServiceLifecycle
@@ -21,40 +20,6 @@ extension RouteTests {
         let wrong = try await self.get("/v1/doctor?cost=11")
         #expect(String(buffer: wrong.body).contains("'11' is not a number of seconds from 0.1 to 10"))
         #expect(self.meter.measurements == 1)
-    }
-
-    @Test("Doctor says how it goes with each receiver of metrics, but not to other users")
-    func receivers() async throws {
-        var (well, away) = (PushStatus(destination: "http://a"), PushStatus(destination: "http://b"))
-        (well.delivered, well.lastDelivery) = (7, Timestamp(nanosecondsSinceEpoch: 0))
-        (away.failed, away.waiting, away.problem) = (3, 2, "it answers 503")
-        func checks(_ viewer: Viewer) async throws -> ArraySlice<DoctorReport.Check> {
-            let router = ControlAPI.router(
-                source: self.box,
-                cost: self.meter,
-                alerts: FakeAlerts(),
-                push: { [well, away] in [well, away, PushStatus(destination: "http://c")] },
-                access: .fixed(viewer)
-            )
-            let answer = try await Application(router: router).test(.router) { client in
-                try await client.executeRequest(uri: "/v1/doctor", method: .get, headers: [:], body: nil)
-            }
-            let report = try JSONDecoder().decode(DoctorReport.self, from: Data(answer.body.readableBytesView))
-            return report.checks.dropFirst(self.box.checks().count)
-        }
-        for viewer in [Viewer.administrator, .network] {
-            let checks = try await checks(viewer)
-            #expect(checks.map(\.name) == ["push to http://a", "push to http://b", "push to http://c"])
-            #expect(checks.map(\.status) == [.ok, .degraded, .ok])
-            #expect(
-                checks.map(\.detail) == [
-                    "the last request was taken at 1970-01-01T00:00:00.000Z", "it answers 503; 2 requests wait",
-                    "no request was sent yet",
-                ]
-            )
-            #expect(checks.map { $0.remedy != nil } == [false, true, false])
-        }
-        #expect(try await checks(.user(1)).isEmpty)
     }
 
     @Test("Only administrators may measure, which slows the machine down", arguments: [Viewer.user(1), .network])

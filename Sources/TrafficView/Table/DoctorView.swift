@@ -53,7 +53,7 @@ public struct DoctorView: Sendable {
     private func next(_ report: DoctorReport) -> String {
         for status in [DoctorReport.Status.failed, .degraded] {
             guard let check = report.checks.first(where: { $0.status == status }) else { continue }
-            return "\(check.name): \(check.remedy ?? "see above"). Then start trafficd anew and run this again"
+            return "\(check.name): \(check.remedy ?? "see above"). Then run this again"
         }
         return "nothing to mend. See what moves now: trafficctl top. See that no byte is missing: sudo trafficctl audit"
     }

@@ -9,7 +9,8 @@ struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "How well trafficd counts on this machine, what it can't see, and what would help.",
         discussion: """
-            The exit code is 0 even if counting is degraded, and 1 if a check failed.
+            The exit code is 0 even if a check is degraded, and 1 if a check failed. Receivers of metrics have a check \
+            each.
 
             With --cost the daemon switches the kernel's BPF statistics on for a moment, and tells how often its \
             programs ran and how long they took. While statistics are on, every call of every BPF program on the \
