@@ -108,11 +108,12 @@ export class AlertsView {
     });
   }
 
-  /// Many changes at once ask for the list once.
+  /// Many changes at once ask for the list once, and changes that come meanwhile once more.
   loadSoon() {
     this.soon ??= setTimeout(() => {
       this.soon = undefined;
-      this.load();
+      if (this.question.isOpen) this.loadSoon();
+      else this.load();
     }, 500);
   }
 

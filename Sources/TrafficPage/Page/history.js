@@ -1,7 +1,7 @@
 // The past: a range that can be dragged, a day, or the report of a month.
 
 import { make, show } from "./dom.js";
-import { bucketFor, dimensions, HistoryPanel } from "./historypanel.js";
+import { bucketFor, dimensions, has5Minutes, HistoryPanel } from "./historypanel.js";
 import { live } from "./live.js";
 import { MonthPanel } from "./month.js";
 import { choice } from "./parts.js";
@@ -87,8 +87,8 @@ export class HistoryView {
   /// The bars that were chosen, or suitable ones: sums of 5 minutes are not kept for each choice of `by` and `filter`.
   bucketOf(params, by, filter, span) {
     const bucket = params.get("bucket");
-    return bucket && !(bucket === "5minute" && bucketFor(86400, by, filter) !== "5minute") ? bucket
-      : bucketFor(span / 1000, by, filter);
+    const isKept = bucket && (bucket !== "5minute" || has5Minutes(by, filter));
+    return isKept ? bucket : bucketFor(span / 1000, by, filter);
   }
 
   rangeOf(params) {

@@ -12,12 +12,13 @@ import { amount, clean, duration, exact, grouped, plus, time } from "./text.js";
 const levels = { minute: 60, "5minute": 300, hour: 3600, day: 86400, month: 30.44 * 86400 };
 const mostLayers = 6;
 
-/// The sums that give some dozens to some hundred bars. Sums of 5 minutes are not divided by process, so no filter can
-/// choose among them.
+/// Sums of 5 minutes are not divided by process, so a filter can't choose among them.
+export const has5Minutes = (by, filter) => !filter && ["total", "scope", "class", "interface"].includes(by);
+
+/// The sums that give some dozens to some hundred bars.
 export function bucketFor(seconds, by, filter) {
-  const has5Minutes = !filter && ["total", "scope", "class", "interface"].includes(by);
   if (seconds <= 3 * 3600 + 60) return "minute";
-  if (seconds <= 25 * 3600 && has5Minutes) return "5minute";
+  if (seconds <= 25 * 3600 && has5Minutes(by, filter)) return "5minute";
   if (seconds <= 8 * 86400) return "hour";
   return seconds <= 100 * 86400 ? "day" : "month";
 }

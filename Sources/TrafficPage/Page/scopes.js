@@ -79,12 +79,12 @@ export class ScopesView {
 
   update({ totals, interfaces }) {
     const all = sumOf(totals);
-    const rows = (sums, rest, write = (name) => name) => {
+    const rows = (sums, restName, write = (name) => name) => {
       const list = Object.entries(sums).map(([name, counts]) => ({ ...counts, name: write(name) }));
-      const field = (name) => list.reduce((left, row) => minus(left, row[name]), totals[name]);
-      const left = { name: rest, isRest: true, payload_sent_bytes: field("payload_sent_bytes"),
-        payload_received_bytes: field("payload_received_bytes") };
-      if (sumOf(left) > 0) list.push(left);
+      const restOf = (field) => list.reduce((sum, row) => minus(sum, row[field]), totals[field]);
+      const rest = { name: restName, isRest: true, payload_sent_bytes: restOf("payload_sent_bytes"),
+        payload_received_bytes: restOf("payload_received_bytes") };
+      if (sumOf(rest) > 0) list.push(rest);
       for (const row of list) row.part = all > 0 ? Number(sumOf(row)) / Number(all) : 0;
       return list;
     };

@@ -58,12 +58,12 @@ export function plus(left, right) {
   return Number.isSafeInteger(sum) || !Number.isInteger(sum) ? sum : BigInt(left) + BigInt(right);
 }
 
-/// The same for a difference.
+/// Subtracts whole numbers and BigInts exactly. Absent is unknown.
 export function minus(left, right) {
   if (left === undefined || right === undefined) return undefined;
-  const rest = Number(left) - Number(right);
-  // A difference of numbers that were rounded may look safe.
-  return Number.isSafeInteger(left) && Number.isSafeInteger(right) ? rest : BigInt(left) - BigInt(right);
+  // The operands decide: the difference of two numbers that were rounded may be small, and wrong.
+  const isSafe = Number.isSafeInteger(left) && Number.isSafeInteger(right);
+  return isSafe ? left - right : BigInt(left) - BigInt(right);
 }
 
 export function share(part, whole) {
