@@ -125,6 +125,21 @@ class Browser:
         return [url for url in self.requests if url.split("/", 3)[:3] != own and not url.startswith(schemes)]
 
 
+ROWS = """
+    const rowsOf = (table) => [...document.querySelectorAll(`table[data-table=${table}] tbody tr`)]
+        .map((row) => Object.fromEntries([...row.cells].map((cell) => [cell.dataset.column ?? cell.dataset.value ?? 'name',
+            (cell.querySelector('[title]') ?? cell).title || cell.textContent])));"""
+
+
+def rows_of(browser, table):
+    """The cells of each row, by column: the exact number in the hint, where there is one."""
+    return browser.script(f"{ROWS} return rowsOf(arguments[0])", table)
+
+
+def bytes_of(row):
+    return {way: digits(row[way]) for way in ("sent", "received")}
+
+
 def digits(text):
     """The exact bytes in `1.23 MB (1,234,567 bytes)`, `12 B` or a hint `1,234,567 bytes`; None if it is unknown."""
     part = text.split("(")[-1] if "(" in text else text
@@ -132,4 +147,4 @@ def digits(text):
     return int(number) if number.isdigit() else None
 
 
-__all__ = ["Browser", "By", "Failure", "Keys", "PATIENCE", "digits"]
+__all__ = ["Browser", "By", "Failure", "Keys", "PATIENCE", "ROWS", "bytes_of", "digits", "rows_of"]

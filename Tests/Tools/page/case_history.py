@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from selenium.webdriver import ActionChains
 
-from browser import Failure, digits
+from browser import Failure, bytes_of, rows_of
 
 
 def range_of(browser):
@@ -14,24 +14,13 @@ def range_of(browser):
     return values
 
 
-def sums(browser, table):
-    return browser.script("""
-        const rows = [...document.querySelectorAll(`table[data-table=${arguments[0]}] tbody tr`)];
-        return rows.map((row) => Object.fromEntries([...row.cells].map((cell) =>
-            [cell.dataset.column ?? cell.dataset.value ?? 'name', cell.title || cell.textContent])))""", table)
-
-
-def bytes_of(row):
-    return {way: digits(row[way]) for way in ("sent", "received")}
-
-
 def history(browser, options):
     """A chart that can be zoomed by dragging, its sums, a day, and the report of a month; and sums with a filter."""
     browser.open(f"#/history?range=day&filter={quote(options.filter)}", token=options.token)
-    filtered = browser.wait("sums with the filter", lambda: sums(browser, "history-bytes"))[0]
+    filtered = browser.wait("sums with the filter", lambda: rows_of(browser, "history-bytes"))[0]
     browser.open("#/history?range=day", token=options.token)
     before = browser.wait("a chart", lambda: browser.shown("[data-chart=history] canvas") and range_of(browser))
-    total = browser.wait("sums", lambda: sums(browser, "history-bytes"))[0]
+    total = browser.wait("sums", lambda: rows_of(browser, "history-bytes"))[0]
     over = browser.wait_for("[data-chart=history] .u-over")
     width = over.size["width"]
     # The newest fifth, which has bytes even if the daemon is young.
@@ -48,13 +37,13 @@ def history(browser, options):
     browser.go("#/history?show=day")
     day = browser.wait("a day", lambda: browser.text("[data-fact=day]"))
     browser.wait("the bars of the day", lambda: range_of(browser) != before_day)
-    today = bytes_of(browser.wait("sums of the day", lambda: sums(browser, "history-bytes"))[0])
+    today = bytes_of(browser.wait("sums of the day", lambda: rows_of(browser, "history-bytes"))[0])
     browser.wait_for("[data-action=previous-day]").click()
     previous_day = browser.wait("the day before", lambda: (
         browser.text("[data-fact=day]") != day and browser.text("[data-fact=day]")))
     browser.go("#/history?show=month")
     month = browser.wait("a month", lambda: browser.text("[data-fact=month]"))
-    of_month = bytes_of(browser.wait("sums of the month", lambda: sums(browser, "month"))[0])
+    of_month = bytes_of(browser.wait("sums of the month", lambda: rows_of(browser, "month"))[0])
     if any(of_month[way] < today[way] for way in today):
         raise Failure(f"a day has {today}, and its month {of_month}")
     browser.wait_for("[data-action=previous-month]").click()

@@ -160,18 +160,21 @@ NUMBERS = ["0", "999", "1000", "999500", "9007199254740991", "9007199254740993",
 
 
 def exact(browser, options):
-    """How the page writes numbers, also those that a double can't hold: with every digit, and summed exactly."""
+    """How the page writes numbers, also those that a double can't hold: with every digit, summed and subtracted exactly."""
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
     written = browser.driver.execute_async_script("""
         const [numbers, done] = arguments;
-        Promise.all([import('/page/api.js'), import('/page/text.js')]).then(([{ parse }, { amount, exact, plus }]) => {
+        Promise.all([import('/page/api.js'), import('/page/text.js')]).then(([{ parse }, text]) => {
+            const { amount, exact, minus, plus } = text;
             const values = parse(`{"numbers":[${numbers}]}`).numbers;
             const sum = values.reduce(plus);
-            done({ exact: values.map(exact), amount: values.map(amount), sum: exact(sum) });
+            const rest = values.slice(0, -1).reduce(minus, values.at(-1));
+            done({ exact: values.map(exact), amount: values.map(amount), sum: exact(sum), rest: exact(rest) });
         })""", NUMBERS)
     wrong = [number for number, text in zip(NUMBERS, written["exact"]) if digits(text) != int(number)]
-    if wrong or digits(written["sum"]) != sum(map(int, NUMBERS)):
+    *others, largest = map(int, NUMBERS)
+    if wrong or digits(written["sum"]) != sum(others) + largest or digits(written["rest"]) != largest - sum(others):
         raise Failure(f"{wrong} are not exact: {written}")
     return {"numbers": NUMBERS, **written}
 

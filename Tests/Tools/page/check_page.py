@@ -36,6 +36,7 @@ CASES = {
     "hosts": case_views.hosts,
     "scopes": case_views.scopes,
     "alerts": case_views.alerts,
+    "alert-burst": case_views.alert_burst,
     "hidden": case_views.hidden,
     "hostile": case_rows.hostile,
     "restart": case_live.restart,
