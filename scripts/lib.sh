@@ -86,13 +86,16 @@ need_swift() {
     die "the Swift toolchain is missing: install Swift 6.2 or later (swift.org/install, or swiftly) and put it in PATH"
 }
 
+# Where builds go. SwiftPM locks this folder, so a build beside another one needs a folder of its own.
+build_folder=${TRAFFICD_BUILD_FOLDER:-$root/.build}
+
 # build ARGUMENT...: swift build, its progress on standard error.
 # shellcheck disable=SC2120 # all arguments are optional
 build() {
     need_swift
     need_packages "${build_packages[@]}"
     say "building (swift build $*)"
-    swift build --package-path "$root" "$@" >&2
+    swift build --package-path "$root" --scratch-path "$build_folder" "$@" >&2
 }
 
 # Options for programs that are installed or measured: optimised, with Swift's libraries inside. Such programs run where
@@ -102,7 +105,7 @@ release=(-c release --static-swift-stdlib)
 
 # Prints where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
-binaries() { swift build --package-path "$root" "$@" --show-bin-path; }
+binaries() { swift build --package-path "$root" --scratch-path "$build_folder" "$@" --show-bin-path; }
 
 # Packages for the namespaces in which the accuracy is measured.
 # shellcheck disable=SC2034 # for the scripts that source this file

@@ -357,7 +357,8 @@ struct PushTests {
     @Test("what a receiver says is cut, and has no control characters")
     func words() throws {
         let said = PushAnswer.short("a\nb\u{1b}[31m" + String(repeating: "\u{301}", count: 30_000))
-        #expect(said.unicodeScalars.starts(with: "a\u{fffd}b\u{fffd}[31m".unicodeScalars) && said.unicodeScalars.count == 200)
+        #expect(said.unicodeScalars.starts(with: "a\u{fffd}b\u{fffd}[31m".unicodeScalars))
+        #expect(said.unicodeScalars.count == 200)
     }
 
     @Test("a file of fields that others can read, or that is none, is refused")
