@@ -9,6 +9,7 @@ usage: allocations.py TRAFFICEXAMPLE: fails if a protocol takes more than its bo
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,10 @@ from instructions import PATH, Listener
 from ports import free_port, wait_for_port
 
 REQUESTS = 2000
-TURNS = 5
+TURNS = 7
+MOST_TURNS = 31
+# Threads take turns in different ways from run to run, and share what is kept: a quarter of an allocation.
+SLACK = 0.25
 # The name, the server's options, the load, and the bound. For HTTP/2 the bound is what it takes today; the aim is 1.
 PROTOCOLS = (
     ("HTTP/1.1", [], ["--clients", "1", "--max-concurrent-streams", "1", "--h1"], 0),
@@ -59,17 +63,37 @@ class Server:
         self.process.wait(20)
 
 
-def slope(program: str, library: str, options: list[str], load: list[str]) -> float:
-    """Allocations of a request, without those of the connections. The least of some turns: where threads wait for each
-    other, Swift allocates more, so a busy machine allocates more than an idle one."""
-    with tempfile.TemporaryDirectory() as directory:
-        server = Server(program, library, directory, options, load)
-        try:
+def compare(program: str, library: str, directory: str, options: list[str], load: list[str], most: float):
+    """Allocations of a request, without those of the connections: without reporting, and what reporting adds.
+
+    The median of some turns, for few requests and for many: of 14 turns on a busy machine ten differed by less than 20
+    of 78,000 allocations, and the others were off by up to 1,300, mostly too low. Both servers take their turns in the
+    same moments. If the result is above `most`, there are more turns, because the median of a few can be off too.
+    """
+    listener = Listener(directory)
+    servers = [
+        Server(program, library, tempfile.mkdtemp(dir=directory), [*options, *reporting], load)
+        for reporting in (["--silent"], ["--report-socket", listener.path])
+    ]
+    few, many = ([], []), ([], [])
+    slopes = [0.0, 0.0]
+    try:
+        for server in servers:
             server.allocations(REQUESTS)  # fills what is kept and used again
-            turns = (server.allocations(2 * REQUESTS) - server.allocations(REQUESTS) for _ in range(TURNS))
-            return min(turns) / REQUESTS
-        finally:
+        for turn in range(MOST_TURNS):
+            if turn >= TURNS and slopes[1] - slopes[0] <= most:
+                break
+            for index, server in enumerate(servers):
+                few[index].append(server.allocations(REQUESTS))
+                many[index].append(server.allocations(2 * REQUESTS))
+                slopes[index] = (statistics.median(many[index]) - statistics.median(few[index])) / REQUESTS
+    finally:
+        for server in servers:
             server.end()
+    if not listener.datagrams:
+        sys.exit("no datagram came from a program that reports")
+    os.unlink(listener.path)
+    return slopes[0], slopes[1] - slopes[0]
 
 
 def all_protocols(program: str):
@@ -79,13 +103,7 @@ def all_protocols(program: str):
         source = pathlib.Path(__file__).with_suffix(".c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, str(source)], check=True)
         for name, options, load, bound in PROTOCOLS:
-            listener = Listener(directory)
-            without = slope(program, library, [*options, "--silent"], load)
-            with_reports = slope(program, library, [*options, "--report-socket", listener.path], load)
-            if not listener.datagrams:
-                sys.exit("no datagram came from a program that reports")
-            os.unlink(listener.path)
-            yield name, without, with_reports - without, bound
+            yield name, *compare(program, library, directory, options, load, bound + SLACK), bound
 
 
 def measure(bench) -> None:
@@ -97,6 +115,5 @@ if __name__ == "__main__":
     has_failed = False
     for name, without, added, bound in all_protocols(sys.argv[1]):
         print(f"allocations of an exchange, {name}: {added:+.2f} beside {without:.2f} (bound {bound})")
-        # Threads take turns in different ways from run to run, and share what is kept: a quarter of an allocation.
-        has_failed = has_failed or added > bound + 0.25
+        has_failed = has_failed or added > bound + SLACK
     sys.exit(1 if has_failed else 0)
