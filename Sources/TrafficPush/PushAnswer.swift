@@ -1,5 +1,9 @@
+import AsyncHTTPClient
 import CLinux
 import Glibc
+import NIOCore
+import NIOPosix
+import NIOSSL
 import OTLPMessages
 import SwiftProtobuf
 import TrafficModel
@@ -37,6 +41,31 @@ enum PushAnswer: Equatable {
         default:
             self = .refused("it answers \(status)")
         }
+    }
+
+    /// There was no answer.
+    static func failed(_ error: any Error) -> PushAnswer { .failed(Self.short(Self.reason(error)), seconds: nil) }
+
+    private static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as IOError: unsafe String(cString: strerror(error.errnoCode))
+        case let error as NIOConnectionError:
+            // Of several addresses the last: the first is often one of IPv6 without a route.
+            error.connectionErrors.last.map { Self.reason($0.error) } ?? "no address is known for \(error.host)"
+        case let error as HTTPClientError where error == .connectTimeout: "it takes no connection"
+        case let error as HTTPClientError where error == .remoteConnectionClosed:
+            "it closed the connection without an answer"
+        case is NIOSSLError, is NIOSSLExtraError: Self.reasonOfTLS("\(error)")
+        default: "\(error)"
+        }
+    }
+
+    private static func reasonOfTLS(_ error: String) -> String {
+        if error.contains("CERTIFICATE_VERIFY_FAILED") {
+            return "its certificate is not trusted (ca_file names who vouches for it)"
+        }
+        return error.contains("failedToValidateHostname") || error.contains("unableToValidateCertificate")
+            ? "its certificate is for another host" : "TLS: \(error)"
     }
 
     /// At most 200 Unicode scalars, and no control character: a receiver may send anything.

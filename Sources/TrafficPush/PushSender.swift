@@ -83,7 +83,7 @@ struct PushSender: Sendable {
                 now: .now()
             )
         } catch {
-            return .failed(PushAnswer.short("\(error)"), seconds: nil)
+            return .failed(error)
         }
     }
 
