@@ -37,12 +37,17 @@ actor PushSpool {
     /// The number of ``file``.
     private var database = 0
     private let report: @Sendable (String) -> Void
-    /// Requests that were deleted before their destination took them: they made room, or the file failed.
-    private var dropped: [PushDestination: UInt64] = [:]
-    /// How many waited at the last count.
-    private var lastWaiting: [PushDestination: UInt64] = [:]
-    /// What each destination is being sent.
-    private var underWay: [PushDestination: UnderWay] = [:]
+    private var progress: [PushDestination: Progress] = [:]
+
+    /// How far a destination is, beside its cursor in the database.
+    private struct Progress {
+        /// Requests that were deleted before the destination took them: they made room, or the file failed.
+        var dropped: UInt64 = 0
+        /// How many waited at the last count.
+        var waiting: UInt64 = 0
+        /// What the destination is being sent.
+        var underWay: UnderWay?
+    }
 
     private struct UnderWay {
         var id: Int64
@@ -79,7 +84,7 @@ actor PushSpool {
         // What the file could not take goes to the memory that replaces it.
         if self.insert(bodies) || self.insert(bodies) { return }
         for destination in self.destinations {
-            self.dropped[destination, default: 0] += UInt64(bodies[destination.form]?.count ?? 0)
+            self.progress[destination, default: Progress()].dropped += UInt64(bodies[destination.form]?.count ?? 0)
         }
     }
 
@@ -96,13 +101,15 @@ actor PushSpool {
         }
         guard isDone else { return false }
         for (destination, ids) in deleted {
+            var progress = self.progress[destination] ?? Progress()
             for id in ids {
-                if let current = self.underWay[destination], current.id == id, current.database == self.database {
-                    self.underWay[destination]?.isDeleted = true
+                if progress.underWay?.id == id, progress.underWay?.database == self.database {
+                    progress.underWay?.isDeleted = true
                 } else {
-                    self.dropped[destination, default: 0] += 1
+                    progress.dropped += 1
                 }
             }
+            self.progress[destination] = progress
         }
         return true
     }
@@ -143,11 +150,10 @@ actor PushSpool {
     /// The oldest request that a destination did not take yet. It did not take the one that ``next(for:)`` gave before,
     /// unless ``take(_:by:)`` said so.
     func next(for destination: PushDestination) -> Waiting? {
-        if let last = self.underWay.removeValue(forKey: destination), last.isDeleted {
-            self.dropped[destination, default: 0] += 1
-        }
+        if self.progress[destination]?.underWay?.isDeleted == true { self.progress[destination]?.dropped += 1 }
+        self.progress[destination]?.underWay = nil
         var found: Waiting?
-        self.change { file throws(SQLiteError) in
+        let isDone = self.change { file throws(SQLiteError) in
             let cursor = try self.cursor(of: destination, in: file)
             try file.run(
                 "SELECT id, body FROM request WHERE form = ? AND id > ? ORDER BY id LIMIT 1",
@@ -156,13 +162,14 @@ actor PushSpool {
                 found = Waiting(id: row.number(0) ?? 0, body: row.bytes(1), database: self.database)
             }
         }
-        self.underWay[destination] = found.map { UnderWay(id: $0.id, database: $0.database) }
+        guard isDone, let found else { return nil }
+        self.progress[destination, default: Progress()].underWay = UnderWay(id: found.id, database: found.database)
         return found
     }
 
     /// The destination needs this request and those before no more.
     func take(_ request: Waiting, by destination: PushDestination) {
-        defer { self.underWay[destination] = nil }
+        defer { self.progress[destination]?.underWay = nil }
         guard request.database == self.database else { return }
         self.change { file throws(SQLiteError) in
             try file.run(
@@ -180,8 +187,8 @@ actor PushSpool {
     func counts(of destination: PushDestination) -> Counts {
         var waiting: UInt64 = 0
         self.change { file throws(SQLiteError) in waiting = try self.waiting(for: destination, in: file) }
-        self.lastWaiting[destination] = waiting
-        return Counts(waiting: waiting, dropped: self.dropped[destination] ?? 0)
+        self.progress[destination, default: Progress()].waiting = waiting
+        return Counts(waiting: waiting, dropped: self.progress[destination]?.dropped ?? 0)
     }
 
     private func waiting(for destination: PushDestination, in file: SQLiteFile) throws(SQLiteError) -> UInt64 {
@@ -226,20 +233,22 @@ actor PushSpool {
     /// of others the last count holds. What a file has that could not be opened, nobody knows.
     private func dropAll(of destination: PushDestination) {
         guard let file else { return }
-        var count = (try? self.waiting(for: destination, in: file)) ?? self.lastWaiting[destination] ?? 0
-        if let current = self.underWay[destination], !current.isDeleted, count > 0 {
-            self.underWay[destination]?.isDeleted = true
+        var progress = self.progress[destination] ?? Progress()
+        var count = (try? self.waiting(for: destination, in: file)) ?? progress.waiting
+        if progress.underWay?.isDeleted == false, count > 0 {
+            progress.underWay?.isDeleted = true
             count -= 1
         }
-        self.dropped[destination, default: 0] += count
-        self.lastWaiting[destination] = 0
+        progress.dropped += count
+        progress.waiting = 0
+        self.progress[destination] = progress
     }
 
     private func opened() throws(SQLiteError) -> SQLiteFile {
         let file = try self.open()
         self.file = file
         for destination in self.destinations {
-            self.lastWaiting[destination] = try self.waiting(for: destination, in: file)
+            self.progress[destination, default: Progress()].waiting = try self.waiting(for: destination, in: file)
         }
         return file
     }
