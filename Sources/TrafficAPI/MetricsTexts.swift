@@ -95,10 +95,12 @@ final class MetricsTexts: Sendable {
         let kind = Kind(format: format, hasCreated: hasCreated)
         let audience = Audience(viewer)
         let task = self.state.withLock { state in
-            // Texts of an older reading are not shared any more. A shelf goes when no client holds a text of it.
-            for (audience, shelf) in state.shelves where shelf.takenAt != reading.takenAt {
-                state.shelves[audience]?.newest = [:]
-                if shelf.made.allSatisfy({ $0.text == nil }) { state.shelves.removeValue(forKey: audience) }
+            // Texts of another reading are not shared any more, and a user's shelf goes when no client holds a text of
+            // it. What users ask does not touch the texts that scrapers share.
+            for (other, shelf) in state.shelves
+            where shelf.takenAt != reading.takenAt && (other == audience || other != .everyone) {
+                state.shelves[other]?.newest = [:]
+                if shelf.made.allSatisfy({ $0.text == nil }) { state.shelves.removeValue(forKey: other) }
             }
             var shelf = state.shelves[audience] ?? Shelf()
             defer { state.shelves[audience] = shelf }

@@ -229,6 +229,8 @@ struct MetricsTextTests {
         let scraped = await self.unread(texts, by: .network, 2, names: 1)
         let other = await self.unread(texts, by: .user(1), 2, names: 1)
         let slow = await self.unread(texts, by: .user(0), 60, names: 200)
+        let again = await texts.text(of: Self.reading(2, names: 1), as: .text, hasCreated: false, for: .network)
+        #expect(again === scraped.last)
         #expect(slow.contains { $0.piece(at: 0, atMost: 1) == nil })
         #expect((scraped + other).allSatisfy { $0.piece(at: 0, atMost: 1) != nil })
     }
