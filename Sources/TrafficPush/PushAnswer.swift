@@ -68,6 +68,13 @@ enum PushAnswer: Equatable {
             ? "its certificate is for another host" : "TLS: \(error)"
     }
 
+    /// What a receiver did that took a request without some points of it.
+    ///
+    /// - Parameter message: A receiver need not say why.
+    static func leftOut(_ points: UInt64, _ message: String) -> String {
+        "left out \(points) points" + (message.isEmpty ? "" : ": \(message)")
+    }
+
     /// At most 200 Unicode scalars, and no control character: a receiver may send anything.
     static func short(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.prefix(200))).printable

@@ -50,7 +50,7 @@ struct PushLog {
         case .delivered(let rejected, let message):
             (
                 .leavesOut(message),
-                Line(level: .warning, text: "\(self.name) left out \(rejected) points: \(message)")
+                Line(level: .warning, text: "\(self.name) \(PushAnswer.leftOut(rejected, message))")
             )
         case .refused(let reason):
             (.refuses(reason), Line(level: .warning, text: "\(self.name) refuses metrics: \(reason)"))

@@ -95,7 +95,7 @@ struct PushSender: Sendable {
                 status.rejectedPoints +|= rejected
                 status.lastDelivery = .now()
                 status.problem =
-                    rejected > 0 ? "it left out \(rejected) points of the last request: \(message)" : nil
+                    rejected > 0 ? "it \(PushAnswer.leftOut(rejected, message))" : nil
             case .refused(let reason):
                 status.refused += 1
                 status.problem = reason

@@ -265,7 +265,7 @@ struct PushTests {
             #expect(try await eventually { service.board.all[0].rejectedPoints >= 7 })
         }
         #expect(service.board.all[0].refused >= 2 && service.board.all[0].rejectedPoints % 7 == 0)
-        #expect(service.board.all[0].problem == "it left out 7 points of the last request: too old")
+        #expect(service.board.all[0].problem == "it left out 7 points: too old")
     }
 
     @Test("what waits outlasts the service; a new receiver gets only what comes from then on")
@@ -360,6 +360,7 @@ struct PushTests {
         let said = PushAnswer.short("a\nb\u{1b}[31m" + String(repeating: "\u{301}", count: 30_000))
         #expect(said.unicodeScalars.starts(with: "a\u{fffd}b\u{fffd}[31m".unicodeScalars))
         #expect(said.unicodeScalars.count == 200)
+        #expect(PushAnswer.leftOut(3, "") == "left out 3 points")
     }
 
     @Test("a file of fields that others can read, or that is none, is refused")
