@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import GroundTruth
+import Synchronization
 import TestSupport
 import Testing
 import TrafficModel
@@ -199,7 +200,7 @@ struct RecordCommandTests {
                 kept.output == "1\nold\n" && kept.error == "trafficctl: \(directory)/a exists: --force replaces it\n"
             )
             let replaced = try Lab.shell("\(record) --force $dir/a && stat -c %a $dir/a", directory)
-            #expect(replaced.output == "600\n" && replaced.error.isEmpty)
+            #expect(replaced.output == "600\n" && replaced.error.isEmpty, "\(replaced.error)")
             #expect(try Recording(path: directory + "/a").fault == nil)
             for path in ["$dir", "/dev/null"] {
                 let other = try Lab.shell("\(record) --force \(path)", directory)
@@ -213,6 +214,31 @@ struct RecordCommandTests {
             // Without a daemon the older file stays, too.
             let gone = try Lab.shell("\(record) --force $dir/a; echo $?; stat -c %a $dir/a", directory)
             #expect(gone.output == "69\n600\n")
+        }
+    }
+
+    @Test("--for counts from the first snapshot, however late that comes")
+    func late() async throws {
+        try await Lab.withDirectory { directory in
+            let asked = Mutex(0)
+            let daemon = try FakeDaemon(directory: directory) {
+                // As a daemon with a long interval: much later than `--for`.
+                if asked.withLock({ count in
+                    count += 1
+                    return count == 1
+                }) {
+                    Thread.sleep(forTimeInterval: 2)
+                }
+                return .sample()
+            }
+            defer { daemon.stop() }
+            let recorded = try Lab.shell(
+                "$ctl record --runtime-directory $dir --interval 0.1 --for 500ms $dir/a",
+                directory
+            )
+            #expect(recorded.status == 0 && recorded.error.isEmpty, "\(recorded.error)")
+            // The time does not end with the first snapshot either.
+            #expect(try Recording(path: directory + "/a").count > 1)
         }
     }
 

@@ -11,7 +11,8 @@ struct Record: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Writes what the daemon counts to a file, for trafficctl replay and for bug reports.",
         discussion: """
-            Records until --for is over or Ctrl-C is pressed. If the daemon goes away, record waits for it and goes on. \
+            Records until --for is over or Ctrl-C is pressed. --for counts from the first snapshot, which may take as \
+            long as the daemon's interval. If the daemon goes away, record waits for it and goes on. \
             The file has what you may see: as root and in the group trafficd everything, otherwise your own processes. Over TCP (--url) it has no sockets.
 
             Names, addresses and users are replaced by pseudonyms, the same for the same within the file, so that it can \
@@ -37,7 +38,10 @@ struct Record: AsyncParsableCommand {
 
     @Option(
         name: .customLong("for"),
-        help: ArgumentHelp("Stop after this time, such as 5m. (default: at Ctrl-C)", valueName: "time")
+        help: ArgumentHelp(
+            "Stop this long after the first snapshot, such as 5m. (default: at Ctrl-C)",
+            valueName: "time"
+        )
     )
     var time: TimeSpan?
 
@@ -76,6 +80,7 @@ struct Record: AsyncParsableCommand {
         let command = self
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
         let time = self.time
+        let (begun, begin) = AsyncStream.makeStream(of: Never.self)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 let recorder = try Recorder(
@@ -84,19 +89,38 @@ struct Record: AsyncParsableCommand {
                     interval: command.interval.interval,
                     filter: command.filtering.filter,
                     pseudonyms: command.redact ? Pseudonyms() : nil,
-                    maxSize: command.maxSize.bytes
+                    maxSize: command.maxSize.bytes,
+                    begin: { begin.finish() }
                 )
                 try await recorder.run()
             }
             group.addTask {
                 for await _ in signals { break }
             }
-            if let time { group.addTask { try? await Task.sleep(for: time.duration) } }
+            if let time {
+                group.addTask {
+                    await Self.waitForBegin(begun)
+                    try? await Task.sleep(for: time.duration)
+                }
+            }
             defer { group.cancelAll() }
             // Whichever comes first ends it. The recorder then ends its file, or says why it can't.
             try await group.next()
             group.cancelAll()
             try await group.waitForAll()
+        }
+    }
+
+    /// The first snapshot comes with the daemon's next sweep: within a minute, its longest interval. A daemon that
+    /// sends nothing must not keep the command forever, so this ends after two minutes.
+    private static func waitForBegin(_ begun: AsyncStream<Never>) async {
+        await withTaskGroup { group in
+            group.addTask {
+                for await _ in begun {}
+            }
+            group.addTask { try? await Task.sleep(for: .seconds(120)) }
+            await group.next()
+            group.cancelAll()
         }
     }
 }

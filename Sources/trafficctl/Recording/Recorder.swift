@@ -13,6 +13,7 @@ final class Recorder {
     private let filter: String?
     private let pseudonyms: Pseudonyms?
     private let maxSize: Int
+    private let begin: @Sendable () -> Void
 
     private var writer: RecordingWriter
     private var descriptor: Int32 = -1
@@ -22,7 +23,9 @@ final class Recorder {
 
     private struct IsFull: Error {}
 
-    /// - Parameter pseudonyms: `nil` keeps names.
+    /// - Parameters:
+    ///   - pseudonyms: `nil` keeps names.
+    ///   - begin: Called when the first snapshot has come.
     /// - Throws: `RecordingError`.
     init(
         client: ControlClient,
@@ -30,11 +33,12 @@ final class Recorder {
         interval: TimeSpan,
         filter: String?,
         pseudonyms: Pseudonyms?,
-        maxSize: Int
+        maxSize: Int,
+        begin: @escaping @Sendable () -> Void
     ) throws(RecordingError) {
         self.writer = try RecordingWriter()
         (self.client, self.output, self.interval) = (client, output, interval)
-        (self.filter, self.pseudonyms, self.maxSize) = (filter, pseudonyms, maxSize)
+        (self.filter, self.pseudonyms, self.maxSize, self.begin) = (filter, pseudonyms, maxSize, begin)
     }
 
     private static let shortestPause = Duration.milliseconds(250)
@@ -88,6 +92,7 @@ final class Recorder {
         let snapshot = self.pseudonyms.map { snapshot.redacted($0) } ?? snapshot
         if self.writer.snapshots == 0 {
             self.started = .now
+            self.begin()
             self.descriptor = try self.output.open()
             let header = RecordingHeader(
                 startedAt: self.started,
