@@ -63,14 +63,12 @@ extension SystemTests {
                     separator: " "
                 )
                 let (client, server) = (UInt16(ports[0]), UInt16(ports[1]))
-                // After a walk through all open files the daemon rests.
-                var sockets: [SocketUsage] = []
-                for _ in 1...50 where sockets.count(where: { $0.ownersInferred == true }) < 2 {
-                    sockets =
-                        try await daemon.snapshot().sockets?.filter { socket in
-                            socket.state == .established
-                                && Set([socket.local.port, socket.remote.port]) == Set([client, server])
-                        } ?? []
+                // The daemon learns it from a walk through all open files, and rests after each.
+                let sockets = try await look(until: { $0.count { $0.ownersInferred == true } == 2 }) {
+                    try await daemon.snapshot().sockets?.filter { socket in
+                        socket.state == .established
+                            && Set([socket.local.port, socket.remote.port]) == Set([client, server])
+                    } ?? []
                 }
                 #expect(sockets.map(\.ownersInferred) == [true, true] && sockets.allSatisfy { $0.owners.count == 1 })
                 #expect(Set(sockets.map(\.bytes.payload.sent)) == [0, 70_000])
