@@ -19,7 +19,7 @@ struct BareKernelTests {
             mount -t tmpfs none \(directory) || exit 99
             \(Machine.programs.daemon.path) run --method \(method) --runtime-directory \(runtime.path) &
             daemon=$!
-            for try in $(seq 50); do
+            for try in $(seq 3000); do
                 curl --silent --fail --unix-socket \(runtime.path)/control.sock http://localhost\(path) && break
                 kill -0 $daemon 2>/dev/null || break
                 sleep 0.1

@@ -279,7 +279,7 @@ extension SystemTests {
                         isScreen ? ["script", "-qec", wanted, "/dev/null"] : ["bash", "-o", "pipefail", "-c", wanted]
                     let tool = try await Tool.run(
                         "timeout",
-                        [goesOn ? "3" : "60", "env", "-C", work.path] + words,
+                        [goesOn ? "3" : "300", "env", "-C", work.path] + words,
                         environment: ["PATH": path, "TERM": "xterm-256color"],
                         mayFail: true
                     )

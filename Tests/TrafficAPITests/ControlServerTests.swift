@@ -46,7 +46,7 @@ struct ControlServerTests {
                 for _ in 0..<3 {
                     let response = try await client.execute(
                         HTTPClientRequest(url: url.absoluteString),
-                        timeout: .seconds(10)
+                        timeout: .seconds(300)
                     )
                     let body = try await response.body.collect(upTo: 1 << 24)
                     #expect(response.headers.first(name: "content-length") == String(body.readableBytes))
