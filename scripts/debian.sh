@@ -17,21 +17,25 @@ private_apt() {
 }
 
 # fetch_packages SUITE DIRECTORY COMMAND...: unpacks the packages that COMMAND prints into DIRECTORY/root, unless they are
-# there already.
-fetch_packages() {
-    local suite=$1 target=$2 state=$cache/apt/$1 packages
+# there already. One script at a time: others wait.
+fetch_packages() (
+    suite=$1 target=$2 state=$cache/apt/$1
     shift 2
+    mkdir -p "$cache"
+    exec {lock}>"$cache/lock"
+    flock "$lock"
     [[ -e $target/complete ]] && return
     say "fetching $(basename "$target") ($suite)"
     mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
     touch "$state/status"
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(archive) $suite main" >"$state/sources.list"
-    private_apt "$suite" apt-get update
+    # A caller that tests the result switches errexit off in here, too.
+    private_apt "$suite" apt-get update || return
     mapfile -t packages < <("$@")
     ((${#packages[@]})) || { say "no such package in $suite" && return 1; }
     rm -rf "$target" && mkdir -p "$target/packages" "$target/root"
-    (cd "$target/packages" && private_apt "$suite" apt-get download "${packages[@]}")
-    for package in "$target"/packages/*.deb; do dpkg-deb -x "$package" "$target/root"; done
+    (cd "$target/packages" && private_apt "$suite" apt-get download "${packages[@]}") || return
+    for package in "$target"/packages/*.deb; do dpkg-deb -x "$package" "$target/root" || return; done
     rm -r "$target/packages"
     touch "$target/complete"
-}
+)
