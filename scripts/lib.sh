@@ -111,6 +111,10 @@ binaries() { swift build --package-path "$root" --scratch-path "$build_folder" "
 # shellcheck disable=SC2034 # for the scripts that source this file
 lab_packages=(ethtool iproute2 nftables)
 
+# Packages of scripts/kernel-matrix.
+# shellcheck disable=SC2034 # for the scripts that source this file
+matrix_packages=(binutils busybox-static cpio debian-archive-keyring gcc kmod libc6-dev qemu-system-x86 xz-utils)
+
 # accuracy_table PROGRAMS ROWS OUTPUT COMMAND: prints the lines of trafficcheck in ROWS as a table, with COMMAND in its
 # head. Writes the table to the file OUTPUT too, unless OUTPUT is empty.
 accuracy_table() {
