@@ -3,15 +3,10 @@ import GroundTruth
 import TestSupport
 import Testing
 
-/// Whole programs on the real kernel. The tests run one after the other, because each moves bytes, and some move as many
-/// as the machine can.
+/// Whole programs on the real kernel. The tests run one after the other, because their traffic would disturb other
+/// tests.
 @Suite(.tags(.kernel), .serialized)
 enum SystemTests {}
-
-/// Whole programs, and who reads their numbers: the page, Prometheus, receivers of a push. These tests wait for browsers
-/// and receivers most of the time, so they run beside `SystemTests`.
-@Suite(.tags(.kernel), .serialized)
-enum MonitoringTests {}
 
 /// What this machine lets the tests do. Each property is probed once.
 enum Machine {
