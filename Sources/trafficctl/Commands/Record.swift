@@ -11,8 +11,8 @@ struct Record: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Writes what the daemon counts to a file, for trafficctl replay and for bug reports.",
         discussion: """
-            Records until --for is over or Ctrl-C is pressed. --for counts from the first snapshot, which may take as \
-            long as the daemon's interval. If the daemon goes away, record waits for it and goes on. \
+            Records until --for is over or Ctrl-C is pressed. --for counts from the first snapshot; if none comes \
+            within two minutes, record gives up. If the daemon goes away later, record waits for it and goes on. \
             The file has what you may see: as root and in the group trafficd everything, otherwise your own processes. Over TCP (--url) it has no sockets.
 
             Names, addresses and users are replaced by pseudonyms, the same for the same within the file, so that it can \
@@ -99,7 +99,7 @@ struct Record: AsyncParsableCommand {
             }
             if let time {
                 group.addTask {
-                    await Self.waitForBegin(begun)
+                    guard await Self.hasBegun(begun) else { return }
                     try? await Task.sleep(for: time.duration)
                 }
             }
@@ -111,16 +111,20 @@ struct Record: AsyncParsableCommand {
         }
     }
 
-    /// The first snapshot comes with the daemon's next sweep: within a minute, its longest interval. A daemon that
-    /// sends nothing must not keep the command forever, so this ends after two minutes.
-    private static func waitForBegin(_ begun: AsyncStream<Never>) async {
+    /// Waits for the first snapshot. It is there after a tenth of a second, or later if the machine is busy. A daemon
+    /// that sends nothing must not keep the command forever, so this gives up after two minutes.
+    private static func hasBegun(_ begun: AsyncStream<Never>) async -> Bool {
         await withTaskGroup { group in
             group.addTask {
                 for await _ in begun {}
+                return !Task.isCancelled
             }
-            group.addTask { try? await Task.sleep(for: .seconds(120)) }
-            await group.next()
-            group.cancelAll()
+            group.addTask {
+                try? await Task.sleep(for: .seconds(120))
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
         }
     }
 }
