@@ -158,6 +158,7 @@ extension SystemTests {
             #expect(filtered.rows == 1 && filtered.process_ids.allSatisfy { $0.hasPrefix("\(mover.pid)-") })
             #expect(filtered.problem.contains("nothing"), "\(filtered.problem)")
             _ = try await Self.observe("exact", url, admin, as: Anything.self)
+            _ = try await Self.observe("rates", url, admin, as: Anything.self)
             _ = try await Self.observe("links", url, admin, as: Anything.self)
             _ = try await Self.observe("accessibility", url, admin, as: Anything.self)
 

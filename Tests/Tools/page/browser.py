@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 # No case may fail because the machine is slow.
-PATIENCE = 120
+PATIENCE = 300
 
 
 class Failure(Exception):

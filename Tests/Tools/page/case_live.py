@@ -55,6 +55,47 @@ def largest_rate(browser):
     return max(float(number) * 1000 ** " kMGTPEZ".index(prefix or " ") for number, prefix in rates)
 
 
+def rates(browser, options):
+    """What the page keeps of rates: of seven made-up minutes the last five, and rows that moved something in them."""
+    browser.open(token=options.token)
+    seen = browser.driver.execute_async_script("""
+        const [done] = arguments;
+        import('/page/live.js').then(({ live }) => {
+            const log = new live.rates.constructor();
+            const rates = (sent) => ({ payload_sent_bytes_per_second: sent, payload_received_bytes_per_second: 0 });
+            const add = (second, moved) => log.add({
+                taken_at: new Date(second * 1000).toISOString(), totals: { rates: rates(9) },
+                processes: Object.entries(moved).map(([process_id, sent]) => ({ process_id, rates: rates(sent) })),
+            });
+            const keys = () => [...log.rows.keys()].sort();
+            const seen = {};
+            for (let second = 0; second < 420; second += 1) {
+                add(second, { early: second < 10 ? 7 : 0, steady: 5, idle: 0 });
+                if (second === 200) seen.before = keys();
+            }
+            seen.after = keys();
+            [seen.times, seen.steady] = structuredClone(log.series('steady'));
+            seen.early = log.series('early')[1];
+            log.gap();
+            log.gap();
+            seen.gap = log.series('total')[1].slice(-3);
+            log.forgetTotal();
+            seen.forgotten = [keys(), log.series('total')[1].at(0)];
+            add(100, { steady: 1 });
+            seen.back = log.series('steady');
+            done(seen);
+        })""")
+    wanted = {
+        "before": ["early", "steady", "total"], "after": ["steady", "total"],
+        "times": list(range(120, 420)), "steady": [5] * 300, "early": [None] * 300,
+        "gap": [9, 9, None], "forgotten": [["steady"], None], "back": [[100], [1], [0]],
+    }
+    for key, value in wanted.items():
+        if seen[key] != value:
+            raise Failure(f"the log of rates: {key} is {seen[key]}")
+    return {}
+
+
 def restart(browser, options):
     """What the page says while the daemon is gone and after it is back.
 
@@ -64,18 +105,26 @@ def restart(browser, options):
     browser.open(token=options.token)
     browser.wait_for("table[data-table=processes] tbody tr")
     before = largest_rate(browser)
+    # The page takes a word away after a while, so it is kept here.
+    browser.script("""
+        window.words = {};
+        const banner = document.querySelector('#banner');
+        const keep = () => { if (banner.textContent) window.words[banner.dataset.state] = banner.textContent; };
+        new MutationObserver(keep).observe(banner, { attributes: true, childList: true, subtree: true });""")
+
+    def word(*states):
+        words = browser.script("return window.words")
+        return next((words[state] for state in states if words.get(state)), None)
 
     def say(word):
         print(json.dumps({"case": "restart", "now": word}), flush=True)
 
     say("ready")
-    browser.wait("the word that the daemon does not answer", lambda: (
-        browser.attribute("#banner", "data-state") in ("lost", "restarted") and browser.text("#banner")))
+    browser.wait("the word that the daemon does not answer", lambda: word("lost", "restarted"))
     say("lost")
     if not sys.stdin.isatty():
         sys.stdin.readline()
-    back = browser.wait("the word that the daemon is back", lambda: (
-        browser.attribute("#banner", "data-state") == "restarted" and browser.text("#banner")))
+    back = browser.wait("the word that the daemon is back", lambda: word("restarted"))
     browser.wait_for("table[data-table=processes] tbody tr")
     # A spike would come with the first snapshots.
     browser.script("return new Promise((resolve) => setTimeout(resolve, 4000))")

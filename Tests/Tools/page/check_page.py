@@ -41,6 +41,7 @@ CASES = {
     "hostile": case_rows.hostile,
     "restart": case_live.restart,
     "pause": case_live.pause,
+    "rates": case_live.rates,
     "token": case_token.token,
     "withheld": case_token.withheld,
     "accessibility": case_accessibility.accessibility,
