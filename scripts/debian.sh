@@ -21,9 +21,10 @@ private_apt() {
 fetch_packages() (
     suite=$1 target=$2 state=$cache/apt/$1
     shift 2
+    [[ -e $target/complete ]] && return
     mkdir -p "$cache"
     exec {lock}>"$cache/lock"
-    flock "$lock"
+    flock --nonblock "$lock" || { say "waiting for another script that fetches" && flock "$lock"; }
     [[ -e $target/complete ]] && return
     say "fetching $(basename "$target") ($suite)"
     mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
