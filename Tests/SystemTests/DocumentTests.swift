@@ -271,10 +271,13 @@ extension SystemTests {
                 for command in Documents.blocks("sh", in: text).flatMap(Documents.commands) {
                     // A screen needs a terminal. The test stops commands that run until they are stopped.
                     let isScreen = command.contains("top") && !command.contains("--once")
-                    let goesOn =
-                        isScreen || ["watch", "trafficd run", "trafficctl record"].contains { command.contains($0) }
-                    let wanted =
-                        command.contains("trafficd run") ? command + " --runtime-directory \(work.path)/run" : command
+                    let goesOn = isScreen || ["watch", "trafficd run"].contains { command.contains($0) }
+                    let more = [
+                        "trafficd run": " --runtime-directory \(work.path)/run",
+                        // The documents replay the file later. Of two times the last one holds.
+                        "trafficctl record": " --for 1s",
+                    ]
+                    let wanted = command + (more.first { command.contains($0.key) }?.value ?? "")
                     let words =
                         isScreen ? ["script", "-qec", wanted, "/dev/null"] : ["bash", "-o", "pipefail", "-c", wanted]
                     let tool = try await Tool.run(

@@ -380,37 +380,43 @@ extension SystemTests {
         @Test("the delay of a slow handshake is only in tls, the delay of a slow answer only in wait")
         func slowPeer() async throws {
             try await withDaemon { daemon in
-                let records = (Records(), Records())
-                let start = TrafficClock.nanoseconds()
-                let (slow, acceptedAt) = try await self.exchanges(daemon, handshake: 1, answer: 0, records.0)
-                let (lazy, _) = try await self.exchanges(daemon, handshake: 0, answer: 1, records.1)
-                try #require(slow.count == 2 && lazy.count == 2)
-                for exchanges in [slow, lazy] {
-                    for exchange in exchanges { self.expectSum(exchange) }
-                    #expect(exchanges.map { $0.phases[.connect] != nil } == [true, false])
-                    #expect(exchanges.map { $0.phases[.tls] != nil } == [true, false])
-                }
-                let phase = { (exchange: ExchangeUsage, phase: ExchangePhase) in exchange.phases[phase] ?? 0 }
-                #expect(phase(slow[0], .tls) >= 1_000_000 && phase(slow[0], .tls) > phase(lazy[0], .tls))
-                #expect(phase(slow[0], .connect) < 1_000_000 && phase(lazy[0], .connect) < 1_000_000)
-                // The server may have the request, and sleep, before the client learns that all of the request is sent.
-                // So send and
-                // wait together take at least a second.
-                #expect(
-                    lazy.allSatisfy {
-                        phase($0, .send) + phase($0, .wait) >= 1_000_000 && phase($0, .wait) > phase($0, .send)
-                    },
-                    "\(lazy.map(\.phases))"
-                )
-                #expect(slow.allSatisfy { phase($0, .wait) < phase(lazy[0], .wait) })
-                #expect((slow + lazy).allSatisfy { phase($0, .send) < 1_000_000 && phase($0, .receive) < 1_000_000 })
-                // The kernel established the connection after the client began to connect, and before the server
-                // accepted it.
-                let told = try #require(records.0.outcomes.first?.tlsEndedAt)
-                try #require(start < acceptedAt && acceptedAt < told)
-                #expect(phase(slow[0], .tls) >= (told - acceptedAt) / 1_000)
-                #expect(phase(slow[0], .connect) + phase(slow[0], .tls) <= (told - start) / 1_000)
+                // A step of a busy machine may take a second, too. Then this looks at two other connections.
+                let isUndisturbed = try await eventually { try await self.measureSlowPeers(daemon) }
+                #expect(isUndisturbed, "the delay is in a step of its own in no measurement")
             }
+        }
+
+        /// - Returns: Whether the steps that the server did not delay were shorter than those that it did.
+        private func measureSlowPeers(_ daemon: Daemon) async throws -> Bool {
+            let records = (Records(), Records())
+            let start = TrafficClock.nanoseconds()
+            let (slow, acceptedAt) = try await self.exchanges(daemon, handshake: 1, answer: 0, records.0)
+            let (lazy, _) = try await self.exchanges(daemon, handshake: 0, answer: 1, records.1)
+            try #require(slow.count == 2 && lazy.count == 2)
+            for exchanges in [slow, lazy] {
+                for exchange in exchanges { self.expectSum(exchange) }
+                #expect(exchanges.map { $0.phases[.connect] != nil } == [true, false])
+                #expect(exchanges.map { $0.phases[.tls] != nil } == [true, false])
+            }
+            let phase = { (exchange: ExchangeUsage, phase: ExchangePhase) in exchange.phases[phase] ?? 0 }
+            #expect(phase(slow[0], .tls) >= 1_000_000)
+            // The server may have the request, and sleep, before the client learns that all of the request is sent. So
+            // send and wait together take at least a second.
+            #expect(lazy.allSatisfy { phase($0, .send) + phase($0, .wait) >= 1_000_000 }, "\(lazy.map(\.phases))")
+            // The kernel established the connection after the client began to connect, and before the server accepted
+            // it.
+            let told = try #require(records.0.outcomes.first?.tlsEndedAt)
+            try #require(start < acceptedAt && acceptedAt < told)
+            #expect(phase(slow[0], .tls) >= (told - acceptedAt) / 1_000)
+            #expect(phase(slow[0], .connect) + phase(slow[0], .tls) <= (told - start) / 1_000)
+
+            let all = slow + lazy
+            return phase(lazy[0], .tls) < 1_000_000
+                && slow.allSatisfy { phase($0, .wait) < phase(lazy[0], .wait) }
+                && lazy.allSatisfy { phase($0, .wait) > phase($0, .send) }
+                && all.allSatisfy { exchange in
+                    [.connect, .send, .receive].allSatisfy { phase(exchange, $0) < 1_000_000 }
+                }
         }
     }
 }

@@ -7,7 +7,7 @@ import TrafficKitTestSupport
 import TrafficModel
 
 /// `trafficctl --url` and the real control server.
-@Suite("trafficctl over TCP", .timeLimit(.minutes(10)))
+@Suite("trafficctl over TCP", .timeLimit(.minutes(60)))
 struct ClientTests {
     private static let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         .deletingLastPathComponent().appending(path: "trafficctl").path

@@ -281,22 +281,35 @@ struct ControlServerTests {
         }
     }
 
-    @Test("Streams end when the daemon stops, and so do clients that read nothing")
-    func shutdown() async throws {
+    /// Limits of an hour: whatever ends is not ended by them.
+    private static var hours: ControlServer.Limits {
         var limits = ControlServer.Limits()
-        limits.shutdownTimeout = .milliseconds(500)
-        // Only the shutdown ends a client that reads nothing: the other limits are an hour.
-        limits.stallTimeout = .seconds(3600)
+        (limits.shutdownTimeout, limits.stallTimeout) = (.seconds(3600), .seconds(3600))
         limits.idleTimeout = .seconds(3600)
-        let stalled = try await TestServer.with(limits: limits) { server in
+        return limits
+    }
+
+    @Test("Streams end when the daemon stops")
+    func shutdown() async throws {
+        try await TestServer.with(limits: Self.hours) { server in
             server.box.readings.publish(Fixture.reading(sockets: 5000))
-            let stalled = try await server.connectAndStall("/v1/stream")
             async let reader = server.curl("/v1/stream?view=processes", options: ["-N"])
-            #expect(try await eventually { server.box.readings.readers == 2 })
+            #expect(try await eventually { server.box.readings.readers == 1 })
             await server.group.triggerGracefulShutdown()
             let result = try await reader
             #expect(result.status == 0, "a whole response, its last chunk included")
             #expect(try result.outputData.split(separator: 0x0a).map(Self.decode).count == 1)
+        }
+    }
+
+    @Test("Clients that read nothing end soon after the daemon stops")
+    func shutdownOfTheStalled() async throws {
+        var limits = Self.hours
+        limits.shutdownTimeout = .milliseconds(500)
+        let stalled = try await TestServer.with(limits: limits) { server in
+            server.box.readings.publish(Fixture.reading(sockets: 5000))
+            let stalled = try await server.connectAndStall("/v1/stream")
+            #expect(try await eventually { server.box.readings.readers == 1 })
             return stalled
         }
         try? await stalled.close()

@@ -43,9 +43,10 @@ extension ControlServerTests {
     @Test("Two clients measure at once, each for its own time")
     func costs() async throws {
         try await TestServer.with { server in
-            async let long = server.curl("/v1/doctor?cost=0.5")
+            async let long = server.curl("/v1/doctor?cost=10")
+            #expect(try await eventually { server.meter.underWay == 1 })
             async let short = server.curl("/v1/doctor?cost=0.1")
-            for (result, seconds) in [(try await long, 0.5), (try await short, 0.1)] {
+            for (result, seconds) in [(try await long, 10), (try await short, 0.1)] {
                 let report = try JSONDecoder().decode(DoctorReport.self, from: result.outputData)
                 #expect(report.cost == FakeMeter.cost(seconds: seconds))
             }
@@ -61,19 +62,22 @@ extension ControlServerTests {
     @Test("A client that leaves ends only its own measurement")
     func leftCost() async throws {
         try await TestServer.with { server in
-            async let other = server.curl("/v1/doctor?cost=1")
+            async let other = server.curl("/v1/doctor?cost=10")
             let client = try await server.connectAndStall("/v1/doctor?cost=10")
             #expect(try await eventually { server.meter.underWay == 2 })
             try await client.close()
             #expect(try await eventually { server.meter.cancelled == 1 })
             let report = try JSONDecoder().decode(DoctorReport.self, from: try await other.outputData)
-            #expect(report.cost == FakeMeter.cost(seconds: 1))
+            #expect(report.cost == FakeMeter.cost(seconds: 10))
         }
     }
 
     @Test("A measurement does not delay the daemon's end")
     func stoppedCost() async throws {
-        try await TestServer.with { server in
+        // The limit of the daemon's end would close the connection instead.
+        var limits = ControlServer.Limits()
+        limits.shutdownTimeout = .seconds(3600)
+        try await TestServer.with(limits: limits) { server in
             async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])
             #expect(try await eventually { server.meter.underWay == 1 })
             await server.group.triggerGracefulShutdown()

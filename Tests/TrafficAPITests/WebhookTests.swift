@@ -9,7 +9,7 @@ import TrafficModel
     "Following alerts",
     .enabled(if: SystemTool.path("python3") != nil, "needs python3"),
     .serialized,
-    .timeLimit(.minutes(10))
+    .timeLimit(.minutes(60))
 )
 struct WebhookTests {
     private static let client = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
@@ -123,13 +123,16 @@ struct WebhookTests {
             let receiver = try await Receiver(answers: "hang")
             let program = try Self.follow(server, "--webhook", receiver.url)
             try await Self.wait(of: server)
+            var start = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &start)
             server.alerts.change(1)
             let first = try await receiver.requests(1)
             // The follower reads meanwhile.
             for round in 0..<100 { server.alerts.change(100, rule: "r\(round % 10)") }
             server.alerts.change(1, rule: "last")
             let again = try await receiver.requests(1)
-            #expect(again[0].time - first[0].time >= 10)
+            // The receiver may have read the first request late.
+            #expect(again[0].time - (Double(start.tv_sec) + Double(start.tv_nsec) / 1e9) >= 10)
             var (last, dropped) = (try again[0].notice, 0 as UInt64)
             #expect(try first[0].notice == last && last.position.number == 1)
             var count = 1

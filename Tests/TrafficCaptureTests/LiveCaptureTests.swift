@@ -112,9 +112,11 @@ struct LiveCaptureTests {
         let pid = try #require(words.first.flatMap { Int32($0) })
         #expect(words.last?.contains("5000") == true)
         var ledger = Ledger()
-        for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
-        let snapshot = ledger.tick(capture).snapshot
-        #expect(snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent == 5_000)
+        let sent = try blockingLook(until: { $0 == 5_000 }) { () -> UInt64? in
+            try capture.sweep { ledger.absorb($0) }
+            return ledger.tick(capture).snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent
+        }
+        #expect(sent == 5_000)
     }
 
     @Test("each frame counts for its AF_PACKET socket, also while a sweep copies that socket")

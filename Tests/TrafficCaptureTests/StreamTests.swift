@@ -35,17 +35,20 @@ extension LiveCaptureTests {
             return read + Int(unread) + Int(unacknowledged)
         }
 
-        /// The same when both buffers are full and the writer's call sleeps.
+        /// The same when both buffers are full and the writer's call sleeps: nothing has changed for half a second. For a
+        /// shorter time the writer may only have lost its processor.
         static func takenAtRest(
             by writer: borrowing OwnedDescriptor,
             read: Int,
             waitingAt reader: borrowing OwnedDescriptor
         ) throws -> Int {
             var before = 0
+            var equal = 0
             return try blockingLook(every: .milliseconds(50), until: { $0.isAtRest }) {
                 let now = try self.taken(by: writer, read: read, waitingAt: reader)
-                defer { before = now }
-                return (taken: now, isAtRest: now > 0 && now == before)
+                equal = now == before ? equal + 1 : 0
+                before = now
+                return (taken: now, isAtRest: now > 0 && equal >= 10)
             }.taken
         }
 

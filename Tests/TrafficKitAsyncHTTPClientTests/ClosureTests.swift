@@ -12,7 +12,7 @@ import TrafficReport
 
 /// A body without a length ends with the connection. A closure alert of TLS says that this was the end (RFC 9112
 /// section 9.8).
-@Suite("AsyncHTTPClient and TLS closure alerts", .timeLimit(.minutes(10)))
+@Suite("AsyncHTTPClient and TLS closure alerts", .timeLimit(.minutes(60)))
 struct ClosureTests {
     private static let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello"
 

@@ -8,7 +8,7 @@ import TrafficReport
 @testable import TrafficKitAsyncHTTPClient
 
 /// A client of ours that stops waiting for its server, with a proxy between them that counts the socket's bytes.
-@Suite("AsyncHTTPClient that gives up", .timeLimit(.minutes(10)))
+@Suite("AsyncHTTPClient that gives up", .timeLimit(.minutes(60)))
 struct InterruptionTests {
     enum Limit: Sendable, CaseIterable {
         /// A limit for the whole request.

@@ -84,7 +84,7 @@ struct CurlTests {
         #expect(Set(requests.map(\.route)) == ["/length/{id}", "/chunked/{id}"])
     }
 
-    @Test("a large download, to the byte", .timeLimit(.minutes(10)))
+    @Test("a large download, to the byte", .timeLimit(.minutes(60)))
     func large() async throws {
         let server = try await InstrumentedServer()
         let proxy = try CountingProxy(to: server.port)

@@ -11,7 +11,7 @@ import TrafficReport
 
 @testable import TrafficKitNIO
 
-@Suite("Writes that the kernel has not taken", .timeLimit(.minutes(10)))
+@Suite("Writes that the kernel has not taken", .timeLimit(.minutes(60)))
 struct PendingWritesTests {
     @Test("taken bytes come out in order, in any pieces, and other bytes stay")
     func pieces() {

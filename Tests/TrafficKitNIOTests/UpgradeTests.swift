@@ -9,7 +9,7 @@ import TrafficReport
 
 /// A client and a server of ours that change to another protocol, with a proxy between them that counts the socket's
 /// bytes.
-@Suite("Upgrades of HTTP/1.1", .timeLimit(.minutes(10)))
+@Suite("Upgrades of HTTP/1.1", .timeLimit(.minutes(60)))
 struct UpgradeTests {
     private static let request =
         "GET /chat/1?secret=1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"

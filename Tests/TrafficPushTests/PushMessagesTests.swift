@@ -10,7 +10,7 @@ import TrafficModel
 @Suite(
     "The messages of a push",
     .enabled(if: MetricsReceiver.missing == nil, Comment(rawValue: MetricsReceiver.missing ?? "")),
-    .timeLimit(.minutes(10))
+    .timeLimit(.minutes(60))
 )
 struct PushMessagesTests {
     static let evil = "a\"} 1\n# EOF\\ größe"

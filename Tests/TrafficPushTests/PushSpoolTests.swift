@@ -5,7 +5,7 @@ import Testing
 
 @testable import TrafficPush
 
-@Suite("The spool of a push", .timeLimit(.minutes(10)))
+@Suite("The spool of a push", .timeLimit(.minutes(60)))
 struct PushSpoolTests {
     private let folder = FileManager.default.temporaryDirectory.appending(path: "spool-\(UUID().uuidString)")
     private let a = PushDestination(url: "http://a/")

@@ -14,7 +14,7 @@ import TrafficModel
 @Suite(
     "Pushing metrics",
     .enabled(if: MetricsReceiver.missing == nil, Comment(rawValue: MetricsReceiver.missing ?? "")),
-    .timeLimit(.minutes(10))
+    .timeLimit(.minutes(60))
 )
 struct PushTests {
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

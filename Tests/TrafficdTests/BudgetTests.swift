@@ -11,7 +11,7 @@ import TrafficQuery
 @testable import trafficd
 
 /// Budgets as the daemon judges them: with a real history, and minutes of this test.
-@Suite("Budgets of days and months", .timeLimit(.minutes(10)))
+@Suite("Budgets of days and months", .timeLimit(.minutes(60)))
 struct BudgetTests {
     @Test(
         "a budget that the last minute of a day or month exceeds is said of that day or month",

@@ -12,7 +12,7 @@ import TrafficQuery
 @testable import trafficd
 
 /// Rules about new destinations as the daemon judges them: with a real history, and samples of this test.
-@Suite("New destinations", .timeLimit(.minutes(10)))
+@Suite("New destinations", .timeLimit(.minutes(60)))
 struct NewDestinationTests {
     private static let app = ProcessGroup(name: "app", uid: 4_711)
     private static let rule = AlertRule(

@@ -5,7 +5,7 @@ public import TrafficModel
 /// A program that moves bytes as it is told, and says after each command what its calls have returned so far.
 public final class Mover {
     private static let program = """
-        import os, resource, socket, sys
+        import os, resource, select, socket, sys
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
@@ -46,6 +46,11 @@ public final class Mover {
                     sent += pair[0].sendto(bytes(size), pair[1].getsockname())
                     received += len(pair[1].recv(65536))
                 end(pair)
+            elif word == "keep":
+                while not select.select([sys.stdin], [], [], 0.2)[0]:
+                    pair = connect()
+                    move(pair, size)
+                    end(pair)
             elif word == "share":
                 pair = connect()
                 for _ in range(number):
@@ -95,6 +100,20 @@ public final class Mover {
 
     public func tell(_ command: String) async throws {
         try self.running.writeLine(command)
+        try await self.hear()
+    }
+
+    /// Moves so many bytes five times a second, each time over another connection, until ``rest()``.
+    public func keepMoving(_ size: Int) throws {
+        try self.running.writeLine("keep 1 \(size)")
+    }
+
+    public func rest() async throws {
+        try self.running.writeLine("churn 0 0")
+        for _ in ["keep", "churn"] { try await self.hear() }
+    }
+
+    private func hear() async throws {
         guard let line = try await self.running.line() else {
             throw Program.Failure(description: self.running.errorText)
         }

@@ -13,7 +13,7 @@ public final class Program {
     }
 
     /// How long the program may take for any one answer.
-    public static let patience = Duration.seconds(300)
+    public static let patience = Duration.seconds(600)
 
     private let process = Process()
     private let input = Pipe()
