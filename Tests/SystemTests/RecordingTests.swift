@@ -220,19 +220,16 @@ struct RecordCommandTests {
     @Test("--for counts from the first snapshot, however late that comes")
     func late() async throws {
         try await Lab.withDirectory { directory in
-            let asked = Mutex(0)
+            let first = Mutex<ContinuousClock.Instant?>(nil)
             let daemon = try FakeDaemon(directory: directory) {
-                // As a daemon that is very busy: much later than `--for`.
-                if asked.withLock({ count in
-                    count += 1
-                    return count == 1
-                }) {
+                if first.withLock({ $0 }) == nil {
+                    // As a daemon that is very busy: much later than `--for`.
                     Thread.sleep(forTimeInterval: 2)
+                    first.withLock { $0 = .now }
                 }
                 return .sample()
             }
             defer { daemon.stop() }
-            let start = ContinuousClock.now
             let recorded = try Lab.shell(
                 "$ctl record --runtime-directory $dir --interval 0.1 --for 500ms $dir/a",
                 directory
@@ -240,7 +237,8 @@ struct RecordCommandTests {
             #expect(recorded.status == 0 && recorded.error.isEmpty, "\(recorded.error)")
             #expect(try Recording(path: directory + "/a").count > 0)
             // The time does not end with the first snapshot either.
-            #expect(ContinuousClock.now - start >= .milliseconds(2_500))
+            let firstAt = try #require(first.withLock { $0 })
+            #expect(ContinuousClock.now - firstAt >= .milliseconds(500))
         }
     }
 

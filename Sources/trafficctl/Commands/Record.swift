@@ -11,8 +11,8 @@ struct Record: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Writes what the daemon counts to a file, for trafficctl replay and for bug reports.",
         discussion: """
-            Records until --for is over or Ctrl-C is pressed. --for counts from the first snapshot; if none comes \
-            within two minutes, record gives up. If the daemon goes away later, record waits for it and goes on. \
+            Records until --for is over or Ctrl-C is pressed. --for counts from the first snapshot, and is over if \
+            none comes within two minutes. If the daemon goes away later, record waits for it and goes on. \
             The file has what you may see: as root and in the group trafficd everything, otherwise your own processes. Over TCP (--url) it has no sockets.
 
             Names, addresses and users are replaced by pseudonyms, the same for the same within the file, so that it can \
