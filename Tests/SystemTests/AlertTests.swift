@@ -81,7 +81,7 @@ extension SystemTests {
                 #expect(alert.bytesPerSecond > 10_000)
 
                 // It goes on while somebody looks, however long that takes.
-                try mover.keepMoving(100_000)
+                try await mover.keepMoving(100_000)
 
                 let check = try await Self.alerts(daemon, "--check")
                 #expect(check.code == 1 && check.output.contains(name) && check.error.isEmpty)
@@ -107,16 +107,19 @@ extension SystemTests {
                 // The alert began with the first byte, and lasts some seconds longer than the last one. If a busy machine
                 // looks too late, the next alert begins with the bytes that come then.
                 try await mover.rest()
-                var total = mover.moved.total
+                var (total, restedAt) = (mover.moved.total, Date())
                 let hasSeen = try await eventually {
-                    let last = try await Self.wait(daemon) { $0.alerts.isEmpty || $0.alerts[0].bytes >= total }
+                    let last = try await Self.wait(daemon) { report in
+                        let later = Double(report.takenAt.nanosecondsSinceEpoch) / 1e9 - restedAt.timeIntervalSince1970
+                        return report.alerts.isEmpty || report.alerts[0].bytes >= total || later > 1
+                    }
                     if let bytes = last.alerts.first?.bytes {
                         #expect(bytes == total)
                         return true
                     }
                     let before = mover.moved.total
                     _ = try await Self.wait(daemon, { !$0.alerts.isEmpty }, doing: move)
-                    total = mover.moved.total - before
+                    (total, restedAt) = (mover.moved.total - before, Date())
                     return false
                 }
                 #expect(hasSeen)

@@ -47,6 +47,7 @@ public final class Mover {
                     received += len(pair[1].recv(65536))
                 end(pair)
             elif word == "keep":
+                print(sent, received, flush=True)
                 while not select.select([sys.stdin], [], [], 0.2)[0]:
                     pair = connect()
                     move(pair, size)
@@ -104,8 +105,8 @@ public final class Mover {
     }
 
     /// Moves so many bytes five times a second, each time over another connection, until ``rest()``.
-    public func keepMoving(_ size: Int) throws {
-        try self.running.writeLine("keep 1 \(size)")
+    public func keepMoving(_ size: Int) async throws {
+        try await self.tell("keep 1 \(size)")
     }
 
     public func rest() async throws {

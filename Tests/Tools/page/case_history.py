@@ -64,7 +64,10 @@ def audit(browser, options):
         """While others move bytes, the counters of an interface may be of another moment than those of its sockets."""
         verdict = browser.attribute("[data-verdict]", "data-verdict")
         if verdict and verdict != "right":
-            browser.script("document.querySelector('[data-action=audit-again]').click()")
+            # Without the old verdict, so that this asks again only when the answer is there.
+            browser.script("""
+                document.querySelector('[data-verdict]').dataset.verdict = '';
+                document.querySelector('[data-action=audit-again]').click()""")
         return verdict == "right"
 
     browser.wait("the verdict `right`", look_again)
