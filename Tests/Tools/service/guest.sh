@@ -22,12 +22,21 @@ move() { echo "$1" >&8 && read -r moved <&7; }
 # exact WORDS: the daemon must come to have what the mover moved.
 exact() {
     local counted
-    for _ in {1..30}; do
+    for _ in {1..300}; do
         counted=$(trafficctl processes --format json 2>/dev/null | ./counted.py "$mover")
         [[ $counted == "$moved $moved" ]] && echo "GUEST $*: exact, $moved bytes both ways" && return
         sleep 0.3
     done
     fail "$*: counted '$counted' bytes of $moved $moved"
+}
+
+# journal WORDS MESSAGE: the daemon's log must come to have these words.
+journal() {
+    for _ in {1..300}; do
+        journalctl --unit trafficd --output cat | grep -q "$1" && return
+        sleep 0.3
+    done
+    fail "$2"
 }
 
 options() { sed -i "s/^TRAFFICD_OPTIONS=.*/TRAFFICD_OPTIONS=\"$1\"/" /etc/default/trafficd && systemctl restart trafficd; }
@@ -49,22 +58,23 @@ move 100001
 exact "after a restart"
 systemctl kill --signal KILL trafficd
 move 777
-for _ in {1..50}; do [[ $(systemctl is-active trafficd) == active ]] && break; sleep 0.3; done
+for _ in {1..300}; do [[ $(systemctl is-active trafficd) == active ]] && break; sleep 0.3; done
 exact "killed, and restarted by systemd"
 systemctl stop trafficd
 move 5555
-journalctl --unit trafficd --output cat | grep -q 'sudo trafficd unload ends that' || fail "nothing says that counting goes on"
+journal 'sudo trafficd unload ends that' "nothing says that counting goes on"
 systemctl start trafficd
 exact "stopped for a while"
 # The configuration file: a change, and a mistake.
 echo 'keep_exited: 1h' >/etc/trafficd.yaml
 systemctl reload trafficd || fail "systemctl reload"
+# The reload is a signal: the daemon reads the file a moment later.
+journal 'keep_exited: 5m → 1h' "the journal lacks the change"
 echo 'keep_exitd: 2h' >/etc/trafficd.yaml
 if systemctl reload trafficd 2>/dev/null; then fail "a wrong file is reloaded"; fi
 move 333
 exact "after a reload"
-journalctl --unit trafficd --output cat | grep -q 'keep_exited: 5m → 1h' || fail "the journal lacks the change"
-journalctl --unit trafficd --output cat | grep -q 'did you mean keep_exited' || fail "the journal lacks the mistake"
+journal 'did you mean keep_exited' "the journal lacks the mistake"
 rm /etc/trafficd.yaml
 dpkg --install next.deb >&2 || fail "the upgrade"
 move 100001
@@ -79,8 +89,7 @@ exact "with --wire estimated"
     fail "counting_since is another"
 options "--pin-directory off"
 move 100001
-journalctl --unit trafficd --output cat | grep -q 'sudo trafficd unload --pin-directory' ||
-    fail "with --pin-directory off nothing says that pins are left"
+journal 'sudo trafficd unload --pin-directory' "with --pin-directory off nothing says that pins are left"
 trafficd unload || fail "trafficd unload"
 options ""
 [[ -n $(ls /sys/fs/bpf/trafficd) ]] || fail "it does not pin again"
