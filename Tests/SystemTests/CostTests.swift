@@ -185,23 +185,26 @@ extension SystemTests {
                 }
                 #expect(goesOn, "no two snapshots while it measures")
                 // A machine that is busy during the calibration may find no difference, and then doctor says none.
-                let isComplete = { (text: String) in
+                let isComplete = { (text: String, _: Duration) in
                     text.contains("ns longer; it is over") || text.contains("were on before")
                 }
-                let text = try await look(until: isComplete) {
+                let (text, taken) = try await look(until: isComplete) {
+                    let start = ContinuousClock.now
                     let doctor = try self.doctor(daemon, "--duration", "1")
                     let text = String(decoding: try await doctor.rest(), as: UTF8.self)
                     try await doctor.exit()
                     #expect(doctor.errorText.isEmpty, "no terminal, no progress")
-                    return text
+                    return (text, ContinuousClock.now - start)
                 }
-                #expect(isComplete(text))
+                #expect(isComplete(text, taken))
                 let lines = text.split(separator: "\n")
                 let title = try #require(lines.firstIndex { $0.hasPrefix("PROGRAM ") })
                 let capture = try await daemon.latestSnapshot().capture
                 #expect(lines[title...].firstIndex { $0.hasPrefix("total ") } == title + capture.hooks.count + 3)
                 let measured = text.firstMatch(of: /of one processor, in the kernel, measured for ([0-9.]+) s/)
-                #expect(measured.flatMap { Double($0.output.1) } ?? 0 >= 1)
+                // At least the second that was asked for, and at most what the program took, rounded to a tenth.
+                let seconds = try #require(measured.flatMap { Double($0.output.1) })
+                #expect(seconds >= 1 && seconds <= taken / .seconds(1) + 0.05)
             }
         }
 
