@@ -272,12 +272,13 @@ extension SystemTests {
                     // A screen needs a terminal. The test stops commands that run until they are stopped.
                     let isScreen = command.contains("top") && !command.contains("--once")
                     let goesOn = isScreen || ["watch", "trafficd run"].contains { command.contains($0) }
-                    let more = [
-                        "trafficd run": " --runtime-directory \(work.path)/run",
-                        // The documents replay the file later. Of two times the last one holds.
-                        "trafficctl record": " --for 1s",
-                    ]
-                    let wanted = command + (more.first { command.contains($0.key) }?.value ?? "")
+                    let wanted =
+                        command.contains("trafficd run")
+                        ? command + " --runtime-directory \(work.path)/run"
+                        : command.firstMatch(of: /trafficctl record ([^ ]+)/).map { match in
+                            // The documents replay the file later.
+                            "\(command) & until test -s \(match.output.1); do sleep 0.1; done; kill $!; wait $!"
+                        } ?? command
                     let words =
                         isScreen ? ["script", "-qec", wanted, "/dev/null"] : ["bash", "-o", "pipefail", "-c", wanted]
                     let tool = try await Tool.run(
