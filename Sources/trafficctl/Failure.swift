@@ -88,7 +88,7 @@ extension Failure: CustomStringConvertible {
         case .notAPlainFile(let path):
             "\(path) is not a plain file: give the name of a new file, or - for standard output"
         case .nothingRecorded:
-            "nothing was recorded: it ended before the first snapshot came"
+            "nothing was recorded: no snapshot came from trafficd; see trafficctl doctor"
         case .recording(let error):
             "\(error)"
         case .configuration(let lines):

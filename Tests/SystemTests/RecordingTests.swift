@@ -242,6 +242,32 @@ struct RecordCommandTests {
         }
     }
 
+    @Test("Ctrl-C before the first snapshot leaves no file, and says where to look")
+    func silent() async throws {
+        try await Lab.withDirectory { directory in
+            let isAsked = Atomic(false)
+            let isOver = Atomic(false)
+            let daemon = try FakeDaemon(directory: directory) {
+                isAsked.store(true, ordering: .relaxed)
+                while !isOver.load(ordering: .relaxed) { usleep(10_000) }
+                return .sample()
+            }
+            defer {
+                isOver.store(true, ordering: .relaxed)
+                daemon.stop()
+            }
+            let recorder = try Program(
+                URL(filePath: Lab.binary("trafficctl")),
+                ["record", directory + "/a", "--runtime-directory", directory, "--for", "1h"]
+            )
+            #expect(try await eventually { isAsked.load(ordering: .relaxed) })
+            recorder.signal(SIGINT)
+            #expect(try await recorder.exit() == 1)
+            #expect(recorder.errorText.hasSuffix("no snapshot came from trafficd; see trafficctl doctor\n"))
+            #expect(!FileManager.default.fileExists(atPath: directory + "/a"))
+        }
+    }
+
     @Test("a full disk and --max-size end the recording, and what was written is replayed")
     func full() async throws {
         try await Lab.withDirectory { directory in
