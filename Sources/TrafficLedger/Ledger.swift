@@ -40,6 +40,7 @@ public struct Ledger: Sendable, Codable {
     private(set) var lastLook: Moment?
     private var closedSockets: ClosedSockets
     private(set) var presumedClosed = PresumedClosedSockets()
+    private var lateSockets: LateSockets
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
@@ -57,6 +58,7 @@ public struct Ledger: Sendable, Codable {
         self.destinations = DestinationTotals(configuration)
         self.processes = ProcessTable(configuration)
         self.closedSockets = ClosedSockets(configuration)
+        self.lateSockets = LateSockets(configuration)
     }
 
     init(_ sums: LedgerSums, _ configuration: LedgerConfiguration) {
@@ -93,6 +95,7 @@ public struct Ledger: Sendable, Codable {
         self.destinations.configuration = configuration
         self.processes.configure(configuration)
         self.closedSockets.configuration = configuration
+        self.lateSockets.configuration = configuration
         self.renewClasses()
     }
 
@@ -123,6 +126,7 @@ public struct Ledger: Sendable, Codable {
         }
         for socket in self.presumedClosed.takeAll() { self.bury(socket) }
         self.closedSockets = ClosedSockets(self.configuration)
+        self.forgetReports(ofSockets: self.lateSockets.takeAll())
         (self.moving, self.pending, self.absences) = ([], [], Absences())
         self.rowGeneration = 0
         self.loss.uncountedNanoseconds +|= uncountedNanoseconds
@@ -136,6 +140,7 @@ public struct Ledger: Sendable, Codable {
         sums.sockets = SocketTable()
         sums.closedSockets = ClosedSockets(self.configuration)
         sums.presumedClosed = PresumedClosedSockets()
+        sums.lateSockets = LateSockets(self.configuration)
         sums.goneSockets = GoneSockets()
         sums.reports = self.reports.sumsAlone
         (sums.moving, sums.pending, sums.openSockets) = ([], [], [:])
@@ -184,6 +189,7 @@ public struct Ledger: Sendable, Codable {
             guard !reports.isEmpty || self.reports.isNews(dropped: dropped) || self.reports.isWaiting else { return }
             let round = ReportRound(
                 sockets: self.sockets,
+                lateSockets: self.lateSockets,
                 processes: self.processes.accounts.keys,
                 bootedAt: self.bootedAt
             )
@@ -229,10 +235,7 @@ public struct Ledger: Sendable, Codable {
         guard growth.isEnd || presumed != nil && growth.wasClosed else { return }
         let surplus = self.closedSockets.append(
             observation.serial,
-            of: ClosedSockets.Holder(
-                uid: observation.user,
-                isReporting: observation.owners.contains { self.reports.isReporting($0.identity) }
-            ),
+            of: observation.user,
             closedAt: observation.closedBoottimeNanoseconds ?? 0,
             isShared: observation.isShared
         )
@@ -380,8 +383,9 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
-        let age = self.retention.closedSockets.nanoseconds
-        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime > age ? boottime - age : 0))
+        let (listed, late) = (self.retention.closedSockets.nanoseconds, self.retention.lateSockets.nanoseconds)
+        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime - min(boottime, listed)))
+        self.forgetReports(ofSockets: self.lateSockets.takeForgettable(closedBefore: boottime - min(boottime, late)))
     }
 
     private mutating func forget(_ serials: [UInt64]) {
@@ -397,7 +401,8 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func bury(_ socket: SocketAccount) {
-        self.reports.forget(socket: socket.observation.serial)
+        let isReporting = socket.owners.contains { self.reports.isReporting($0) }
+        self.forgetReports(ofSockets: isReporting ? self.lateSockets.keep(socket) : [socket.observation.serial])
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
@@ -407,6 +412,10 @@ public struct Ledger: Sendable, Codable {
                 $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
             }
         }
+    }
+
+    private mutating func forgetReports(ofSockets serials: [UInt64]) {
+        for serial in serials { self.reports.forget(socket: serial) }
     }
 
     /// Counts the bytes that are pending at this moment.

@@ -7,6 +7,10 @@ extension Ledger {
         public var exitedProcessLimit: Limit
         public var closedSockets: Duration
         public var closedSocketLimit: Limit
+        /// How long after a socket's end its reports count, and of how many sockets that have left the list. About 500
+        /// bytes each.
+        public var lateSockets: Duration
+        public var lateSocketLimit: Limit
         /// Limits the open sockets that a snapshot lists.
         public var openSocketLimit: Limit
         /// Limits the process groups.
@@ -20,6 +24,8 @@ extension Ledger {
             exitedProcessLimit: Limit = Limit(2_500, inAll: 10_000),
             closedSockets: Duration = .seconds(5),
             closedSocketLimit: Limit = Limit(2_048, inAll: 16_384),
+            lateSockets: Duration = .seconds(60),
+            lateSocketLimit: Limit = Limit(4_096, inAll: 16_384),
             openSocketLimit: Limit = Limit(131_072, inAll: 262_144),
             groupLimit: Limit = Limit(1_000, inAll: 4_000),
             undecidedLimit: Limit = Limit(16_384, inAll: 131_072)
@@ -28,6 +34,7 @@ extension Ledger {
             self.exitedProcessLimit = exitedProcessLimit
             self.closedSockets = closedSockets
             self.closedSocketLimit = closedSocketLimit
+            (self.lateSockets, self.lateSocketLimit) = (lateSockets, lateSocketLimit)
             self.openSocketLimit = openSocketLimit
             self.groupLimit = groupLimit
             self.undecidedLimit = undecidedLimit
@@ -45,14 +52,14 @@ extension Ledger {
                     beyond: "stay counted, and leave the list, those that move least first"
                 ),
                 limit(
-                    "closed sockets listed for \(self.closedSockets.components.seconds) seconds, of processes that do not report",
+                    "closed sockets listed for \(self.closedSockets.components.seconds) seconds",
                     self.closedSocketLimit,
                     beyond: "the oldest leave the list"
                 ),
                 limit(
-                    "closed sockets listed for \(self.closedSockets.components.seconds) seconds, of processes that report; one limit for all of both kinds",
-                    self.closedSocketLimit.ofReportingUser,
-                    beyond: "the oldest leave the list"
+                    "closed sockets that have left the list, of processes that report; reports of them count for \(self.lateSockets.components.seconds) seconds after the end",
+                    self.lateSocketLimit,
+                    beyond: "the daemon rejects later reports of the oldest: `late`"
                 ),
                 limit(
                     "ended processes listed, for the time of `--keep-exited`",
@@ -85,10 +92,6 @@ extension Ledger {
                 self.ofUser = ofUser
                 self.inAll = inAll
             }
-
-            /// For sockets of processes that report: a report may come after the socket's end, and counts only while
-            /// the socket is listed.
-            var ofReportingUser: Limit { Limit(2 * self.ofUser, inAll: self.inAll) }
         }
     }
 }

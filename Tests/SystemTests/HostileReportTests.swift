@@ -92,6 +92,56 @@ extension SystemTests {
             sys.stdin.read()
             """
 
+        /// Reports of its first connection at once, and of the second when told.
+        private static let late = """
+            listener = socket.create_server(("127.0.0.1", 0))
+            call = name(b"late.example", b"/items/{id}")
+            outcome = struct.pack("<Q III HBx", 1000000, *[2**32 - 1] * 3, 200, 1)
+            for exchange in 1, 2:
+                with socket.create_connection(listener.getsockname()) as client:
+                    server, _ = listener.accept()
+                    cookie = struct.unpack("<Q", server.getsockopt(socket.SOL_SOCKET, 57, 8))[0]
+                    client.sendall(bytes(100))
+                    left = 100
+                    while left: left -= len(server.recv(left))
+                    server.sendall(bytes(200))
+                    left = 200
+                    while left: left -= len(client.recv(left))
+                    server.close()
+                parts = message(0, 100, 0) + message(0, 200, 200) + outcome
+                print(cookie, flush=True)
+                sys.stdin.readline()
+                reports.sendto(datagram(exchange, [call, exchange_record(7, 0, exchange, cookie, parts)]), path)
+            sys.stdin.read()
+            """
+
+        @Test("a report that comes after its socket has left the list counts")
+        func lateReport() async throws {
+            try await withDaemon { daemon in
+                let server = try self.start(Self.late, daemon)
+                for count in 1...2 as ClosedRange<UInt64> {
+                    let line = try #require(try await server.line(), "\(server.errorText)")
+                    let cookie = try #require(UInt64(String(decoding: line, as: UTF8.self)))
+                    if count == 2 {
+                        let hasLeft = { (snapshot: Snapshot) in
+                            let process = snapshot.processes?.first { $0.identity.pid == server.pid }
+                            return process?.bytes.payload.total == count * 600
+                                && snapshot.sockets?.contains { $0.cookie.rawValue == cookie } == false
+                        }
+                        #expect(hasLeft(try await look(until: hasLeft) { try await daemon.snapshot() }))
+                    }
+                    try server.writeLine()
+                    let snapshot = try await look(until: { $0.capture.reports.joined == 2 * count }) {
+                        try await daemon.snapshot()
+                    }
+                    #expect(snapshot.capture.reports.joined == 2 * count, "\(snapshot.capture.reports)")
+                    let process = try #require(snapshot.processes?.first { $0.identity.pid == server.pid })
+                    #expect(process.explained == count * 300)
+                    #expect(snapshot.endpoints?.first { $0.host == "late.example" }?.requests == count)
+                }
+            }
+        }
+
         /// Claims sockets that do not exist, as fast as the daemon takes the datagrams, as user nobody.
         private static let flooder = """
             os.setgid(65534)

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (6, 0x135e_7b43_d448_5123)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (7, 0xbaf5_0bd3_d0cd_7f5e)
 
     private static let shape = Result { try Self.walk() }
 
@@ -57,16 +57,16 @@ struct CheckpointShapeTests {
             "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSeries", "EndpointSubject",
             "EndpointTotals", "Entry",
             "Exchange", "ExchangeTable", "Exited", "Given", "GoneSockets", "GroupAccounts", "GroupSeries", "Held",
-            "Histogram<UInt64>", "Holder", "Inquiries", "Interface", "InterfaceAccounts", "InterfaceAudit",
-            "InterfaceEvidence", "InterfaceUsage", "Kept", "Key", "Ledger", "ListedExchange", "Message",
+            "Histogram<UInt64>", "Inquiries", "Interface", "InterfaceAccounts", "InterfaceAudit",
+            "InterfaceEvidence", "InterfaceUsage", "Kept", "Key", "LateSockets", "Ledger", "ListedExchange", "Message",
             "MessageShare", "Moment", "Moved", "Name", "Numbering", "Open", "Outcome", "OwnEndpoints",
             "OwnerObservation", "PacketAccount", "Part", "Phases", "Place", "PresumedClosedSockets",
             "OverflowUsers", "ProcessAccount", "ProcessDetails", "ProcessGroup", "ProcessSeries", "ProcessTable",
             "RateMeter", "Record",
             "ReportAccounts", "ReportCounters", "Request", "RouteSeries", "Row", "SenderNumbers",
             "SeriesNames<EndpointSeries>", "SeriesNames<ProcessSeries>", "Service", "Share",
-            "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable", "SocketWire",
-            "Summary", "TCPStream", "Waiting", "WaitingRecords", "Whole",
+            "Socket", "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable", "SocketWire",
+            "Summary", "TCPStream", "UserQueues", "Waiting", "WaitingRecords", "Whole",
         ]
         #expect(Set(expected).subtracting(types) == [])
     }

@@ -244,21 +244,124 @@ struct ReportLimitTests {
         #expect(!table.snapshot.contains { $0.exchange == 22 || $0.exchange == 23 })
     }
 
-    @Test("a process that reports keeps more closed sockets listed, because its reports may come after they close")
-    func closedSocketsOfReporters() {
-        var fixture = LedgerFixture(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50)))
-        fixture.move(sent: 1_000, received: 300)
-        fixture.report([.outcome(1, status: 200)])
-        for serial in 50..<60 as Range<UInt64> {
-            for (pid, uid) in [(1, 33), (9, 9)] as [(Int32, UInt32)] {
-                var owner = F.owner(F.process(pid), sent: 1)
-                owner.uid = uid
-                fixture.absorb(F.socket(serial + UInt64(pid) * 100, [owner], closed: fixture.now))
+    /// Sockets of process 1, the reporting server of the fixture, and of process 9, which does not report.
+    private static func close(_ serials: Range<UInt64>, in fixture: inout LedgerFixture, sharers: Range<Int32> = 0..<0)
+    {
+        for serial in serials {
+            let process = F.process(serial < 900 ? 1 : 9)
+            let owners = ([process] + sharers.map { F.process($0) }).map { process in
+                var owner = F.owner(process, sent: 300, received: 100)
+                owner.uid = serial < 900 ? 33 : 9
+                return owner
             }
+            fixture.absorb(F.socket(serial, owners, closed: fixture.now))
         }
-        fixture.look(afterMilliseconds: 20)
-        let closed = (fixture.snapshot.sockets ?? []).filter { $0.serial > 100 }.map(\.serial)
-        #expect(closed == Array(154..<160) + Array(957..<960))
+    }
+
+    private static func served(_ socket: UInt64) -> Report.Record {
+        var exchange = Report.Exchange.request(socket, from: 0, to: 100)
+        exchange.cookie = socket
+        exchange.response = Report.Exchange.response(socket, from: 0, to: 300).response
+        return .exchange(exchange)
+    }
+
+    @Test("a report counts for a minute after its socket closed, and once, also after a restart")
+    func lateReports() throws {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        Self.close(100..<104, in: &fixture)
+        Self.close(900..<901, in: &fixture)
+        fixture.report([Self.served(100)])
+        fixture.tick(after: 30)
+        #expect(fixture.snapshot.sockets?.map(\.serial) == [7])
+        fixture.report([Self.served(101), Self.served(100)])
+        #expect(fixture.ledger.reports.counters.joined == 4 && fixture.ledger.reports.counters.duplicate == 2)
+        fixture.ledger = try Ledger(checkpoint: fixture.ledger.checkpoint())
+        fixture.tick(after: 20)
+        fixture.report([Self.served(102), Self.served(101)])
+        #expect(fixture.ledger.reports.counters.joined == 6 && fixture.ledger.reports.counters.duplicate == 4)
+        let server = fixture.snapshot.processes?.first { $0.identity.pid == 1 }
+        #expect(server?.explained == 3 * 400)
+        // The minute is over.
+        fixture.tick(after: 10)
+        #expect(fixture.ledger.reports.claims.isEmpty)
+        fixture.report([Self.served(103)])
+        fixture.report([Self.served(900)], pid: 9)
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.joined == 6 && fixture.ledger.reports.counters.late == 4)
+    }
+
+    @Test("only its owners can report of a socket that has left the list")
+    func lateReportsOfOthers() {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        Self.close(100..<102, in: &fixture)
+        Self.close(900..<901, in: &fixture)
+        fixture.absorb(.details(F.process(9), .init(name: "other", uid: 9)))
+        fixture.tick(after: 30)
+        fixture.report([Self.served(100)], pid: 9)
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.foreign == 2 && fixture.ledger.reports.counters.joined == 0)
+        fixture.report([Self.served(100)])
+        #expect(fixture.ledger.reports.counters.joined == 2)
+        // Another capture may give their serials to other sockets.
+        fixture.ledger.changeCapture(uncountedNanoseconds: 1)
+        #expect(fixture.ledger.reports.claims.isEmpty)
+        fixture.report([Self.served(101)])
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.joined == 2)
+    }
+
+    @Test("a user's own closed sockets displace those for which reports may come late, and not another user's")
+    func limitOfLateReports() {
+        var fixture = LedgerFixture(
+            retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50), lateSocketLimit: .init(4, inAll: 50))
+        )
+        fixture.move(sent: 1_000, received: 300)
+        fixture.absorb(.details(F.process(1), .init(name: "web", uid: 33)))
+        fixture.report([.outcome(1, status: 200)])
+        Self.close(100..<110, in: &fixture)
+        Self.close(900..<901, in: &fixture)
+        fixture.absorb(.details(F.process(9), .init(name: "other", uid: 9)))
+        fixture.report([.outcome(1, status: 200)], pid: 9)
+        Self.close(901..<950, in: &fixture)
+        // Three are listed, and four have left the list.
+        fixture.report((100..<110).map(Self.served))
+        #expect(fixture.ledger.reports.counters.joined == 14)
+        fixture.report((900..<950).map(Self.served), pid: 9)
+        #expect(fixture.ledger.reports.counters.joined == 28)
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.joined == 28 && fixture.ledger.reports.counters.late == 6 + 86)
+    }
+
+    @Test("a cookie that several sockets have names none of them, also when one has left the list")
+    func lateReportsOfSubflows() {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        let owner = F.owner(F.process(1), sent: 300, received: 100)
+        let socket = { (serial: UInt64, closed: UInt64?) in
+            guard case .socket(var observation) = F.socket(50, [owner], closed: closed) else { preconditionFailure() }
+            observation.serial = serial
+            return CaptureEvent.socket(observation)
+        }
+        fixture.absorb(socket(100, fixture.now))
+        fixture.tick(after: 30)
+        fixture.absorb(socket(101, nil), socket(102, nil))
+        fixture.report([Self.served(50)])
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.joined == 0 && fixture.ledger.reports.counters.late == 2)
+    }
+
+    @Test("a socket with more owners than are kept leaves with the list", arguments: [0, 1])
+    func manyOwners(more: Int32) {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        let most = Int32(LateSockets.mostOwners)
+        Self.close(100..<101, in: &fixture, sharers: 20..<(20 + most - 1 + more))
+        fixture.tick(after: 30)
+        fixture.report([Self.served(100)])
+        for _ in 0..<4 { fixture.report([]) }
+        #expect(fixture.ledger.reports.counters.joined == (more == 0 ? 2 : 0))
     }
 
     @Test("a forgotten exchange number that comes again is the newest, whatever its old place was")

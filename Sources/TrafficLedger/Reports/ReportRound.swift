@@ -14,14 +14,14 @@ struct ReportSender {
 /// The kernel's counts after a round of observations. The ledger looks up in them what a report tells of.
 final class ReportRound {
     /// The part of a socket that a claim is checked against.
-    struct Socket {
+    struct Socket: Codable {
         var serial: UInt64
         var payload: PayloadBytes
         var wireBytes: UInt64
         var preexisting: Bool
         var connect: ConnectTimes?
 
-        fileprivate init(_ account: SocketAccount) {
+        init(_ account: SocketAccount) {
             let bytes = account.bytes
             self.serial = account.observation.serial
             self.payload = bytes.payload
@@ -39,14 +39,20 @@ final class ReportRound {
     }
 
     private let sockets: SocketTable
+    private let lateSockets: LateSockets
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
     private var identities: [Int32: [ProcessIdentity]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
-    init(sockets: SocketTable, processes: some Collection<ProcessIdentity>, bootedAt: Int64) {
-        self.sockets = sockets
+    init(
+        sockets: SocketTable,
+        lateSockets: LateSockets,
+        processes: some Collection<ProcessIdentity>,
+        bootedAt: Int64
+    ) {
+        (self.sockets, self.lateSockets) = (sockets, lateSockets)
         self.bootedAt = bootedAt
         for process in processes { self.identities[process.pid, default: []].append(process) }
     }
@@ -69,7 +75,10 @@ final class ReportRound {
         if let index, self.known.values[index].process == process {
             return (self.known.values[index].socket, self.known.values[index].isOwned)
         }
-        guard let account = self.sockets[SocketCookie(rawValue: cookie)] else { return nil }
+        let place = SocketCookie(rawValue: cookie)
+        guard let account = self.sockets[place] else {
+            return self.sockets.cookies.contains(place) ? nil : self.lateSockets[place, of: process]
+        }
         let isOwned = account.isOwned(by: process)
         let socket = index.map { self.known.values[$0].socket } ?? Socket(account)
         self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)

@@ -1,0 +1,58 @@
+import DequeModule
+
+/// Closed sockets in the order in which they go, for each user oldest first. A user with too many sockets loses that
+/// user's own oldest. If there are too many in all, the users with the most sockets lose theirs.
+struct UserQueues: Codable {
+    struct Entry: Codable {
+        var serial: UInt64
+        /// `CLOCK_BOOTTIME`, nanoseconds.
+        var closedAt: UInt64
+    }
+
+    private var queues: [UInt32: Deque<Entry>] = [:]
+    private var count = 0
+
+    /// Adds a socket. The number of all sockets may exceed its limit by a quarter until the next
+    /// ``takeForgettable(closedBefore:within:)``.
+    ///
+    /// - Returns: Sockets that have to go.
+    mutating func append(_ entry: Entry, of user: UInt32, within limit: Ledger.Retention.Limit) -> [UInt64] {
+        self.append(entry, of: user)
+        if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
+        // Not for each socket beyond the limit, because takeSurplus(_:) looks at all users.
+        return self.count > limit.inAll + limit.inAll / 4 ? self.takeSurplus(limit.inAll) : []
+    }
+
+    /// Adds a socket, whatever the limits are.
+    mutating func append(_ entry: Entry, of user: UInt32) {
+        self.queues[user, default: []].append(entry)
+        self.count += 1
+    }
+
+    /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
+    mutating func takeForgettable(closedBefore moment: UInt64, within limit: Ledger.Retention.Limit) -> [UInt64] {
+        var taken: [UInt64] = []
+        for user in Array(self.queues.keys) {
+            while let oldest = self.queues[user]?.first,
+                oldest.closedAt < moment || self.queues[user, default: []].count > limit.ofUser
+            {
+                taken.append(self.removeFirst(of: user))
+            }
+        }
+        if self.count > limit.inAll { taken += self.takeSurplus(limit.inAll) }
+        return taken
+    }
+
+    private mutating func takeSurplus(_ inAll: Int) -> [UInt64] {
+        FairShare.surplus(of: self.queues.mapValues(\.count), limit: inAll).flatMap { user, count in
+            (0..<count).map { _ in self.removeFirst(of: user) }
+        }
+    }
+
+    private mutating func removeFirst(of user: UInt32) -> UInt64 {
+        self.count -= 1
+        let serial = self.queues[user, default: []].removeFirst().serial
+        if self.queues[user]?.isEmpty == true { self.queues[user] = nil }
+        return serial
+    }
+}
