@@ -33,7 +33,7 @@ struct ClosedSockets: Codable {
 
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
-        for held in self.settling { self.queues.append(held.entry, of: held.user) }
+        for held in self.settling { self.queues.appendUnlimited(held.entry, of: held.user) }
         (self.settling, self.shared) = (self.shared, [])
         return self.queues.takeForgettable(closedBefore: moment, within: self.limit)
     }

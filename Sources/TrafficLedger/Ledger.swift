@@ -40,7 +40,7 @@ public struct Ledger: Sendable, Codable {
     private(set) var lastLook: Moment?
     private var closedSockets: ClosedSockets
     private(set) var presumedClosed = PresumedClosedSockets()
-    private var lateSockets: LateSockets
+    private(set) var lateSockets: LateSockets
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
@@ -223,6 +223,7 @@ public struct Ledger: Sendable, Codable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
+        self.lateSockets.remove(observation.serial)
         let growth = self.sockets.absorb(observation, after: presumed)
         self.moving.insert(observation.serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
@@ -401,8 +402,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func bury(_ socket: SocketAccount) {
-        let isReporting = socket.owners.contains { self.reports.isReporting($0) }
-        self.forgetReports(ofSockets: isReporting ? self.lateSockets.keep(socket) : [socket.observation.serial])
+        self.keepForReports(socket)
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
@@ -412,6 +412,17 @@ public struct Ledger: Sendable, Codable {
                 $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
             }
         }
+    }
+
+    /// Late reports of the socket may count. Not if nobody knows when it closed, which was long ago.
+    private mutating func keepForReports(_ socket: SocketAccount) {
+        let serial = socket.observation.serial
+        let reporter = socket.owners.first { self.reports.isReporting($0) }
+        guard let reporter, !socket.isPresumedClosed, self.reports.mayKeepClaims(onSocket: serial) else {
+            return self.reports.forget(socket: serial)
+        }
+        let user = self.processes[reporter]?.details.uid ?? socket.observation.user
+        self.forgetReports(ofSockets: self.lateSockets.keep(socket, of: user))
     }
 
     private mutating func forgetReports(ofSockets serials: [UInt64]) {

@@ -7,9 +7,9 @@ extension Ledger {
         public var exitedProcessLimit: Limit
         public var closedSockets: Duration
         public var closedSocketLimit: Limit
-        /// How long after a socket's end its reports count, and of how many sockets that have left the list. About 500
-        /// bytes each.
+        /// How long after a socket's end reports of it count, once it has left the list.
         public var lateSockets: Duration
+        /// Limits the sockets that are kept for such reports. About a kilobyte each.
         public var lateSocketLimit: Limit
         /// Limits the open sockets that a snapshot lists.
         public var openSocketLimit: Limit
@@ -57,7 +57,7 @@ extension Ledger {
                     beyond: "the oldest leave the list"
                 ),
                 limit(
-                    "closed sockets that have left the list, of processes that report; reports of them count for \(self.lateSockets.components.seconds) seconds after the end",
+                    "closed connections that have left the list, of processes that report; reports of them count for \(self.lateSockets.components.seconds) seconds after the end",
                     self.lateSocketLimit,
                     beyond: "the daemon rejects later reports of the oldest: `late`"
                 ),

@@ -7,7 +7,7 @@ struct SocketTable: Sendable, Codable {
 
     subscript(serial: UInt64) -> SocketAccount? { self.accounts[serial] }
 
-    /// The open and closed sockets that a report may name by this cookie.
+    /// The listed socket that a report may name by this cookie.
     subscript(cookie: SocketCookie) -> SocketAccount? { self.cookies[cookie].flatMap { self.accounts[$0] } }
 
     /// Changes an account in place, except for what the socket's record says of the socket: ``absorb(_:after:)`` does

@@ -17,14 +17,14 @@ struct UserQueues: Codable {
     ///
     /// - Returns: Sockets that have to go.
     mutating func append(_ entry: Entry, of user: UInt32, within limit: Ledger.Retention.Limit) -> [UInt64] {
-        self.append(entry, of: user)
+        self.appendUnlimited(entry, of: user)
         if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
         // Not for each socket beyond the limit, because takeSurplus(_:) looks at all users.
         return self.count > limit.inAll + limit.inAll / 4 ? self.takeSurplus(limit.inAll) : []
     }
 
-    /// Adds a socket, whatever the limits are.
-    mutating func append(_ entry: Entry, of user: UInt32) {
+    /// Adds a socket, whatever the limits are, until the next ``takeForgettable(closedBefore:within:)``.
+    mutating func appendUnlimited(_ entry: Entry, of user: UInt32) {
         self.queues[user, default: []].append(entry)
         self.count += 1
     }
@@ -43,6 +43,18 @@ struct UserQueues: Codable {
         return taken
     }
 
+    /// - Parameter user: The user of the socket.
+    mutating func remove(_ serial: UInt64, of user: UInt32) {
+        guard let index = self.queues[user]?.firstIndex(where: { $0.serial == serial }) else { return }
+        self.queues[user]?.remove(at: index)
+        self.count -= 1
+        self.removeEmpty(user)
+    }
+
+    private mutating func removeEmpty(_ user: UInt32) {
+        if self.queues[user]?.isEmpty == true { self.queues[user] = nil }
+    }
+
     private mutating func takeSurplus(_ inAll: Int) -> [UInt64] {
         FairShare.surplus(of: self.queues.mapValues(\.count), limit: inAll).flatMap { user, count in
             (0..<count).map { _ in self.removeFirst(of: user) }
@@ -52,7 +64,7 @@ struct UserQueues: Codable {
     private mutating func removeFirst(of user: UInt32) -> UInt64 {
         self.count -= 1
         let serial = self.queues[user, default: []].removeFirst().serial
-        if self.queues[user]?.isEmpty == true { self.queues[user] = nil }
+        self.removeEmpty(user)
         return serial
     }
 }

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (7, 0xbaf5_0bd3_d0cd_7f5e)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (8, 0x5aa6_da9d_277c_bf9a)
 
     private static let shape = Result { try Self.walk() }
 
@@ -65,7 +65,8 @@ struct CheckpointShapeTests {
             "RateMeter", "Record",
             "ReportAccounts", "ReportCounters", "Request", "RouteSeries", "Row", "SenderNumbers",
             "SeriesNames<EndpointSeries>", "SeriesNames<ProcessSeries>", "Service", "Share",
-            "Socket", "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable", "SocketWire",
+            "ClaimedSocket", "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable",
+            "SocketWire",
             "Summary", "TCPStream", "UserQueues", "Waiting", "WaitingRecords", "Whole",
         ]
         #expect(Set(expected).subtracting(types) == [])

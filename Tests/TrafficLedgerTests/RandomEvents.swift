@@ -29,6 +29,8 @@ struct RandomEvents {
     private var random: Seeded
     private var processes: [Process] = []
     private var sockets: [Socket] = []
+    /// Closed sockets, of which reports still come.
+    private var closed: [Socket] = []
     private var (serial, pid, exchange, generation) = (UInt64(0), Int32(100), UInt64(0), UInt64(0))
     private var now: UInt64 = 1_000_000_000_000
     /// Open exchanges: the number, the index in ``processes`` is looked up by identity.
@@ -228,10 +230,10 @@ struct RandomEvents {
             self.sockets[index].observation.closedBoottimeNanoseconds = self.now
             self.sockets[index].isMissing = false
             self.move(index, &events)
-            self.sockets.remove(at: index)
+            self.closed.append(self.sockets.remove(at: index))
         case 25..<32:
             events.append(.gone([serial]))
-            self.sockets.remove(at: index)
+            self.closed.append(self.sockets.remove(at: index))
         case 32..<42:
             events.append(.absent([serial]))
             self.sockets[index].isMissing = true
@@ -298,7 +300,12 @@ struct RandomEvents {
     private mutating func report(_ events: inout [CaptureEvent]) {
         var reports: [ReceivedReport] = []
         for _ in 0..<self.number(1..<4) {
-            guard let index = self.sockets.indices.randomElement(using: &self.random),
+            let late = self.chance(25) ? self.closed.indices.randomElement(using: &self.random) : nil
+            // Among the others for a moment.
+            if let late { self.sockets.append(self.closed.remove(at: late)) }
+            defer { if late != nil, let socket = self.sockets.popLast() { self.closed.append(socket) } }
+            let open = self.sockets.indices.randomElement(using: &self.random)
+            guard let index = late == nil ? open : self.sockets.count - 1,
                 let owner = self.sockets[index].observation.owners.first?.identity
             else { continue }
             let records = (0..<self.number(1..<12)).map { _ in self.record(index, owner) }

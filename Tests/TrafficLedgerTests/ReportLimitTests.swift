@@ -334,8 +334,8 @@ struct ReportLimitTests {
         #expect(fixture.ledger.reports.counters.joined == 28 && fixture.ledger.reports.counters.late == 6 + 86)
     }
 
-    @Test("a cookie that several sockets have names none of them, also when one has left the list")
-    func lateReportsOfSubflows() {
+    @Test("a cookie that several sockets have names none of them, also when one has left the list", arguments: 1...2)
+    func lateReportsOfSubflows(listed: UInt64) {
         var fixture = LedgerFixture.reporting()
         fixture.report([.outcome(1, status: 200)])
         let owner = F.owner(F.process(1), sent: 300, received: 100)
@@ -346,13 +346,144 @@ struct ReportLimitTests {
         }
         fixture.absorb(socket(100, fixture.now))
         fixture.tick(after: 30)
-        fixture.absorb(socket(101, nil), socket(102, nil))
+        for serial in 101...(100 + listed) { fixture.absorb(socket(serial, nil)) }
         fixture.report([Self.served(50)])
         for _ in 0..<4 { fixture.report([]) }
         #expect(fixture.ledger.reports.counters.joined == 0 && fixture.ledger.reports.counters.late == 2)
     }
 
-    @Test("a socket with more owners than are kept leaves with the list", arguments: [0, 1])
+    @Test("a socket that is listed again keeps its claims, and what it moves then can be claimed")
+    func listedAgain() {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        Self.close(100..<101, in: &fixture)
+        fixture.report([Self.served(100)])
+        fixture.tick(after: 30)
+        #expect(Array(fixture.ledger.lateSockets.serials) == [100])
+        fixture.absorb(F.socket(100, [F.owner(F.process(1), sent: 700, received: 200)]))
+        #expect(fixture.ledger.lateSockets.serials.isEmpty)
+        fixture.tick(after: 60)
+        var second = Report.Exchange.request(200, from: 100, to: 200)
+        (second.cookie, second.response) = (100, Report.Exchange.response(200, from: 300, to: 700).response)
+        fixture.report([Self.served(100), .exchange(second)])
+        #expect(fixture.ledger.reports.counters.joined == 4 && fixture.ledger.reports.counters.duplicate == 2)
+    }
+
+    @Test("claims go with their socket: displaced, too old, or never kept")
+    func forgottenClaims() {
+        var fixture = LedgerFixture(
+            retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50), lateSocketLimit: .init(4, inAll: 50))
+        )
+        fixture.move(sent: 1_000, received: 300)
+        fixture.absorb(.details(F.process(1), .init(name: "web", uid: 33)))
+        fixture.report([.outcome(1, status: 200)])
+        for serial in 100..<110 as Range<UInt64> {
+            fixture.absorb(F.socket(serial, [F.owner(F.process(1), sent: 300, received: 100)]))
+        }
+        fixture.report((100..<110).map(Self.served))
+        #expect(fixture.ledger.reports.claims.count == 10)
+        for serial in 100..<110 as Range<UInt64> { Self.close(serial..<(serial + 1), in: &fixture) }
+        #expect(Set(fixture.ledger.reports.claims.keys) == Set(103..<110))
+        #expect(Set(fixture.ledger.lateSockets.serials) == Set(103..<107))
+        fixture.ledger.configure(
+            retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50), lateSocketLimit: .init(2, inAll: 50)),
+            classes: AddressClasses()
+        )
+        fixture.tick()
+        #expect(Set(fixture.ledger.lateSockets.serials) == [105, 106])
+        #expect(Set(fixture.ledger.reports.claims.keys) == Set(105..<110))
+        fixture.tick(after: 70)
+        #expect(fixture.ledger.reports.claims.isEmpty && fixture.ledger.lateSockets.serials.isEmpty)
+    }
+
+    @Test("whatever comes, claims stay no longer than their sockets", arguments: 0..<6 as Range<UInt64>)
+    func claimsAndSockets(seed: UInt64) throws {
+        var ledger = try CheckpointTests.ledger()
+        var late = 0
+        for event in RandomEvents.events(seed: seed, rounds: 90) {
+            ledger.absorb(event)
+            guard case .tick = event else { continue }
+            let listed = Set(ledger.sockets.accounts.keys)
+            let presumed = Set(ledger.presumedClosed.accounts.map(\.observation.serial))
+            try #require(listed.isDisjoint(with: ledger.lateSockets.serials))
+            let claimed = Set(ledger.reports.claims.keys).subtracting(listed).subtracting(presumed)
+            try #require(claimed.isSubset(of: ledger.lateSockets.serials))
+            late += claimed.count
+        }
+        #expect(late > 0)
+    }
+
+    @Test("sockets without anything to claim take no places: no payload, no cookie, no connection")
+    func unclaimable() {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        for serial in 100..<105 as Range<UInt64> {
+            let owner = F.owner(F.process(1), sent: serial == 101 ? 0 : 300)
+            guard case .socket(var observation) = F.socket(serial, [owner], closed: fixture.now) else { return }
+            if serial == 102 { observation.cookie = SocketCookie(rawValue: 0) }
+            if serial == 103 { observation.transport = .udp }
+            fixture.absorb(.socket(observation))
+        }
+        fixture.tick(after: 30)
+        #expect(fixture.ledger.lateSockets.serials.sorted() == [100, 104])
+    }
+
+    @Test("the user of the process that reports pays for its sockets, whoever else uses them")
+    func payer() {
+        var fixture = LedgerFixture(
+            retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 50), lateSocketLimit: .init(4, inAll: 50))
+        )
+        fixture.move(sent: 1_000, received: 300)
+        fixture.absorb(.details(F.process(1), .init(name: "web", uid: 33)))
+        fixture.report([.outcome(1, status: 200)])
+        Self.close(900..<901, in: &fixture)
+        fixture.absorb(.details(F.process(9), .init(name: "other", uid: 9)))
+        fixture.report([.outcome(1, status: 200)], pid: 9)
+        Self.close(100..<104, in: &fixture)
+        fixture.tick(after: 30)
+        // Sockets of process 9 that another user's process has used first.
+        for serial in 910..<960 as Range<UInt64> {
+            let owners = [(8, 33), (9, 9)].map { (pid: Int32, uid: UInt32) in
+                var owner = F.owner(F.process(pid), sent: 300)
+                owner.uid = uid
+                return owner
+            }
+            fixture.absorb(F.socket(serial, owners, closed: fixture.now))
+        }
+        fixture.tick(after: 10)
+        #expect(Set(fixture.ledger.lateSockets.serials) == Set(100..<104).union(956..<960))
+    }
+
+    @Test("a process with many ranges keeps most of its allowance for listed sockets")
+    func rangesOfLateSockets() {
+        var fixture = LedgerFixture.reporting()
+        fixture.report([.outcome(1, status: 200)])
+        let (ranges, one) = (UInt64(ReportLimits.rangesWithLateSockets.process), UInt64(2 * Coverage.mostRanges))
+        let sockets = 1_000..<(1_000 + ranges / one + 2)
+        for serial in sockets { fixture.absorb(F.socket(serial, [F.owner(F.process(1), sent: 10_000)])) }
+        fixture.report(
+            sockets.flatMap { socket in
+                (0..<UInt64(Coverage.mostRanges)).map { index in
+                    var exchange = Report.Exchange.response(
+                        socket * 100 + index,
+                        from: index * 100,
+                        to: index * 100 + 60
+                    )
+                    exchange.cookie = socket
+                    return .exchange(exchange)
+                }
+            }
+        )
+        #expect(fixture.ledger.reports.claims.count == sockets.count)
+        for serial in sockets {
+            fixture.absorb(F.socket(serial, [F.owner(F.process(1), sent: 10_000)], closed: fixture.now))
+        }
+        fixture.tick(after: 30)
+        #expect(fixture.ledger.lateSockets.serials.count == sockets.count - 2)
+        #expect(Set(fixture.ledger.reports.claims.keys) == Set(fixture.ledger.lateSockets.serials))
+    }
+
+    @Test("a socket with too many owners can't be reported of once it has left the list", arguments: [0, 1])
     func manyOwners(more: Int32) {
         var fixture = LedgerFixture.reporting()
         fixture.report([.outcome(1, status: 200)])

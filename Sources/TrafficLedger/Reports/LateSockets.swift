@@ -3,12 +3,13 @@ import TrafficModel
 /// Closed sockets that are no longer listed, and whose reports may still come. A program on a busy machine, or behind
 /// others in the queue of the daemon's socket, may report late.
 ///
-/// Only what a claim is checked against is kept, and only of processes that report.
+/// Only what a claim is checked against is kept, and only of connections of processes that report.
 struct LateSockets: Codable {
     private struct Kept: Codable {
-        var socket: ReportRound.Socket
+        var socket: ClaimedSocket
         var cookie: SocketCookie
         var owners: [ProcessIdentity]
+        var user: UInt32
     }
 
     /// A socket with more owners is not kept: the limits count sockets, and not owners.
@@ -23,39 +24,49 @@ struct LateSockets: Codable {
         self.configuration = configuration
     }
 
+    var serials: some Collection<UInt64> { self.bySerial.keys }
+
     private var limit: Ledger.Retention.Limit { self.configuration.retention.lateSocketLimit }
 
+    func has(_ cookie: SocketCookie) -> Bool { self.cookies.contains(cookie) }
+
     /// Finds a socket, and whether the process has used it.
-    subscript(cookie: SocketCookie, of process: ProcessIdentity) -> (socket: ReportRound.Socket, isOwned: Bool)? {
+    subscript(cookie: SocketCookie, of process: ProcessIdentity) -> (socket: ClaimedSocket, isOwned: Bool)? {
         guard let kept = self.cookies[cookie].flatMap({ self.bySerial[$0] }) else { return nil }
         return (kept.socket, kept.owners.contains(process))
     }
 
+    /// - Parameters:
+    ///   - account: A closed socket that is not here.
+    ///   - user: Whose place the socket takes.
     /// - Returns: Sockets of which no report counts any more.
-    mutating func keep(_ account: SocketAccount) -> [UInt64] {
+    mutating func keep(_ account: SocketAccount, of user: UInt32) -> [UInt64] {
         let (serial, observation) = (account.observation.serial, account.observation)
-        // What a stale record brought back goes a second time.
-        guard self.bySerial[serial] == nil else { return [] }
-        guard account.owners.count <= Self.mostOwners else { return [serial] }
+        guard account.owners.count <= Self.mostOwners, Self.isClaimable(account) else { return [serial] }
         self.bySerial[serial] = Kept(
-            socket: ReportRound.Socket(account),
+            socket: ClaimedSocket(account),
             cookie: observation.cookie,
-            owners: Array(account.owners)
+            owners: Array(account.owners),
+            user: user
         )
         self.cookies.add(observation.cookie, of: serial)
-        let surplus = self.queues.append(
-            .init(serial: serial, closedAt: observation.closedBoottimeNanoseconds ?? 0),
-            of: observation.user,
-            within: self.limit
-        )
-        self.remove(surplus)
+        let closedAt = observation.closedBoottimeNanoseconds ?? 0
+        let surplus = self.queues.append(.init(serial: serial, closedAt: closedAt), of: user, within: self.limit)
+        for serial in surplus { self.drop(serial) }
         return surplus
+    }
+
+    /// Whether there is anything of which messages could be claimed. Strangers can make a server accept and close
+    /// connections, and a program can ask for many names.
+    private static func isClaimable(_ account: SocketAccount) -> Bool {
+        account.observation.transport.hasConnections && account.observation.cookie.rawValue != 0
+            && (account.bytes.payload.total > 0 || account.observation.preexisting)
     }
 
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
         let taken = self.queues.takeForgettable(closedBefore: moment, within: self.limit)
-        self.remove(taken)
+        for serial in taken { self.drop(serial) }
         return taken
     }
 
@@ -64,9 +75,14 @@ struct LateSockets: Codable {
         return Array(self.bySerial.keys)
     }
 
-    private mutating func remove(_ serials: [UInt64]) {
-        for serial in serials {
-            if let kept = self.bySerial.removeValue(forKey: serial) { self.cookies.remove(kept.cookie, of: serial) }
-        }
+    /// Removes a socket that is listed again.
+    mutating func remove(_ serial: UInt64) {
+        guard let user = self.bySerial[serial]?.user else { return }
+        self.queues.remove(serial, of: user)
+        self.drop(serial)
+    }
+
+    private mutating func drop(_ serial: UInt64) {
+        if let kept = self.bySerial.removeValue(forKey: serial) { self.cookies.remove(kept.cookie, of: serial) }
     }
 }

@@ -152,6 +152,12 @@ struct ReportAccounts: Codable {
         }
     }
 
+    /// Whether the claims on a socket may stay after it has left the list. Most of an allowance is for listed sockets.
+    func mayKeepClaims(onSocket serial: UInt64) -> Bool {
+        guard let claims = self.claims[serial] else { return true }
+        return self.ranges.hasRoom(for: 0, of: claims.holder, claims.user, within: ReportLimits.rangesWithLateSockets)
+    }
+
     mutating func forget(socket serial: UInt64) {
         guard let claims = self.claims.removeValue(forKey: serial) else { return }
         self.ranges.add(-claims.rangeCount, of: claims.holder, claims.user)
@@ -256,7 +262,7 @@ struct ReportAccounts: Codable {
     private static func obstacle(
         _ message: ExchangeClaim.Message?,
         isSent: Bool,
-        _ found: (socket: ReportRound.Socket, isOwned: Bool)?
+        _ found: (socket: ClaimedSocket, isOwned: Bool)?
     ) -> Counter? {
         guard let message, message.hasPlace else { return nil }
         guard let (socket, isOwned) = found else { return \.late }
@@ -271,7 +277,7 @@ struct ReportAccounts: Codable {
     private mutating func settle(
         _ claim: inout ExchangeClaim,
         isServer: Bool,
-        of socket: ReportRound.Socket,
+        of socket: ClaimedSocket,
         by sender: ReportSender
     ) {
         if let request = claim.request, request.hasPlace {
@@ -286,7 +292,7 @@ struct ReportAccounts: Codable {
         _ message: ExchangeClaim.Message,
         isSent: Bool,
         _ connection: inout ConnectionStart?,
-        of socket: ReportRound.Socket,
+        of socket: ClaimedSocket,
         by sender: ReportSender
     ) -> ExchangeClaim.Message? {
         let none = SocketClaims(holder: sender.identity, user: sender.user)
@@ -320,7 +326,7 @@ struct ReportAccounts: Codable {
     private static func claim(
         _ interval: Report.Interval,
         isSent: Bool,
-        of socket: ReportRound.Socket,
+        of socket: ClaimedSocket,
         _ claims: inout SocketClaims,
         _ ranges: inout Budget<ProcessIdentity>
     ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {

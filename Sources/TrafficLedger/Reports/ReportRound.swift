@@ -13,27 +13,9 @@ struct ReportSender {
 
 /// The kernel's counts after a round of observations. The ledger looks up in them what a report tells of.
 final class ReportRound {
-    /// The part of a socket that a claim is checked against.
-    struct Socket: Codable {
-        var serial: UInt64
-        var payload: PayloadBytes
-        var wireBytes: UInt64
-        var preexisting: Bool
-        var connect: ConnectTimes?
-
-        init(_ account: SocketAccount) {
-            let bytes = account.bytes
-            self.serial = account.observation.serial
-            self.payload = bytes.payload
-            self.wireBytes = (bytes.wireSent ?? 0) &+ (bytes.wireReceived ?? 0)
-            self.preexisting = account.observation.preexisting
-            self.connect = account.observation.connect
-        }
-    }
-
     /// A socket, and the process that asked for it last.
     private struct Known {
-        var socket: Socket
+        var socket: ClaimedSocket
         var process: ProcessIdentity
         var isOwned: Bool
     }
@@ -69,18 +51,18 @@ final class ReportRound {
 
     /// Finds a socket, and whether a process has used it. Usually, the next record of a socket is of the same process.
     ///
-    /// Does not search a list of owners: a socket may have as many owners as there are processes.
-    func socket(_ cookie: UInt64, of process: ProcessIdentity) -> (socket: Socket, isOwned: Bool)? {
+    /// Does not search a list of owners: a listed socket may have as many owners as there are processes.
+    func socket(_ cookie: UInt64, of process: ProcessIdentity) -> (socket: ClaimedSocket, isOwned: Bool)? {
         let index = self.known.index(forKey: cookie)
         if let index, self.known.values[index].process == process {
             return (self.known.values[index].socket, self.known.values[index].isOwned)
         }
-        let place = SocketCookie(rawValue: cookie)
-        guard let account = self.sockets[place] else {
-            return self.sockets.cookies.contains(place) ? nil : self.lateSockets[place, of: process]
-        }
+        let name = SocketCookie(rawValue: cookie)
+        guard self.sockets.cookies.contains(name) else { return self.lateSockets[name, of: process] }
+        // A cookie of several sockets names none of them.
+        guard let account = self.sockets[name], !self.lateSockets.has(name) else { return nil }
         let isOwned = account.isOwned(by: process)
-        let socket = index.map { self.known.values[$0].socket } ?? Socket(account)
+        let socket = index.map { self.known.values[$0].socket } ?? ClaimedSocket(account)
         self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)
         return (socket, isOwned)
     }

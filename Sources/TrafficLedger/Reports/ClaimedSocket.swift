@@ -1,0 +1,19 @@
+import TrafficModel
+
+/// The part of a socket that a claim is checked against.
+struct ClaimedSocket: Codable {
+    var serial: UInt64
+    var payload: PayloadBytes
+    var wireBytes: UInt64
+    var preexisting: Bool
+    var connect: ConnectTimes?
+
+    init(_ account: SocketAccount) {
+        let bytes = account.bytes
+        self.serial = account.observation.serial
+        self.payload = bytes.payload
+        self.wireBytes = (bytes.wireSent ?? 0) &+ (bytes.wireReceived ?? 0)
+        self.preexisting = account.observation.preexisting
+        self.connect = account.observation.connect
+    }
+}
