@@ -223,7 +223,7 @@ public struct Ledger: Sendable, Codable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
-        self.lateSockets.remove(observation.serial)
+        if self.lateSockets.remove(observation.serial) { self.reports.returnToList(socket: observation.serial) }
         let growth = self.sockets.absorb(observation, after: presumed)
         self.moving.insert(observation.serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
@@ -385,8 +385,9 @@ public struct Ledger: Sendable, Codable {
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
         let (listed, late) = (self.retention.closedSockets.nanoseconds, self.retention.lateSockets.nanoseconds)
-        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime - min(boottime, listed)))
+        // First, to make room for those that leave the list.
         self.forgetReports(ofSockets: self.lateSockets.takeForgettable(closedBefore: boottime - min(boottime, late)))
+        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime - min(boottime, listed)))
     }
 
     private mutating func forget(_ serials: [UInt64]) {
@@ -414,11 +415,13 @@ public struct Ledger: Sendable, Codable {
         }
     }
 
-    /// Late reports of the socket may count. Not if nobody knows when it closed, which was long ago.
+    /// Late reports of the socket may count. Not if its end is only presumed: then it was long ago.
     private mutating func keepForReports(_ socket: SocketAccount) {
         let serial = socket.observation.serial
-        let reporter = socket.owners.first { self.reports.isReporting($0) }
-        guard let reporter, !socket.isPresumedClosed, self.reports.mayKeepClaims(onSocket: serial) else {
+        let reporters = socket.owners.filter { self.reports.isReporting($0) }
+        // The same one, also after a restart: the owners have no order.
+        let reporter = reporters.min { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
+        guard let reporter, !socket.isPresumedClosed, self.reports.leaveList(socket: serial) else {
             return self.reports.forget(socket: serial)
         }
         let user = self.processes[reporter]?.details.uid ?? socket.observation.user

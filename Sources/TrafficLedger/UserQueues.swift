@@ -32,7 +32,8 @@ struct UserQueues: Codable {
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
     mutating func takeForgettable(closedBefore moment: UInt64, within limit: Ledger.Retention.Limit) -> [UInt64] {
         var taken: [UInt64] = []
-        for user in Array(self.queues.keys) {
+        // In order, because one table fills another: the same events give the same sockets.
+        for user in self.queues.keys.sorted() {
             while let oldest = self.queues[user]?.first,
                 oldest.closedAt < moment || self.queues[user, default: []].count > limit.ofUser
             {
@@ -56,7 +57,8 @@ struct UserQueues: Codable {
     }
 
     private mutating func takeSurplus(_ inAll: Int) -> [UInt64] {
-        FairShare.surplus(of: self.queues.mapValues(\.count), limit: inAll).flatMap { user, count in
+        let surplus = FairShare.surplus(of: self.queues.mapValues(\.count), limit: inAll)
+        return surplus.sorted { $0.key < $1.key }.flatMap { user, count in
             (0..<count).map { _ in self.removeFirst(of: user) }
         }
     }

@@ -21,9 +21,9 @@ package enum ReportLimits {
     package static let endedExchanges = Allowance(process: 1_000, user: 1_000, all: 4_000)
     /// Ranges of bytes that claims have left on sockets. Beyond: gaps between the ranges count as claimed.
     package static let claimedRanges = Allowance(process: 1 << 17, user: 1 << 18, all: 1 << 20)
-    /// While there are more ranges, a socket's claims go when the socket leaves the list of closed sockets, and later
-    /// reports of it are rejected.
-    package static let rangesWithLateSockets = Allowance(process: 1 << 15, user: 1 << 16, all: 1 << 18)
+    /// The same of closed sockets that are no longer listed. Beyond: the claims on a socket go when the socket leaves the
+    /// list, and later reports of it are rejected.
+    package static let lateRanges = Allowance(process: 1 << 15, user: 1 << 16, all: 1 << 18)
 
     /// Rows of endpoints, in each grouping. Beyond: what would have a row of its own adds up in a row `_other` of the
     /// service or the user.
@@ -116,10 +116,12 @@ package enum ReportLimits {
             limit(
                 "ranges of bytes that claims left on sockets",
                 self.claimedRanges,
-                beyond: """
-                    a gap between two ranges counts as claimed: `overlapping`, `duplicate`; beyond a quarter, reports of \
-                    closed sockets count only while these are listed: `late`
-                    """
+                beyond: "a gap between two ranges counts as claimed: `overlapping`, `duplicate`"
+            ),
+            limit(
+                "such ranges on closed sockets that are no longer listed",
+                self.lateRanges,
+                beyond: "later reports of such a socket are rejected: `late`"
             ),
         ]
     }

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (8, 0x5aa6_da9d_277c_bf9a)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (9, 0x5dae_4b7d_349b_5a9b)
 
     private static let shape = Result { try Self.walk() }
 
@@ -51,7 +51,8 @@ struct CheckpointShapeTests {
             "Absences", "Account", "AuditTallies", "AuditTally", "Budget<ProcessIdentity>", "ByteCounts",
             "Buckets<BodySizeScale>", "Buckets<DurationScale>",
             "ByteRanges",
-            "CaptureLoss", "ClosedSockets", "Connection", "ConnectionStart", "CookieIndex", "Counters",
+            "CaptureLoss", "ClaimedRanges", "ClaimedSocket", "ClosedSockets", "Connection", "ConnectionStart",
+            "CookieIndex", "Counters",
             "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationTotals", "End",
             "Ended",
             "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSeries", "EndpointSubject",
@@ -65,7 +66,8 @@ struct CheckpointShapeTests {
             "RateMeter", "Record",
             "ReportAccounts", "ReportCounters", "Request", "RouteSeries", "Row", "SenderNumbers",
             "SeriesNames<EndpointSeries>", "SeriesNames<ProcessSeries>", "Service", "Share",
-            "ClaimedSocket", "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation", "SocketTable",
+            "SocketAccount", "SocketClaims", "SocketEnds", "SocketObservation",
+            "SocketTable",
             "SocketWire",
             "Summary", "TCPStream", "UserQueues", "Waiting", "WaitingRecords", "Whole",
         ]

@@ -12,8 +12,8 @@ struct CheckpointTests {
         exitedProcessLimit: .init(3, inAll: 6),
         closedSockets: .seconds(4),
         closedSocketLimit: .init(4, inAll: 9),
-        lateSockets: .seconds(7),
-        lateSocketLimit: .init(5, inAll: 9),
+        lateSockets: .seconds(60),
+        lateSocketLimit: .init(2, inAll: 4),
         openSocketLimit: .init(6, inAll: 14),
         groupLimit: .init(4, inAll: 9),
         undecidedLimit: .init(5, inAll: 9)

@@ -392,7 +392,8 @@ struct ReportLimitTests {
         fixture.tick()
         #expect(Set(fixture.ledger.lateSockets.serials) == [105, 106])
         #expect(Set(fixture.ledger.reports.claims.keys) == Set(105..<110))
-        fixture.tick(after: 70)
+        // The last ones leave the list with the first tick.
+        for _ in 0..<2 { fixture.tick(after: 70) }
         #expect(fixture.ledger.reports.claims.isEmpty && fixture.ledger.lateSockets.serials.isEmpty)
     }
 
@@ -411,6 +412,12 @@ struct ReportLimitTests {
             late += claimed.count
         }
         #expect(late > 0)
+        let end = 900_000_000_000_000 as UInt64
+        // Also those that wait for the news of further owners, and then leave the list.
+        for second in 0..<4 as Range<UInt64> {
+            ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 0), boottimeNanoseconds: end + second))
+        }
+        #expect(ledger.lateSockets.serials.isEmpty)
     }
 
     @Test("sockets without anything to claim take no places: no payload, no cookie, no connection")
@@ -454,11 +461,11 @@ struct ReportLimitTests {
         #expect(Set(fixture.ledger.lateSockets.serials) == Set(100..<104).union(956..<960))
     }
 
-    @Test("a process with many ranges keeps most of its allowance for listed sockets")
+    @Test("claims on closed sockets have an allowance of ranges of their own, beyond which they go with the list")
     func rangesOfLateSockets() {
-        var fixture = LedgerFixture.reporting()
+        var fixture = LedgerFixture.reporting(sent: 10_000)
         fixture.report([.outcome(1, status: 200)])
-        let (ranges, one) = (UInt64(ReportLimits.rangesWithLateSockets.process), UInt64(2 * Coverage.mostRanges))
+        let (ranges, one) = (UInt64(ReportLimits.lateRanges.process), UInt64(2 * Coverage.mostRanges))
         let sockets = 1_000..<(1_000 + ranges / one + 2)
         for serial in sockets { fixture.absorb(F.socket(serial, [F.owner(F.process(1), sent: 10_000)])) }
         fixture.report(
@@ -481,6 +488,14 @@ struct ReportLimitTests {
         fixture.tick(after: 30)
         #expect(fixture.ledger.lateSockets.serials.count == sockets.count - 2)
         #expect(Set(fixture.ledger.reports.claims.keys) == Set(fixture.ledger.lateSockets.serials))
+        // Open sockets have their own: with many ranges, whatever closed ones have.
+        let open = (0..<UInt64(Coverage.mostRanges)).map { index in
+            Report.Record.response(90_000 + index, from: index * 100, to: index * 100 + 60)
+        }
+        fixture.report(open)
+        #expect(fixture.ledger.reports.claims[7]?.rangeCount == Int(one))
+        fixture.tick(after: 60)
+        #expect(Set(fixture.ledger.reports.claims.keys) == [7])
     }
 
     @Test("a socket with too many owners can't be reported of once it has left the list", arguments: [0, 1])

@@ -7,13 +7,16 @@ struct ClaimedSocket: Codable {
     var wireBytes: UInt64
     var preexisting: Bool
     var connect: ConnectTimes?
+    /// It is among the ``LateSockets``.
+    var isLate: Bool
 
-    init(_ account: SocketAccount) {
+    init(_ account: SocketAccount, isLate: Bool = false) {
         let bytes = account.bytes
         self.serial = account.observation.serial
         self.payload = bytes.payload
         self.wireBytes = (bytes.wireSent ?? 0) &+ (bytes.wireReceived ?? 0)
         self.preexisting = account.observation.preexisting
         self.connect = account.observation.connect
+        self.isLate = isLate
     }
 }

@@ -44,7 +44,7 @@ struct LateSockets: Codable {
         let (serial, observation) = (account.observation.serial, account.observation)
         guard account.owners.count <= Self.mostOwners, Self.isClaimable(account) else { return [serial] }
         self.bySerial[serial] = Kept(
-            socket: ClaimedSocket(account),
+            socket: ClaimedSocket(account, isLate: true),
             cookie: observation.cookie,
             owners: Array(account.owners),
             user: user
@@ -76,10 +76,13 @@ struct LateSockets: Codable {
     }
 
     /// Removes a socket that is listed again.
-    mutating func remove(_ serial: UInt64) {
-        guard let user = self.bySerial[serial]?.user else { return }
+    ///
+    /// - Returns: `false`: it was not here.
+    mutating func remove(_ serial: UInt64) -> Bool {
+        guard let user = self.bySerial[serial]?.user else { return false }
         self.queues.remove(serial, of: user)
         self.drop(serial)
+        return true
     }
 
     private mutating func drop(_ serial: UInt64) {

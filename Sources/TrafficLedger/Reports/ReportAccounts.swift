@@ -42,7 +42,7 @@ struct ReportAccounts: Codable {
     private(set) var exchanges = ExchangeTable()
     private(set) var waiting = WaitingRecords()
     /// How many ranges claims have left.
-    private var ranges = Budget<ProcessIdentity>()
+    private var ranges = ClaimedRanges()
     /// The bytes that the sender of the current datagram has explained.
     private var explained: UInt64 = 0
     private var ticks: UInt64 = 0
@@ -152,15 +152,22 @@ struct ReportAccounts: Codable {
         }
     }
 
-    /// Whether the claims on a socket may stay after it has left the list. Most of an allowance is for listed sockets.
-    func mayKeepClaims(onSocket serial: UInt64) -> Bool {
-        guard let claims = self.claims[serial] else { return true }
-        return self.ranges.hasRoom(for: 0, of: claims.holder, claims.user, within: ReportLimits.rangesWithLateSockets)
+    /// A socket leaves the list.
+    ///
+    /// - Returns: `false` if its claims can't stay.
+    mutating func leaveList(socket serial: UInt64) -> Bool {
+        guard let index = self.claims.index(forKey: serial) else { return true }
+        return self.ranges.leaveList(&self.claims.values[index])
+    }
+
+    /// A socket that had left the list is listed again.
+    mutating func returnToList(socket serial: UInt64) {
+        if let index = self.claims.index(forKey: serial) { self.ranges.returnToList(&self.claims.values[index]) }
     }
 
     mutating func forget(socket serial: UInt64) {
         guard let claims = self.claims.removeValue(forKey: serial) else { return }
-        self.ranges.add(-claims.rangeCount, of: claims.holder, claims.user)
+        self.ranges.add(-claims.rangeCount, of: claims)
     }
 
     /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
@@ -218,7 +225,7 @@ struct ReportAccounts: Codable {
         let payload = socket.payload
         let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
         if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-        let none = SocketClaims(holder: sender.identity, user: sender.user)
+        let none = SocketClaims(holder: sender.identity, user: sender.user, isLate: socket.isLate)
         self.explained +|= self.claims[socket.serial, default: none].claim(connection, of: payload).total
         return .settled
     }
@@ -295,7 +302,7 @@ struct ReportAccounts: Codable {
         of socket: ClaimedSocket,
         by sender: ReportSender
     ) -> ExchangeClaim.Message? {
-        let none = SocketClaims(holder: sender.identity, user: sender.user)
+        let none = SocketClaims(holder: sender.identity, user: sender.user, isLate: socket.isLate)
         let result = Self.claim(
             message.interval,
             isSent: isSent,
@@ -328,13 +335,12 @@ struct ReportAccounts: Codable {
         isSent: Bool,
         of socket: ClaimedSocket,
         _ claims: inout SocketClaims,
-        _ ranges: inout Budget<ProcessIdentity>
+        _ ranges: inout ClaimedRanges
     ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
         let known = claims.rangeCount
         // The allowance is looked up only if the direction has so many ranges that it matters.
         let hasRoom =
-            claims.isSmall(isSent: isSent)
-            || ranges.hasRoom(of: claims.holder, claims.user, within: ReportLimits.claimedRanges)
+            claims.isSmall(isSent: isSent) || ranges.hasRoom(for: claims)
         let result = claims.claim(
             interval,
             isSent: isSent,
@@ -342,7 +348,7 @@ struct ReportAccounts: Codable {
             wire: socket.wireBytes,
             limit: hasRoom ? Coverage.mostRanges : Coverage.fewestRanges
         )
-        if claims.rangeCount != known { ranges.add(claims.rangeCount - known, of: claims.holder, claims.user) }
+        if claims.rangeCount != known { ranges.add(claims.rangeCount - known, of: claims) }
         return result
     }
 

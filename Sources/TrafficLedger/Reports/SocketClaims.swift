@@ -11,6 +11,8 @@ struct SocketClaims: Codable {
     /// The ranges count against the allowance of this process: the first process that claimed any bytes.
     let holder: ProcessIdentity
     let user: UInt32
+    /// The socket is among the ``LateSockets``.
+    var isLate: Bool
     private var sent = Coverage()
     private var received = Coverage()
     /// What the connection moved besides messages, by the last such record.
@@ -20,8 +22,8 @@ struct SocketClaims: Codable {
     /// How many of the socket's wire bytes messages were given, and for how much payload.
     private var wireGiven = Given()
 
-    init(holder: ProcessIdentity, user: UInt32) {
-        (self.holder, self.user) = (holder, user)
+    init(holder: ProcessIdentity, user: UInt32, isLate: Bool = false) {
+        (self.holder, self.user, self.isLate) = (holder, user, isLate)
     }
 
     /// The direction has so few ranges that the limits for a process with and without an allowance do the same.
