@@ -40,13 +40,12 @@ public struct Ledger: Sendable, Codable {
     private(set) var lastLook: Moment?
     private var closedSockets: ClosedSockets
     private(set) var presumedClosed = PresumedClosedSockets()
-    private(set) var lateSockets: LateSockets
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
     private var absences = Absences()
     private(set) var goneSockets = GoneSockets()
-    private(set) var reports = ReportAccounts()
+    private(set) var reports: ReportAccounts
     private var contacts = ContactLog()
     /// When the series began, if that is not when the count began.
     private(set) var seriesSince: Timestamp?
@@ -58,7 +57,7 @@ public struct Ledger: Sendable, Codable {
         self.destinations = DestinationTotals(configuration)
         self.processes = ProcessTable(configuration)
         self.closedSockets = ClosedSockets(configuration)
-        self.lateSockets = LateSockets(configuration)
+        self.reports = ReportAccounts(configuration)
     }
 
     init(_ sums: LedgerSums, _ configuration: LedgerConfiguration) {
@@ -95,7 +94,7 @@ public struct Ledger: Sendable, Codable {
         self.destinations.configuration = configuration
         self.processes.configure(configuration)
         self.closedSockets.configuration = configuration
-        self.lateSockets.configuration = configuration
+        self.reports.claims.configuration = configuration
         self.renewClasses()
     }
 
@@ -126,7 +125,7 @@ public struct Ledger: Sendable, Codable {
         }
         for socket in self.presumedClosed.takeAll() { self.bury(socket) }
         self.closedSockets = ClosedSockets(self.configuration)
-        self.forgetReports(ofSockets: self.lateSockets.takeAll())
+        self.reports.claims.forgetLateSockets()
         (self.moving, self.pending, self.absences) = ([], [], Absences())
         self.rowGeneration = 0
         self.loss.uncountedNanoseconds +|= uncountedNanoseconds
@@ -140,7 +139,6 @@ public struct Ledger: Sendable, Codable {
         sums.sockets = SocketTable()
         sums.closedSockets = ClosedSockets(self.configuration)
         sums.presumedClosed = PresumedClosedSockets()
-        sums.lateSockets = LateSockets(self.configuration)
         sums.goneSockets = GoneSockets()
         sums.reports = self.reports.sumsAlone
         (sums.moving, sums.pending, sums.openSockets) = ([], [], [:])
@@ -189,7 +187,7 @@ public struct Ledger: Sendable, Codable {
             guard !reports.isEmpty || self.reports.isNews(dropped: dropped) || self.reports.isWaiting else { return }
             let round = ReportRound(
                 sockets: self.sockets,
-                lateSockets: self.lateSockets,
+                lateSockets: self.reports.claims.lateSockets,
                 processes: self.processes.accounts.keys,
                 bootedAt: self.bootedAt
             )
@@ -223,7 +221,7 @@ public struct Ledger: Sendable, Codable {
 
     private mutating func absorb(_ observation: SocketObservation) {
         let presumed = self.presumedClosed.take(observation.serial)
-        if self.lateSockets.remove(observation.serial) { self.reports.returnToList(socket: observation.serial) }
+        self.reports.claims.returnToList(observation.serial)
         let growth = self.sockets.absorb(observation, after: presumed)
         self.moving.insert(observation.serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
@@ -386,7 +384,7 @@ public struct Ledger: Sendable, Codable {
     private mutating func forgetClosedSockets(boottime: UInt64) {
         let (listed, late) = (self.retention.closedSockets.nanoseconds, self.retention.lateSockets.nanoseconds)
         // First, to make room for those that leave the list.
-        self.forgetReports(ofSockets: self.lateSockets.takeForgettable(closedBefore: boottime - min(boottime, late)))
+        self.reports.claims.forgetLateSockets(closedBefore: boottime - min(boottime, late))
         self.forget(self.closedSockets.takeForgettable(closedBefore: boottime - min(boottime, listed)))
     }
 
@@ -403,7 +401,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func bury(_ socket: SocketAccount) {
-        self.keepForReports(socket)
+        self.reports.leaveList(socket, in: self.processes)
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
@@ -413,23 +411,6 @@ public struct Ledger: Sendable, Codable {
                 $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
             }
         }
-    }
-
-    /// Late reports of the socket may count. Not if its end is only presumed: then it was long ago.
-    private mutating func keepForReports(_ socket: SocketAccount) {
-        let serial = socket.observation.serial
-        let reporters = socket.owners.filter { self.reports.isReporting($0) }
-        // The same one, also after a restart: the owners have no order.
-        let reporter = reporters.min { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
-        guard let reporter, !socket.isPresumedClosed, self.reports.leaveList(socket: serial) else {
-            return self.reports.forget(socket: serial)
-        }
-        let user = self.processes[reporter]?.details.uid ?? socket.observation.user
-        self.forgetReports(ofSockets: self.lateSockets.keep(socket, of: user))
-    }
-
-    private mutating func forgetReports(ofSockets serials: [UInt64]) {
-        for serial in serials { self.reports.forget(socket: serial) }
     }
 
     /// Counts the bytes that are pending at this moment.

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (9, 0x5dae_4b7d_349b_5a9b)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (10, 0x2b61_8c0d_8906_8f10)
 
     private static let shape = Result { try Self.walk() }
 
@@ -51,7 +51,8 @@ struct CheckpointShapeTests {
             "Absences", "Account", "AuditTallies", "AuditTally", "Budget<ProcessIdentity>", "ByteCounts",
             "Buckets<BodySizeScale>", "Buckets<DurationScale>",
             "ByteRanges",
-            "CaptureLoss", "ClaimedRanges", "ClaimedSocket", "ClosedSockets", "Connection", "ConnectionStart",
+            "CaptureLoss", "ClaimTable", "ClaimedRanges", "ClaimedSocket", "ClosedSockets", "Connection",
+            "ConnectionStart",
             "CookieIndex", "Counters",
             "Coverage", "Departure", "DestinationTotals", "Disputed", "DurationTotals", "End",
             "Ended",

@@ -4,7 +4,9 @@ import TrafficModel
 extension ReportAccounts {
     var isWaiting: Bool { !self.waiting.isEmpty }
 
-    func explained(ofSocket serial: UInt64) -> PayloadBytes { self.claims[serial]?.explained ?? PayloadBytes() }
+    func explained(ofSocket serial: UInt64) -> PayloadBytes {
+        self.claims.bySocket[serial]?.explained ?? PayloadBytes()
+    }
 
     var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
 

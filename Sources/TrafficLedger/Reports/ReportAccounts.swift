@@ -36,13 +36,10 @@ struct ReportAccounts: Codable {
     private(set) var counters = ReportCounters()
     /// Datagrams that found no room before the present daemon began.
     private var droppedBefore: UInt64 = 0
-    /// Claims by the sockets' serials.
-    private(set) var claims: [UInt64: SocketClaims] = [:]
+    var claims: ClaimTable
     private(set) var endpoints = EndpointTotals()
     private(set) var exchanges = ExchangeTable()
     private(set) var waiting = WaitingRecords()
-    /// How many ranges claims have left.
-    private var ranges = ClaimedRanges()
     /// The bytes that the sender of the current datagram has explained.
     private var explained: UInt64 = 0
     private var ticks: UInt64 = 0
@@ -51,8 +48,12 @@ struct ReportAccounts: Codable {
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
 
+    init(_ configuration: LedgerConfiguration) {
+        self.claims = ClaimTable(configuration)
+    }
+
     /// Whether any report has come from a process.
-    func isReporting(_ process: ProcessIdentity) -> Bool { self.numbers[process] != nil }
+    private func isReporting(_ process: ProcessIdentity) -> Bool { self.numbers[process] != nil }
 
     // MARK: In
 
@@ -152,22 +153,13 @@ struct ReportAccounts: Codable {
         }
     }
 
-    /// A socket leaves the list.
-    ///
-    /// - Returns: `false` if its claims can't stay.
-    mutating func leaveList(socket serial: UInt64) -> Bool {
-        guard let index = self.claims.index(forKey: serial) else { return true }
-        return self.ranges.leaveList(&self.claims.values[index])
-    }
-
-    /// A socket that had left the list is listed again.
-    mutating func returnToList(socket serial: UInt64) {
-        if let index = self.claims.index(forKey: serial) { self.ranges.returnToList(&self.claims.values[index]) }
-    }
-
-    mutating func forget(socket serial: UInt64) {
-        guard let claims = self.claims.removeValue(forKey: serial) else { return }
-        self.ranges.add(-claims.rangeCount, of: claims)
+    /// A closed socket leaves the list. Reports may come later, but not if the end is only presumed: then it was long ago.
+    mutating func leaveList(_ socket: SocketAccount, in processes: ProcessTable) {
+        let reporters = socket.owners.filter { self.isReporting($0) }
+        // The same one, also after a restart: the owners have no order.
+        let reporter = reporters.min { ($0.startBoottimeNanoseconds, $0.pid) < ($1.startBoottimeNanoseconds, $1.pid) }
+        let user = reporter.map { processes[$0]?.details.uid ?? socket.observation.user }
+        self.claims.leaveList(socket, of: socket.isPresumedClosed ? nil : user)
     }
 
     /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
@@ -225,8 +217,7 @@ struct ReportAccounts: Codable {
         let payload = socket.payload
         let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
         if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-        let none = SocketClaims(holder: sender.identity, user: sender.user, isLate: socket.isLate)
-        self.explained +|= self.claims[socket.serial, default: none].claim(connection, of: payload).total
+        self.explained +|= self.claims.claim(connection, of: socket, by: sender).total
         return .settled
     }
 
@@ -302,14 +293,7 @@ struct ReportAccounts: Codable {
         of socket: ClaimedSocket,
         by sender: ReportSender
     ) -> ExchangeClaim.Message? {
-        let none = SocketClaims(holder: sender.identity, user: sender.user, isLate: socket.isLate)
-        let result = Self.claim(
-            message.interval,
-            isSent: isSent,
-            of: socket,
-            &self.claims[socket.serial, default: none],
-            &self.ranges
-        )
+        let result = self.claims.claim(message.interval, isSent: isSent, of: socket, by: sender)
         switch result.verdict {
         case .accepted: break
         case .duplicate:
@@ -328,28 +312,6 @@ struct ReportAccounts: Codable {
             connection = ConnectionStart(times: times, isFirst: isFirst)
         }
         return message
-    }
-
-    private static func claim(
-        _ interval: Report.Interval,
-        isSent: Bool,
-        of socket: ClaimedSocket,
-        _ claims: inout SocketClaims,
-        _ ranges: inout ClaimedRanges
-    ) -> (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64) {
-        let known = claims.rangeCount
-        // The allowance is looked up only if the direction has so many ranges that it matters.
-        let hasRoom =
-            claims.isSmall(isSent: isSent) || ranges.hasRoom(for: claims)
-        let result = claims.claim(
-            interval,
-            isSent: isSent,
-            of: socket.payload,
-            wire: socket.wireBytes,
-            limit: hasRoom ? Coverage.mostRanges : Coverage.fewestRanges
-        )
-        if claims.rangeCount != known { ranges.add(claims.rangeCount - known, of: claims) }
-        return result
     }
 
     /// Counts the parts that are left, as one exchange.
@@ -394,7 +356,7 @@ struct ReportAccounts: Codable {
 
     /// Accounts with the same ``endpointSums``, and with nothing that takes more room.
     var sumsAlone: ReportAccounts {
-        var accounts = ReportAccounts()
+        var accounts = ReportAccounts(self.claims.configuration)
         accounts.endpoints = self.endpoints.sumsAlone
         return accounts
     }

@@ -28,6 +28,7 @@ final class ReportRound {
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
+    /// - Parameter lateSockets: Those of ``ClaimTable``.
     init(
         sockets: SocketTable,
         lateSockets: LateSockets,

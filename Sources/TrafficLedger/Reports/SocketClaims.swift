@@ -22,8 +22,8 @@ struct SocketClaims: Codable {
     /// How many of the socket's wire bytes messages were given, and for how much payload.
     private var wireGiven = Given()
 
-    init(holder: ProcessIdentity, user: UInt32, isLate: Bool = false) {
-        (self.holder, self.user, self.isLate) = (holder, user, isLate)
+    init(of socket: ClaimedSocket, by sender: ReportSender) {
+        (self.holder, self.user, self.isLate) = (sender.identity, sender.user, socket.isLate)
     }
 
     /// The direction has so few ranges that the limits for a process with and without an allowance do the same.
