@@ -57,7 +57,7 @@ extension Ledger {
                     beyond: "the oldest leave the list"
                 ),
                 limit(
-                    "closed connections that have left the list, of processes that report; reports of them count for \(self.lateSockets.components.seconds) seconds after the end",
+                    "closed connections kept for late reports, for \(self.lateSockets.components.seconds) seconds after the end",
                     self.lateSocketLimit,
                     beyond: "the daemon rejects later reports of the oldest: `late`"
                 ),

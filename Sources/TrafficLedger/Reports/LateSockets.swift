@@ -56,8 +56,8 @@ struct LateSockets: Codable {
         return surplus
     }
 
-    /// Whether there is anything of which messages could be claimed. Strangers can make a server accept and close
-    /// connections, and a program can ask for many names.
+    /// Whether messages could be claimed of the socket. The others must take no places: strangers may connect to a server
+    /// and send nothing, and the server itself may ask for many names over UDP.
     private static func isClaimable(_ account: SocketAccount) -> Bool {
         account.observation.transport.hasConnections && account.observation.cookie.rawValue != 0
             && (account.bytes.payload.total > 0 || account.observation.preexisting)
